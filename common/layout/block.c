@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "common/layout/block.h"
+
+#include <string.h>
+
+#include "common/base/hash.h"
+#include "common/layout/limits.h"
+
+uint64_t block_body_hash(const struct block *b)
+{
+	return hash_bytes(b->data, (size_t)b->key_len + b->value_len);
+}
+
+uint64_t block_checksum(const struct block *b, uint64_t body_hash)
+{
+	return hash_bytes_seeded((const uint8_t *)b + BLOCK_CHECKED_START,
+				 BLOCK_HEADER_BYTES - BLOCK_CHECKED_START, body_hash);
+}
+
+static bool block_lengths_fit(const struct block *b, uint32_t len)
+{
+	return len >= BLOCK_HEADER_BYTES && b->key_len >= KEY_MIN && b->key_len <= KEY_MAX &&
+	       b->value_len <= len - BLOCK_HEADER_BYTES &&
+	       b->key_len <= len - BLOCK_HEADER_BYTES - b->value_len;
+}
+
+enum block_verdict block_verify(const struct block *b, uint32_t len, const void *key,
+				uint32_t key_len, uint64_t hash, uint32_t incarnation)
+{
+	uint64_t state;
+
+	if (len < BLOCK_HEADER_BYTES)
+		return BLOCK_BAD;
+	state = atomic_load_explicit(&b->state, memory_order_relaxed); /* private copy */
+	if (block_state_of(state) != BLOCK_LIVE ||
+	    (incarnation && block_state_incarnation(state) != incarnation))
+		return BLOCK_GONE;
+	if (!block_lengths_fit(b, len))
+		return BLOCK_BAD;
+	if (block_checksum(b, block_body_hash(b)) != b->checksum)
+		return BLOCK_BAD;
+	if (b->key_hash != hash || b->key_len != key_len || memcmp(b->data, key, key_len) != 0)
+		return BLOCK_OTHER_KEY;
+	return BLOCK_OK;
+}
+
+enum block_verdict block_verify_any(const struct block *b, uint32_t len)
+{
+	if (len < BLOCK_HEADER_BYTES || !block_lengths_fit(b, len))
+		return BLOCK_BAD;
+	return block_verify(b, len, b->data, b->key_len, b->key_hash, 0);
+}

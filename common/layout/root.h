@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * The root page, the extent table and the epoch slot.
+ *
+ * Root, 4 KiB, LOCAL_WRITE|REMOTE_READ:
+ *     0  magic               8 B
+ *     8  layout_version      4 B
+ *    12  segment_buckets     4 B
+ *    16  layout_hash         8 B
+ *    24  server_incarnation  8 B  random, never 0, new with each start of the server
+ *    32  hash_seed           8 B
+ *    40  reserved0          24 B
+ *    64  directory          64 B  struct root_directory
+ *   128  extent_table       64 B  struct root_extents
+ *   192  epoch               8 B  E; on a cache line of its own, so is each of the next two
+ *   256  hint_floor          8 B
+ *   320  clock_ms            8 B  the server's wall clock, at most CLOCK_PERIOD_MS old
+ *   328  reserved            up to 4096
+ *
+ * Parts that change are 8-byte words, or carry a checksum over themselves: a READ that tears one
+ * is seen and repeated.
+ */
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/layout/limits.h"
+
+#define ROOT_MAGIC	0x31544f4f52564b47ull /* "GKVROOT1" in memory */
+#define ROOT_BYTES	4096u
+#define CLOCK_PERIOD_MS 100u
+
+/*
+ * Where the directory is.
+ *     0  extent       4 B    4  depth        4 B
+ *     8  offset       8 B, bytes from the start of the extent
+ *    16  incarnation  4 B   20  reserved     4 B
+ *    24  checksum     8 B, of bytes 0..23
+ *    32  reserved1   32 B
+ */
+struct root_directory {
+	uint32_t extent;
+	uint32_t depth;
+	uint64_t offset;
+	uint32_t incarnation;
+	uint32_t reserved;
+	uint64_t checksum;
+	uint64_t reserved1[4];
+};
+
+static_assert(sizeof(struct root_directory) == 64, "root_directory");
+static_assert(offsetof(struct root_directory, extent) == 0, "root_directory.extent");
+static_assert(offsetof(struct root_directory, depth) == 4, "root_directory.depth");
+static_assert(offsetof(struct root_directory, offset) == 8, "root_directory.offset");
+static_assert(offsetof(struct root_directory, incarnation) == 16, "root_directory.incarnation");
+static_assert(offsetof(struct root_directory, reserved) == 20, "root_directory.reserved");
+static_assert(offsetof(struct root_directory, checksum) == 24, "root_directory.checksum");
+static_assert(offsetof(struct root_directory, reserved1) == 32, "root_directory.reserved1");
+
+/*
+ * Where the extent table is. Constant while the server lives.
+ *     0  addr      8 B    8  rkey   4 B   12  entries  4 B (EXTENTS_MAX)
+ *    16  checksum  8 B, of bytes 0..15    24  reserved 40 B
+ */
+struct root_extents {
+	uint64_t addr;
+	uint32_t rkey;
+	uint32_t entries;
+	uint64_t checksum;
+	uint64_t reserved[5];
+};
+
+static_assert(sizeof(struct root_extents) == 64, "root_extents");
+static_assert(offsetof(struct root_extents, addr) == 0, "root_extents.addr");
+static_assert(offsetof(struct root_extents, rkey) == 8, "root_extents.rkey");
+static_assert(offsetof(struct root_extents, entries) == 12, "root_extents.entries");
+static_assert(offsetof(struct root_extents, checksum) == 16, "root_extents.checksum");
+static_assert(offsetof(struct root_extents, reserved) == 24, "root_extents.reserved");
+
+struct root {
+	uint64_t magic;
+	uint32_t layout_version;
+	uint32_t segment_buckets;
+	uint64_t layout_hash;
+	uint64_t server_incarnation;
+	uint64_t hash_seed;
+	uint64_t reserved0[3];
+	struct root_directory directory;
+	struct root_extents extents;
+	_Atomic uint64_t epoch;
+	uint64_t reserved1[7];
+	_Atomic uint64_t hint_floor;
+	uint64_t reserved2[7];
+	_Atomic uint64_t clock_ms;
+	uint8_t reserved3[ROOT_BYTES - 328];
+};
+
+static_assert(sizeof(struct root) == ROOT_BYTES, "root");
+static_assert(offsetof(struct root, magic) == 0, "root.magic");
+static_assert(offsetof(struct root, layout_version) == 8, "root.layout_version");
+static_assert(offsetof(struct root, segment_buckets) == 12, "root.segment_buckets");
+static_assert(offsetof(struct root, layout_hash) == 16, "root.layout_hash");
+static_assert(offsetof(struct root, server_incarnation) == 24, "root.server_incarnation");
+static_assert(offsetof(struct root, hash_seed) == 32, "root.hash_seed");
+static_assert(offsetof(struct root, reserved0) == 40, "root.reserved0");
+static_assert(offsetof(struct root, directory) == 64, "root.directory");
+static_assert(offsetof(struct root, extents) == 128, "root.extents");
+static_assert(offsetof(struct root, epoch) == 192, "root.epoch");
+static_assert(offsetof(struct root, reserved1) == 200, "root.reserved1");
+static_assert(offsetof(struct root, hint_floor) == 256, "root.hint_floor");
+static_assert(offsetof(struct root, reserved2) == 264, "root.reserved2");
+static_assert(offsetof(struct root, clock_ms) == 320, "root.clock_ms");
+static_assert(offsetof(struct root, reserved3) == 328, "root.reserved3");
+
+/*
+ * One entry of the extent table, 32 B:
+ *     0  addr      8 B  remote address of the extent
+ *     8  length    8 B  bytes
+ *    16  rkey      4 B   20  kind  4 B  enum extent_kind; 0: there is no such extent
+ *    24  checksum  8 B  of bytes 0..23
+ */
+enum extent_kind { EXTENT_NONE = 0, EXTENT_INDEX = 1, EXTENT_DIR = 2, EXTENT_DATA = 3 };
+
+struct extent_entry {
+	uint64_t addr;
+	uint64_t length;
+	uint32_t rkey;
+	uint32_t kind;
+	uint64_t checksum;
+};
+
+#define EXTENT_TABLE_BYTES (EXTENTS_MAX * sizeof(struct extent_entry))
+
+static_assert(sizeof(struct extent_entry) == 32, "extent_entry");
+static_assert(offsetof(struct extent_entry, addr) == 0, "extent_entry.addr");
+static_assert(offsetof(struct extent_entry, length) == 8, "extent_entry.length");
+static_assert(offsetof(struct extent_entry, rkey) == 16, "extent_entry.rkey");
+static_assert(offsetof(struct extent_entry, kind) == 20, "extent_entry.kind");
+static_assert(offsetof(struct extent_entry, checksum) == 24, "extent_entry.checksum");
+
+/*
+ * A session's epoch slot, 64 B, the only memory of the server that its client may write:
+ *     0  generation  8 B   of the session; anything else is not quiescent
+ *     8  e           8 B   newest epoch announced
+ *    16  not_e       8 B   ~e: a torn slot shows
+ *    24  beat        8 B   grows with each announcement
+ *    32  h           8 B   no hint older than epoch h is held
+ *    40  reserved   24 B
+ */
+struct epoch_slot {
+	_Atomic uint64_t generation;
+	_Atomic uint64_t e;
+	_Atomic uint64_t not_e;
+	_Atomic uint64_t beat;
+	_Atomic uint64_t h;
+	uint64_t reserved[3];
+};
+
+static_assert(sizeof(struct epoch_slot) == 64, "epoch_slot");
+static_assert(offsetof(struct epoch_slot, generation) == 0, "epoch_slot.generation");
+static_assert(offsetof(struct epoch_slot, e) == 8, "epoch_slot.e");
+static_assert(offsetof(struct epoch_slot, not_e) == 16, "epoch_slot.not_e");
+static_assert(offsetof(struct epoch_slot, beat) == 24, "epoch_slot.beat");
+static_assert(offsetof(struct epoch_slot, h) == 32, "epoch_slot.h");
+static_assert(offsetof(struct epoch_slot, reserved) == 40, "epoch_slot.reserved");
+
+/* Checksums of the parts above: seal before publishing, sound after fetching. */
+void root_directory_seal(struct root_directory *d);
+bool root_directory_sound(const struct root_directory *d);
+void root_extents_seal(struct root_extents *x);
+bool root_extents_sound(const struct root_extents *x);
+void extent_entry_seal(struct extent_entry *e);
+bool extent_entry_sound(const struct extent_entry *e);
+
+#define LAYOUT_VERSION 1u
+
+/* layout_hash - of every size, offset and constant of the layout. Equal in equal builds. */
+uint64_t layout_hash(void);

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "common/layout/wire_rpc.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+static int reject(const char **why, int code, const char *text)
+{
+	*why = text;
+	return code;
+}
+
+/* What each op carries: (key, value). */
+static int check_lengths(const struct rpc_request *r, uint32_t len, const char **why)
+{
+	bool keyed = r->op == RPC_GET || r->op == RPC_PUT || r->op == RPC_DEL;
+	uint64_t want = RPC_REQUEST_BYTES + (uint64_t)r->key_len;
+
+	if (keyed ? r->key_len < KEY_MIN || r->key_len > KEY_MAX : r->key_len != 0)
+		return reject(why, -EINVAL, "the key length is out of range");
+	if (r->op != RPC_PUT && (r->value_len || r->flags & RPC_INLINE_VALUE))
+		return reject(why, -EINVAL, "only a PUT carries a value");
+	if (r->value_len > VALUE_MAX)
+		return reject(why, -EINVAL, "the value length is out of range");
+	if (r->flags & RPC_INLINE_VALUE) {
+		if (r->value_len > RPC_EAGER_MAX)
+			return reject(why, -EINVAL, "the inline value is over the eager limit");
+		want += r->value_len;
+	} else if (r->op == RPC_PUT && (r->value_len == 0 || r->staging_len < r->value_len)) {
+		return reject(why, -EINVAL, "the staging memory does not hold the value");
+	}
+	if (want != len)
+		return reject(why, -EINVAL, "the frame's length and its fields disagree");
+	return 0;
+}
+
+int rpc_request_decode(const void *frame, uint32_t len, struct rpc_request_view *out,
+		       const char **why)
+{
+	const struct rpc_request *r = frame;
+	int rc;
+
+	if (len < RPC_REQUEST_BYTES || r->magic != RPC_REQUEST_MAGIC)
+		return reject(why, -EINVAL, "it is no request frame");
+	if (r->op < RPC_PING || r->op > RPC_STATS)
+		return reject(why, -EOPNOTSUPP, "this server does not know the operation");
+	if (r->flags & ~(RPC_INLINE_VALUE | RPC_RETRY) || r->reserved[0] || r->reserved[1])
+		return reject(why, -EINVAL, "reserved bits are set");
+	if (r->sequence == 0 || r->slot >= RPC_SLOTS_MAX)
+		return reject(why, -EINVAL, "slot or sequence is out of range");
+	rc = check_lengths(r, len, why);
+	if (rc)
+		return rc;
+	out->header = r;
+	out->key = r->key_len ? (const uint8_t *)(r + 1) : NULL;
+	out->value = r->flags & RPC_INLINE_VALUE ? (const uint8_t *)(r + 1) + r->key_len : NULL;
+	return 0;
+}
+
+int rpc_reply_decode(const void *frame, uint32_t len, const struct rpc_reply **out,
+		     const uint8_t **value)
+{
+	const struct rpc_reply *r = frame;
+	uint32_t want = RPC_REPLY_BYTES;
+
+	if (len < RPC_REPLY_BYTES || r->magic != RPC_REPLY_MAGIC)
+		return -EBADMSG;
+	if (r->flags & ~RPC_INLINE_VALUE || r->status > 0)
+		return -EBADMSG;
+	if (r->flags & RPC_INLINE_VALUE) {
+		if (r->value_len > RPC_REPLY_INLINE_MAX)
+			return -EBADMSG;
+		want += r->value_len;
+	}
+	if (want != len)
+		return -EBADMSG;
+	*out = r;
+	*value = r->flags & RPC_INLINE_VALUE ? (const uint8_t *)(r + 1) : NULL;
+	return 0;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * RPC frames, carried by RC SENDs.
+ *
+ * Request, RPC_REQUEST_BYTES, then the key, then the value where RPC_INLINE_VALUE is set:
+ *     0  magic         4 B   "GKRQ"
+ *     4  op            1 B   enum rpc_op
+ *     5  flags         1 B   enum rpc_flags
+ *     6  slot          2 B   request slot of this queue pair, below its credits
+ *     8  client_id    16 B   random, of the client process, registered at connect
+ *    24  generation    8 B   of the session
+ *    32  sequence      8 B   grows with every request of this client; never 0
+ *    40  key_len       4 B
+ *    44  value_len     4 B
+ *    48  value_hash    8 B   XXH3 of the value, checked after it was pulled
+ *    56  staging_addr  8 B   registered memory of the client: the value to pull (PUT), or room
+ *    64  staging_len   4 B   for the reply's value (GET, STATS)
+ *    68  staging_rkey  4 B
+ *    72  expiry_ms     8 B   0: never
+ *    80  reserved     16 B   zero
+ *
+ * A request slot carries one request at a time. A request in a slot acknowledges the reply of
+ * the request before it there. A retry repeats slot and sequence with RPC_RETRY set.
+ *
+ * Reply, RPC_REPLY_BYTES, then the value where RPC_INLINE_VALUE is set; a longer value was
+ * written into the staging memory before this SEND:
+ *     0  magic         4 B   "GKRP"
+ *     4  status        4 B   0, or a negative errno
+ *     8  slot          2 B
+ *    10  flags         2 B   RPC_INLINE_VALUE
+ *    12  value_len     4 B   of the record, also where it did not fit (status -EMSGSIZE)
+ *    16  sequence      8 B
+ *    24  version       8 B   of the record read or written
+ *    32  index_slot    8 B   where the record is: material for a hint; 0: none
+ *    40  expiry_ms     8 B
+ *    48  clock_ms      8 B   the server's wall clock
+ *    56  incarnation   4 B   of the block at index_slot
+ *    60  reserved      4 B
+ *
+ * Status values: -ENOENT no such key, -ENOMEM the store is full, -EINVAL malformed,
+ * -EMSGSIZE staging too small, -EBADMSG the pulled value had another hash, -ESTALE the
+ * generation is not current, -EREMOTEIO outcome unknown (a retry of a request that the server
+ * has no memory of), -EOPNOTSUPP unknown op.
+ */
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/layout/limits.h"
+
+#define RPC_REQUEST_MAGIC 0x51524b47u
+#define RPC_REPLY_MAGIC	  0x50524b47u
+
+enum rpc_op { RPC_PING = 1, RPC_GET = 2, RPC_PUT = 3, RPC_DEL = 4, RPC_STATS = 5 };
+
+enum rpc_flags {
+	RPC_INLINE_VALUE = 1, /* the value follows in this frame */
+	RPC_RETRY = 2, /* may have been sent before, over a queue pair that was lost */
+};
+
+struct rpc_request {
+	uint32_t magic;
+	uint8_t op;
+	uint8_t flags;
+	uint16_t slot;
+	uint64_t client_id[2];
+	uint64_t generation;
+	uint64_t sequence;
+	uint32_t key_len;
+	uint32_t value_len;
+	uint64_t value_hash;
+	uint64_t staging_addr;
+	uint32_t staging_len;
+	uint32_t staging_rkey;
+	uint64_t expiry_ms;
+	uint64_t reserved[2];
+};
+
+struct rpc_reply {
+	uint32_t magic;
+	int32_t status;
+	uint16_t slot;
+	uint16_t flags;
+	uint32_t value_len;
+	uint64_t sequence;
+	uint64_t version;
+	uint64_t index_slot;
+	uint64_t expiry_ms;
+	uint64_t clock_ms;
+	uint32_t incarnation;
+	uint32_t reserved;
+};
+
+#define RPC_REQUEST_BYTES 96u
+#define RPC_REPLY_BYTES	  64u
+
+/* What fits: a receive buffer for requests, and a reply that travels inline. */
+#define RPC_REQUEST_MAX	     (RPC_REQUEST_BYTES + KEY_MAX + RPC_EAGER_MAX)
+#define RPC_REPLY_INLINE_MAX 128u /* value bytes inside a reply */
+#define RPC_REPLY_MAX	     (RPC_REPLY_BYTES + RPC_REPLY_INLINE_MAX)
+
+static_assert(sizeof(struct rpc_request) == RPC_REQUEST_BYTES, "rpc_request");
+static_assert(offsetof(struct rpc_request, magic) == 0, "rpc_request.magic");
+static_assert(offsetof(struct rpc_request, op) == 4, "rpc_request.op");
+static_assert(offsetof(struct rpc_request, flags) == 5, "rpc_request.flags");
+static_assert(offsetof(struct rpc_request, slot) == 6, "rpc_request.slot");
+static_assert(offsetof(struct rpc_request, client_id) == 8, "rpc_request.client_id");
+static_assert(offsetof(struct rpc_request, generation) == 24, "rpc_request.generation");
+static_assert(offsetof(struct rpc_request, sequence) == 32, "rpc_request.sequence");
+static_assert(offsetof(struct rpc_request, key_len) == 40, "rpc_request.key_len");
+static_assert(offsetof(struct rpc_request, value_len) == 44, "rpc_request.value_len");
+static_assert(offsetof(struct rpc_request, value_hash) == 48, "rpc_request.value_hash");
+static_assert(offsetof(struct rpc_request, staging_addr) == 56, "rpc_request.staging_addr");
+static_assert(offsetof(struct rpc_request, staging_len) == 64, "rpc_request.staging_len");
+static_assert(offsetof(struct rpc_request, staging_rkey) == 68, "rpc_request.staging_rkey");
+static_assert(offsetof(struct rpc_request, expiry_ms) == 72, "rpc_request.expiry_ms");
+static_assert(offsetof(struct rpc_request, reserved) == 80, "rpc_request.reserved");
+
+static_assert(sizeof(struct rpc_reply) == RPC_REPLY_BYTES, "rpc_reply");
+static_assert(offsetof(struct rpc_reply, magic) == 0, "rpc_reply.magic");
+static_assert(offsetof(struct rpc_reply, status) == 4, "rpc_reply.status");
+static_assert(offsetof(struct rpc_reply, slot) == 8, "rpc_reply.slot");
+static_assert(offsetof(struct rpc_reply, flags) == 10, "rpc_reply.flags");
+static_assert(offsetof(struct rpc_reply, value_len) == 12, "rpc_reply.value_len");
+static_assert(offsetof(struct rpc_reply, sequence) == 16, "rpc_reply.sequence");
+static_assert(offsetof(struct rpc_reply, version) == 24, "rpc_reply.version");
+static_assert(offsetof(struct rpc_reply, index_slot) == 32, "rpc_reply.index_slot");
+static_assert(offsetof(struct rpc_reply, expiry_ms) == 40, "rpc_reply.expiry_ms");
+static_assert(offsetof(struct rpc_reply, clock_ms) == 48, "rpc_reply.clock_ms");
+static_assert(offsetof(struct rpc_reply, incarnation) == 56, "rpc_reply.incarnation");
+static_assert(offsetof(struct rpc_reply, reserved) == 60, "rpc_reply.reserved");
+
+/* A decoded request: pointers into the receive buffer. */
+struct rpc_request_view {
+	const struct rpc_request *header;
+	const uint8_t *key; /* NULL for PING and STATS */
+	const uint8_t *value; /* NULL where the value is to be pulled, or there is none */
+};
+
+/*
+ * rpc_request_decode - check a received frame of @len bytes; @frame is 8-byte aligned.
+ * The frame is untrusted: every length is checked against @len and the limits.
+ * Returns 0, or -EINVAL: it is no request, -EOPNOTSUPP: unknown op. @why: a short sentence on
+ * failure. The caller checks client id, generation and slot against its session.
+ */
+int rpc_request_decode(const void *frame, uint32_t len, struct rpc_request_view *out,
+		       const char **why);
+
+/*
+ * rpc_reply_decode - the same for a reply. @value: the inline value, or NULL.
+ * Returns 0 or -EBADMSG.
+ */
+int rpc_reply_decode(const void *frame, uint32_t len, const struct rpc_reply **out,
+		     const uint8_t **value);

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "common/layout/wire_tcp.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Payload length of each type; -1: unknown. */
+static int payload_bytes(unsigned type)
+{
+	switch (type) {
+	case WIRE_HELLO:
+		return sizeof(struct wire_hello);
+	case WIRE_WELCOME:
+		return sizeof(struct wire_welcome);
+	case WIRE_REFUSE:
+		return sizeof(struct wire_refuse);
+	case WIRE_QP_OPEN:
+	case WIRE_QP_OPENED:
+		return sizeof(struct wire_qp);
+	case WIRE_QP_READY:
+	case WIRE_QP_LIVE:
+		return sizeof(struct wire_handle);
+	case WIRE_BYE:
+		return 0;
+	}
+	return -1;
+}
+
+int wire_header_check(const struct wire_header *h, struct error *err)
+{
+	if (h->magic != WIRE_MAGIC)
+		return error_set(err, -EPROTO,
+				 "the peer does not speak GraceKV: its first bytes are 0x%08x, "
+				 "expected 0x%08x (check host and port)",
+				 h->magic, WIRE_MAGIC);
+	if (h->version != WIRE_VERSION && h->type != WIRE_REFUSE)
+		return error_set(err, -EPROTONOSUPPORT,
+				 "the peer speaks exchange version %u, this side %u (install the "
+				 "same GraceKV release on both)",
+				 h->version, WIRE_VERSION);
+	if (h->length > WIRE_PAYLOAD_MAX)
+		return error_set(err, -EPROTO,
+				 "the peer announced a frame of %u bytes, at most %u are allowed",
+				 h->length, WIRE_PAYLOAD_MAX);
+	return 0;
+}
+
+int wire_decode(const void *bytes, size_t len, struct wire_frame *out, struct error *err)
+{
+	struct wire_header h;
+	int want, rc;
+
+	if (len < sizeof(h))
+		return error_set(err, -EPROTO, "the peer sent %zu bytes, a frame has at least %zu",
+				 len, sizeof(h));
+	memcpy(&h, bytes, sizeof(h));
+	rc = wire_header_check(&h, err);
+	if (rc)
+		return rc;
+	want = payload_bytes(h.type);
+	if (want < 0)
+		return error_set(err, -EPROTO, "the peer sent a frame of unknown type %u", h.type);
+	if (h.length != (uint32_t)want || len != sizeof(h) + h.length)
+		return error_set(err, -EPROTO,
+				 "the peer sent a frame of type %u with %u bytes, expected %d",
+				 h.type, h.length, want);
+	memset(out, 0, sizeof(*out));
+	out->type = (enum wire_type)h.type;
+	memcpy(&out->hello, (const char *)bytes + sizeof(h), h.length);
+	if ((h.type == WIRE_HELLO && !memchr(out->hello.name, 0, sizeof(out->hello.name))) ||
+	    (h.type == WIRE_WELCOME &&
+	     !memchr(out->welcome.device, 0, sizeof(out->welcome.device))) ||
+	    (h.type == WIRE_REFUSE && !memchr(out->refuse.text, 0, sizeof(out->refuse.text))))
+		return error_set(err, -EPROTO, "the peer sent a text that does not end");
+	return 0;
+}
+
+size_t wire_encode(const struct wire_frame *frame, void *out)
+{
+	struct wire_header h = {
+		.magic = WIRE_MAGIC,
+		.version = WIRE_VERSION,
+		.type = (uint16_t)frame->type,
+		.length = (uint32_t)payload_bytes(frame->type),
+	};
+
+	memcpy(out, &h, sizeof(h));
+	memcpy((char *)out + sizeof(h), &frame->hello, h.length);
+	return sizeof(h) + h.length;
+}
