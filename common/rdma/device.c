@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "common/rdma/device.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rdma/gid.h"
+
+struct rdma_options rdma_options_default(void)
+{
+	return (struct rdma_options){
+		.gid_index = RDMA_GID_AUTO,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 6,
+	};
+}
+
+static const struct rdma_provider *const providers[] = { &rdma_provider_verbs,
+							 &rdma_provider_soft };
+
+static const char *port_state_words(enum ibv_port_state state)
+{
+	switch (state) {
+	case IBV_PORT_DOWN:
+		return "DOWN";
+	case IBV_PORT_INIT:
+		return "INIT (no subnet manager has brought it up)";
+	case IBV_PORT_ARMED:
+		return "ARMED";
+	case IBV_PORT_ACTIVE:
+		return "ACTIVE";
+	default:
+		return "in an unknown state";
+	}
+}
+
+/* The first ACTIVE port of the opened device, or the one asked for. */
+static int choose_port(struct rdma_device *dev, struct error *err)
+{
+	unsigned first = dev->options.ib_port ? dev->options.ib_port : 1;
+	unsigned last = dev->options.ib_port ? dev->options.ib_port : dev->attr.phys_port_cnt;
+	int rc;
+
+	if (first > dev->attr.phys_port_cnt)
+		return error_set(err, -ERANGE, "device %s has ports 1 to %u, not %u", dev->name,
+				 dev->attr.phys_port_cnt, first);
+	for (unsigned port = first; port <= last; port++) {
+		rc = dev->ops->query_port(dev->context, (uint8_t)port, &dev->port_attr);
+		if (rc)
+			return error_set(err, -rc, "ibv_query_port %u of %s failed: %s", port,
+					 dev->name, error_name(rc));
+		dev->port = (uint8_t)port;
+		if (dev->port_attr.state == IBV_PORT_ACTIVE)
+			return 0;
+	}
+	return error_set(err, -ENETDOWN,
+			 "port %u of device %s is %s (bring its link up, or choose another with "
+			 "--device and --ib-port)",
+			 dev->port, dev->name, port_state_words(dev->port_attr.state));
+}
+
+static int choose_mtu(struct rdma_device *dev, struct error *err)
+{
+	unsigned want = dev->options.mtu_bytes;
+
+	dev->mtu = dev->port_attr.active_mtu;
+	if (!want)
+		return 0;
+	for (enum ibv_mtu mtu = IBV_MTU_256; mtu <= dev->port_attr.active_mtu; mtu++) {
+		if (rdma_mtu_bytes(mtu) == want) {
+			dev->mtu = mtu;
+			return 0;
+		}
+	}
+	return error_set(err, -ERANGE,
+			 "an MTU of %u does not fit port %u of %s (give 256, 512, 1024, 2048 or "
+			 "4096, and at most its active MTU, %u)",
+			 want, dev->port, dev->name, rdma_mtu_bytes(dev->mtu));
+}
+
+static int open_one(struct rdma_device *dev, struct ibv_device *ibdev, struct error *err)
+{
+	int rc;
+
+	snprintf(dev->name, sizeof(dev->name), "%s", dev->ops->get_device_name(ibdev));
+	dev->software = dev->ops == &rdma_provider_soft;
+	dev->context = dev->ops->open_device(ibdev);
+	if (!dev->context) {
+		rc = errno ? -errno : -EIO;
+		return error_set(err, rc,
+				 "ibv_open_device of %s failed: %s (is /dev/infiniband readable "
+				 "for this user?)",
+				 dev->name, error_name(rc));
+	}
+	rc = dev->ops->query_device(dev->context, &dev->attr);
+	if (rc) {
+		rc = error_set(err, -rc, "ibv_query_device of %s failed: %s", dev->name,
+			       error_name(rc));
+		goto err_close;
+	}
+	rc = choose_port(dev, err);
+	if (rc)
+		goto err_close;
+	return 0;
+
+err_close:
+	dev->ops->close_device(dev->context);
+	dev->context = NULL;
+	return rc;
+}
+
+/* Try the devices of one provider. Returns 0 taken, -ENODEV none of the name, or why it failed. */
+static int try_provider(struct rdma_device *dev, const struct rdma_provider *ops, const char *name,
+			char *seen, size_t seen_cap, struct error *err)
+{
+	struct ibv_device **list = ops->get_device_list(NULL);
+	int rc = -ENODEV;
+
+	if (!list)
+		return -ENODEV; /* no RDMA subsystem in this kernel */
+	dev->ops = ops;
+	for (unsigned i = 0; list[i]; i++) {
+		const char *candidate = ops->get_device_name(list[i]);
+		size_t used = strlen(seen);
+
+		snprintf(seen + used, seen_cap - used, "%s%s", used ? ", " : "", candidate);
+		if (name && strcmp(name, candidate) != 0)
+			continue;
+		rc = open_one(dev, list[i], err);
+		if (rc == 0 || name)
+			break;
+	}
+	ops->free_device_list(list);
+	return rc;
+}
+
+static int find_device(struct rdma_device *dev, struct error *err)
+{
+	const char *name = dev->options.device;
+	char seen[256] = "";
+	int rc = -ENODEV;
+
+	if (name && (!name[0] || strcmp(name, "auto") == 0))
+		name = NULL;
+	for (unsigned i = 0; i < 2 && rc && (!name || rc == -ENODEV); i++)
+		rc = try_provider(dev, providers[i], name, seen, sizeof(seen), err);
+	if (rc == -ENODEV)
+		return error_set(
+			err, rc,
+			"there is no RDMA device '%s' (here are: %s; soft0 is the software "
+			"device and always there)",
+			name ? name : "auto", seen);
+	if (rc)
+		return rc;
+	snprintf(dev->choice, sizeof(dev->choice), "device %s port %u: %s", dev->name, dev->port,
+		 name		 ? "as asked for"
+		 : dev->software ? "no RDMA device with an ACTIVE port, so the software device"
+				 : "the first device with an ACTIVE port");
+	return 0;
+}
+
+int rdma_device_open(struct rdma_device **out, const struct rdma_options *options,
+		     const char *address, struct error *err)
+{
+	struct rdma_device *dev = calloc(1, sizeof(*dev));
+	int rc;
+
+	if (!dev)
+		return error_set(err, -ENOMEM, "out of memory for a device");
+	dev->options = *options;
+	rc = find_device(dev, err);
+	if (rc)
+		goto err_free;
+	rc = choose_mtu(dev, err);
+	if (rc)
+		goto err_close;
+	rc = gid_choose(dev, address, err);
+	if (rc)
+		goto err_close;
+	dev->pd = dev->ops->alloc_pd(dev->context);
+	if (!dev->pd) {
+		rc = errno ? -errno : -ENOMEM;
+		error_set(err, rc, "ibv_alloc_pd on %s failed: %s", dev->name, error_name(rc));
+		goto err_close;
+	}
+	*out = dev;
+	return 0;
+
+err_close:
+	dev->ops->close_device(dev->context);
+err_free:
+	free(dev);
+	return rc;
+}
+
+void rdma_device_close(struct rdma_device *dev)
+{
+	if (!dev)
+		return;
+	dev->ops->dealloc_pd(dev->pd);
+	dev->ops->close_device(dev->context);
+	free(dev);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/* An opened RDMA device with one port, one GID and one protection domain. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "common/base/error.h"
+#include "common/rdma/provider.h"
+
+#define RDMA_GID_AUTO (-1)
+
+struct rdma_options {
+	const char *device; /* NULL or "auto": see rdma_device_open() */
+	unsigned ib_port; /* 0: the first that is ACTIVE */
+	int gid_index; /* RDMA_GID_AUTO, or an index of the port's GID table */
+	unsigned mtu_bytes; /* 0: the port's active MTU; otherwise 256 to 4096, a power of two */
+	unsigned timeout; /* local ACK timeout, 4.096 us * 2^timeout, 1 to 31 */
+	unsigned retry_cnt; /* 0 to 7 */
+	unsigned rnr_retry; /* 0 to 7, 7 is for ever */
+};
+
+/* rdma_options_default - everything automatic; timeout 14, retry count 7, RNR retry 6. */
+struct rdma_options rdma_options_default(void);
+
+struct rdma_device {
+	const struct rdma_provider *ops;
+	struct rdma_options options;
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_device_attr attr;
+	struct ibv_port_attr port_attr;
+	uint8_t port;
+	bool software; /* soft0 */
+	bool has_gid; /* route by GRH */
+	int gid_index;
+	union ibv_gid gid;
+	enum ibv_mtu mtu;
+	char name[64];
+	char choice[256]; /* which device and GID, and why, in words */
+};
+
+/*
+ * rdma_device_open - open the device that @options name, and choose its port and GID.
+ * @options: device NULL or "auto" takes the first real device with an ACTIVE port, else soft0; a
+ *	named device is taken or it is an error, never another one.
+ * @address: the address that the exchange listens on or connects from, in text, or NULL: a GID of
+ *	the network device that holds it is preferred.
+ * Returns 0; -ENODEV: no such device, -ENETDOWN: the port is not ACTIVE, -ERANGE: no such port,
+ * GID index or MTU; what the provider returned. @err lists what there is. Free with
+ * rdma_device_close() after everything that was made on it.
+ */
+int rdma_device_open(struct rdma_device **out, const struct rdma_options *options,
+		     const char *address, struct error *err);
+void rdma_device_close(struct rdma_device *dev);
+
+/* rdma_mtu_bytes - 256 to 4096 for an enum ibv_mtu. */
+static inline unsigned rdma_mtu_bytes(enum ibv_mtu mtu)
+{
+	return 128u << (unsigned)mtu;
+}

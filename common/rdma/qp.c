@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "common/rdma/qp.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/rdma/gid.h"
+
+/* IBTA: 12 is 0.64 ms, what a responder asks for between RNR retries. */
+#define MIN_RNR_TIMER 12
+
+static unsigned smaller(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+static unsigned clamp_depth(int depth)
+{
+	return depth < 1 ? 1 : depth > 255 ? 255 : (unsigned)depth;
+}
+
+static int qp_to_init(struct rdma_qp *qp)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.pkey_index = 0,
+		.port_num = qp->dev->port,
+		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | qp->remote_access,
+	};
+
+	return -qp->dev->ops->modify_qp(qp->qp, &attr,
+					IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+						IBV_QP_ACCESS_FLAGS);
+}
+
+int rdma_qp_create(const struct rdma_device *dev, const struct rdma_qp_config *config,
+		   struct rdma_qp *out, struct error *err)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = config->cq->cq,
+		.recv_cq = config->cq->cq,
+		.srq = config->srq ? config->srq->srq : NULL,
+		.cap = { .max_send_wr = config->max_send,
+			 .max_recv_wr = config->srq ? 0 : config->max_recv,
+			 .max_send_sge = 2,
+			 .max_recv_sge = config->srq ? 0 : 1,
+			 .max_inline_data = config->inline_min },
+		.qp_type = IBV_QPT_RC,
+	};
+	struct rdma_qp qp = { .dev = dev, .remote_access = config->remote_access };
+	int rc;
+
+	errno = 0;
+	qp.qp = dev->ops->create_qp(dev->pd, &attr);
+	if (!qp.qp) {
+		rc = errno ? -errno : -ENOMEM;
+		return error_set(err, rc,
+				 "ibv_create_qp on %s failed: %s (send queue of %u, inline %u "
+				 "bytes; RLIMIT_MEMLOCK counts queues as well)",
+				 dev->name, error_name(rc), config->max_send, config->inline_min);
+	}
+	qp.max_send = attr.cap.max_send_wr;
+	qp.inline_max = attr.cap.max_inline_data;
+	if (getrandom(&qp.psn, sizeof(qp.psn), 0) != sizeof(qp.psn)) {
+		rc = error_set(err, -EIO, "getrandom failed: %s", error_name(errno));
+		goto err_destroy;
+	}
+	qp.psn &= 0xffffff;
+	rc = qp_to_init(&qp);
+	if (rc) {
+		error_set(err, rc, "ibv_modify_qp to INIT on port %u of %s failed: %s", dev->port,
+			  dev->name, error_name(rc));
+		goto err_destroy;
+	}
+	*out = qp;
+	return 0;
+
+err_destroy:
+	dev->ops->destroy_qp(qp.qp);
+	return rc;
+}
+
+void rdma_qp_offer(const struct rdma_qp *qp, struct wire_qp *out)
+{
+	const struct rdma_device *dev = qp->dev;
+
+	memset(out, 0, sizeof(*out));
+	memcpy(out->gid, dev->gid.raw, sizeof(out->gid));
+	out->qpn = qp->qp->qp_num;
+	out->psn = qp->psn;
+	out->lid = dev->port_attr.lid;
+	out->link_layer = dev->port_attr.link_layer;
+	out->mtu = (uint8_t)dev->mtu;
+	out->rd_initiator = (uint8_t)clamp_depth(dev->attr.max_qp_init_rd_atom);
+	out->rd_responder = (uint8_t)clamp_depth(dev->attr.max_qp_rd_atom);
+	out->ib_port = dev->port;
+	out->has_gid = dev->has_gid;
+}
+
+static int check_offer(const struct rdma_qp *qp, const struct wire_qp *peer, struct error *err)
+{
+	const struct rdma_device *dev = qp->dev;
+
+	if (peer->mtu < IBV_MTU_256 || peer->mtu > IBV_MTU_4096)
+		return error_set(err, -EPROTO, "the peer offered MTU code %u, 1 to 5 exist",
+				 peer->mtu);
+	if (peer->qpn == 0 || peer->qpn > 0xffffff || peer->psn > 0xffffff)
+		return error_set(err, -EPROTO,
+				 "the peer offered QP number 0x%x and PSN 0x%x, both "
+				 "have 24 bits",
+				 peer->qpn, peer->psn);
+	if (peer->rd_initiator == 0 || peer->rd_responder == 0)
+		return error_set(err, -EPROTO, "the peer offered a READ depth of 0");
+	if (peer->link_layer != dev->port_attr.link_layer)
+		return error_set(
+			err, -EPROTO,
+			"the peer's port is %s, ours (%s) is %s: they cannot reach each "
+			"other (choose devices on one fabric with --device)",
+			peer->link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand",
+			dev->name,
+			dev->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet"
+									     : "InfiniBand");
+	if (dev->has_gid && !peer->has_gid)
+		return error_set(err, -EPROTO, "the peer offered no GID, and %s needs one",
+				 dev->name);
+	if (!dev->has_gid && peer->lid == 0)
+		return error_set(err, -EPROTO,
+				 "the peer offered LID 0: its port has no LID yet (is "
+				 "a subnet manager running?)");
+	return 0;
+}
+
+int rdma_qp_rtr_attr(const struct rdma_qp *qp, const struct wire_qp *peer, struct ibv_qp_attr *attr)
+{
+	const struct rdma_device *dev = qp->dev;
+
+	memset(attr, 0, sizeof(*attr));
+	attr->qp_state = IBV_QPS_RTR;
+	attr->path_mtu = qp->mtu;
+	attr->dest_qp_num = peer->qpn;
+	attr->rq_psn = peer->psn;
+	attr->max_dest_rd_atomic = (uint8_t)qp->rd_responder;
+	attr->min_rnr_timer = MIN_RNR_TIMER;
+	attr->ah_attr.port_num = dev->port;
+	attr->ah_attr.dlid = peer->lid;
+	if (dev->has_gid) {
+		attr->ah_attr.is_global = 1;
+		memcpy(attr->ah_attr.grh.dgid.raw, peer->gid, sizeof(peer->gid));
+		attr->ah_attr.grh.sgid_index = (uint8_t)dev->gid_index;
+		attr->ah_attr.grh.hop_limit = 64;
+	}
+	return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+	       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+}
+
+int rdma_qp_rts_attr(const struct rdma_qp *qp, struct ibv_qp_attr *attr)
+{
+	memset(attr, 0, sizeof(*attr));
+	attr->qp_state = IBV_QPS_RTS;
+	attr->sq_psn = qp->psn;
+	attr->timeout = (uint8_t)qp->dev->options.timeout;
+	attr->retry_cnt = (uint8_t)qp->dev->options.retry_cnt;
+	attr->rnr_retry = (uint8_t)qp->dev->options.rnr_retry;
+	attr->max_rd_atomic = (uint8_t)qp->rd_initiator;
+	return IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+	       IBV_QP_MAX_QP_RD_ATOMIC;
+}
+
+int rdma_qp_connect(struct rdma_qp *qp, const struct wire_qp *peer, struct error *err)
+{
+	const struct rdma_device *dev = qp->dev;
+	struct ibv_qp_attr attr;
+	char gid[48];
+	int mask, rc;
+
+	rc = check_offer(qp, peer, err);
+	if (rc)
+		return rc;
+	qp->mtu = (enum ibv_mtu)smaller(dev->mtu, peer->mtu);
+	qp->rd_initiator = smaller(clamp_depth(dev->attr.max_qp_init_rd_atom), peer->rd_responder);
+	qp->rd_responder = smaller(clamp_depth(dev->attr.max_qp_rd_atom), peer->rd_initiator);
+	mask = rdma_qp_rtr_attr(qp, peer, &attr);
+	rc = -dev->ops->modify_qp(qp->qp, &attr, mask);
+	if (rc) {
+		union ibv_gid dgid;
+
+		memcpy(dgid.raw, peer->gid, sizeof(dgid.raw));
+		gid_text(&dgid, gid, sizeof(gid));
+		return error_set(err, rc,
+				 "ibv_modify_qp to RTR on %s failed: %s (peer's GID %s, LID %u, QP "
+				 "0x%x; do both sides sit on one network and use one GID type?)",
+				 dev->name, error_name(rc), gid, peer->lid, peer->qpn);
+	}
+	mask = rdma_qp_rts_attr(qp, &attr);
+	rc = -dev->ops->modify_qp(qp->qp, &attr, mask);
+	if (rc)
+		return error_set(err, rc,
+				 "ibv_modify_qp to RTS on %s failed: %s (timeout %u, retry count "
+				 "%u, RNR retry %u, READ depth %u)",
+				 dev->name, error_name(rc), dev->options.timeout,
+				 dev->options.retry_cnt, dev->options.rnr_retry, qp->rd_initiator);
+	return 0;
+}
+
+int rdma_qp_fail(struct rdma_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	return -qp->dev->ops->modify_qp(qp->qp, &attr, IBV_QP_STATE);
+}
+
+void rdma_qp_destroy(struct rdma_qp *qp)
+{
+	if (qp->qp)
+		qp->dev->ops->destroy_qp(qp->qp);
+	memset(qp, 0, sizeof(*qp));
+}

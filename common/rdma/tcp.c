@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "common/rdma/tcp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/time.h"
+
+static int resolve(const char *host, const char *port, bool passive, struct addrinfo **list,
+		   struct error *err)
+{
+	struct addrinfo hints = {
+		.ai_socktype = SOCK_STREAM,
+		.ai_flags = (passive ? AI_PASSIVE : 0) | AI_NUMERICSERV,
+	};
+	int rc = getaddrinfo(host[0] ? host : NULL, port, &hints, list);
+
+	if (rc)
+		return error_set(err, -EHOSTUNREACH, "'%s' port %s: %s (check the name)", host,
+				 port, rc == EAI_SYSTEM ? error_name(errno) : gai_strerror(rc));
+	return 0;
+}
+
+static void address_words(const struct sockaddr *sa, socklen_t len, char *host, size_t host_cap,
+			  char *port, size_t port_cap)
+{
+	if (getnameinfo(sa, len, host, (socklen_t)host_cap, port, (socklen_t)port_cap,
+			NI_NUMERICHOST | NI_NUMERICSERV)) {
+		snprintf(host, host_cap, "?");
+		snprintf(port, port_cap, "?");
+	}
+}
+
+static int listen_on(const struct addrinfo *ai, int *out)
+{
+	autoclose int fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int on = 1;
+
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (bind(fd, ai->ai_addr, ai->ai_addrlen) || listen(fd, 128))
+		return -errno;
+	*out = cleanup_take_fd(&fd);
+	return 0;
+}
+
+int tcp_listen(const char *host, const char *port, int *fd, char *bound, struct error *err)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+	struct addrinfo *list;
+	char words[256], number[16];
+	int rc = resolve(host, port, true, &list, err);
+
+	if (rc)
+		return rc;
+	rc = listen_on(list, fd);
+	freeaddrinfo(list);
+	if (rc)
+		return error_set(err, rc, "listening on %s:%s failed: %s (%s)", host, port,
+				 error_name(rc),
+				 rc == -EADDRINUSE ? "is another kv-server running? choose another "
+						     "port, or 0 for a free one"
+						   : "choose another address with --listen");
+	getsockname(*fd, (struct sockaddr *)&sa, &len);
+	address_words((struct sockaddr *)&sa, len, words, sizeof(words), number, sizeof(number));
+	snprintf(bound, 280, strchr(words, ':') ? "[%s]:%s" : "%s:%s", words, number);
+	return 0;
+}
+
+static int connect_to(const struct addrinfo *ai, uint64_t deadline_ns, int *out)
+{
+	autoclose int fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	socklen_t len = sizeof(int);
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+	int code = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, ai->ai_addr, ai->ai_addrlen) && errno != EINPROGRESS)
+		return -errno;
+	for (;;) {
+		uint64_t now = time_now_ns();
+		int rc = now >= deadline_ns
+				 ? 0
+				 : poll(&p, 1, (int)((deadline_ns - now) / NS_PER_MS) + 1);
+
+		if (rc == 0)
+			return -ETIMEDOUT;
+		if (rc > 0)
+			break;
+		if (errno != EINTR)
+			return -errno;
+	}
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &len) || code)
+		return code ? -code : -errno;
+	*out = cleanup_take_fd(&fd);
+	return 0;
+}
+
+int tcp_connect(const char *host, const char *port, uint64_t deadline_ns, int *fd,
+		struct error *err)
+{
+	struct addrinfo *list, *i;
+	int rc = resolve(host, port, false, &list, err);
+
+	if (rc)
+		return rc;
+	for (i = list; i; i = i->ai_next) {
+		rc = connect_to(i, deadline_ns, fd);
+		if (rc == 0)
+			break;
+	}
+	freeaddrinfo(list);
+	if (rc)
+		return error_set(err, rc, "connecting to %s:%s failed: %s (%s)", host, port,
+				 error_name(rc),
+				 rc == -ECONNREFUSED ? "is kv-server running there?"
+						     : "check address, route and firewall");
+	return 0;
+}
+
+int tcp_lifeline(int fd, unsigned timeout_ms)
+{
+	int on = 1, idle = 1, interval = 1;
+	int probes = (int)(timeout_ms / 1000) > 1 ? (int)(timeout_ms / 1000) - 1 : 1;
+	unsigned user_timeout = timeout_ms;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle)) ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval)) ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes)) ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout, sizeof(user_timeout)))
+		return -errno;
+	return 0;
+}
+
+void tcp_local_address(int fd, char *text)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+	char port[16];
+
+	text[0] = '\0';
+	if (getsockname(fd, (struct sockaddr *)&sa, &len) == 0)
+		address_words((struct sockaddr *)&sa, len, text, 64, port, sizeof(port));
+}

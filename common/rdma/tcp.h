@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/* TCP sockets for the exchange: IPv4 and IPv6, keepalive and TCP_USER_TIMEOUT by the kernel. */
+#include <stdint.h>
+
+#include "common/base/error.h"
+
+/*
+ * tcp_listen - @port "0" takes a free one. @bound: receives "HOST:PORT" as bound, 280 bytes.
+ * Returns 0 or a negative errno; @fd does not block.
+ */
+int tcp_listen(const char *host, const char *port, int *fd, char *bound, struct error *err);
+
+/*
+ * tcp_connect - try every address of @host until @deadline_ns. @fd does not block.
+ * Returns 0, -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH, ...; @err says what to look at.
+ */
+int tcp_connect(const char *host, const char *port, uint64_t deadline_ns, int *fd,
+		struct error *err);
+
+/* tcp_lifeline - a dead peer or path shows within @timeout_ms: keepalive, user timeout, nodelay. */
+int tcp_lifeline(int fd, unsigned timeout_ms);
+
+/* tcp_local_address - the local address of a connected socket, as text. @text: 64 bytes. */
+void tcp_local_address(int fd, char *text);

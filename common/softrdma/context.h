@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/* An open device and its asynchronous events. */
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/softrdma/lock.h"
+
+enum {
+	SOFT_GIDS = 2,
+	SOFT_WR_MAX = 32768,
+	SOFT_CQE_MAX = 32768,
+	SOFT_INLINE_MAX = 256,
+	SOFT_RD_ATOMIC_MAX = 16,
+	SOFT_QP_MAX = 4000,
+};
+
+#define SOFT_MSG_MAX (1u << 31)
+
+struct soft_async;
+
+struct soft_context {
+	struct ibv_context base;
+	uint32_t epoch;
+	_Atomic uint32_t objects; /* PDs, CQs and channels that live */
+	struct lock events_lock; /* protects the rest */
+	struct soft_async *first, **last;
+};
+
+static inline struct soft_context *soft_context(struct ibv_context *base)
+{
+	return (struct soft_context *)base;
+}
+
+/* soft_gid - entry @index below SOFT_GIDS of the GID table. */
+const union ibv_gid *soft_gid(unsigned index);
+
+/* soft_gid_known - is @gid in the table? */
+bool soft_gid_known(const union ibv_gid *gid);
+
+/* An object that events can be about; part of it. */
+struct soft_async_count {
+	uint32_t delivered; /* events handed out; events_lock of the context */
+};
+
+/*
+ * soft_async_raise - queue an event. @count: of the object that event->element names, or NULL for
+ * one that is about the device.
+ */
+void soft_async_raise(struct ibv_context *context, const struct ibv_async_event *event,
+		      struct soft_async_count *count);
+
+/* soft_async_retire - forget queued events of a dying object. Returns how many were delivered. */
+uint32_t soft_async_retire(struct ibv_context *context, struct soft_async_count *count);

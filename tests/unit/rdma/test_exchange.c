@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Frames over a socket: in pieces, cut off, refused, too late. */
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/base/time.h"
+#include "common/rdma/exchange.h"
+
+#define FRAME_MAX (sizeof(struct wire_header) + WIRE_PAYLOAD_MAX)
+
+struct pair {
+	int fd[2];
+};
+
+static struct pair make_pair(void)
+{
+	struct pair p;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, p.fd), 0);
+	return p;
+}
+
+static uint64_t soon(void)
+{
+	return time_now_ns() + 200 * NS_PER_MS;
+}
+
+static void byte_by_byte(void **state)
+{
+	struct wire_frame in = { .type = WIRE_QP_OPEN, .qp = { .qpn = 77 } }, out;
+	struct exchange_reader reader = { 0 };
+	struct pair p = make_pair();
+	unsigned char bytes[FRAME_MAX];
+	struct error err;
+	size_t len = wire_encode(&in, bytes);
+
+	for (size_t i = 0; i < len; i++) {
+		assert_int_equal(exchange_read(p.fd[1], &reader, &out, &err), 0);
+		assert_int_equal(write(p.fd[0], bytes + i, 1), 1);
+	}
+	assert_int_equal(exchange_read(p.fd[1], &reader, &out, &err), 1);
+	assert_int_equal(out.qp.qpn, 77);
+	assert_int_equal(exchange_read(p.fd[1], &reader, &out, &err), 0);
+	close(p.fd[0]);
+	assert_int_equal(exchange_read(p.fd[1], &reader, &out, &err), -ECONNRESET);
+	close(p.fd[1]);
+}
+
+static void two_at_once(void **state)
+{
+	struct wire_frame a = { .type = WIRE_QP_READY, .handle = { 1, 0 } },
+			  b = { .type = WIRE_QP_LIVE, .handle = { 2, 0 } }, out;
+	struct exchange_reader reader = { 0 };
+	struct pair p = make_pair();
+	struct error err;
+
+	assert_int_equal(exchange_send(p.fd[0], &a, soon(), &err), 0);
+	assert_int_equal(exchange_send(p.fd[0], &b, soon(), &err), 0);
+	assert_int_equal(exchange_recv(p.fd[1], &reader, WIRE_QP_READY, &out, soon(), &err), 0);
+	assert_int_equal(exchange_recv(p.fd[1], &reader, WIRE_QP_LIVE, &out, soon(), &err), 0);
+	assert_int_equal(out.handle.handle, 2);
+	close(p.fd[0]);
+	close(p.fd[1]);
+}
+
+static void refusals(void **state)
+{
+	struct exchange_reader reader = { 0 };
+	struct wire_frame out;
+	struct pair p = make_pair();
+	struct error err;
+
+	exchange_refuse(p.fd[0], -EUSERS, "no room");
+	assert_int_equal(exchange_recv(p.fd[1], &reader, WIRE_WELCOME, &out, soon(), &err),
+			 -EUSERS);
+	assert_non_null(strstr(err.text, "no room"));
+	assert_int_equal(exchange_recv(p.fd[1], &reader, WIRE_WELCOME, &out, soon(), &err),
+			 -ETIMEDOUT);
+	assert_int_equal(write(p.fd[0], "GET / HTTP/1.1\r\n\r\n", 18), 18);
+	assert_int_equal(exchange_recv(p.fd[1], &reader, WIRE_WELCOME, &out, soon(), &err),
+			 -EPROTO);
+	close(p.fd[0]);
+	close(p.fd[1]);
+}
+
+/* A peer that never reads must not hold us for ever. */
+static void a_full_socket_times_out(void **state)
+{
+	struct wire_frame frame = { .type = WIRE_REFUSE };
+	struct pair p = make_pair();
+	struct error err;
+	int rc = 0;
+
+	for (unsigned i = 0; i < 100000 && rc == 0; i++)
+		rc = exchange_send(p.fd[0], &frame, soon(), &err);
+	assert_int_equal(rc, -ETIMEDOUT);
+	close(p.fd[0]);
+	close(p.fd[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(byte_by_byte),
+		cmocka_unit_test(two_at_once),
+		cmocka_unit_test(refusals),
+		cmocka_unit_test(a_full_socket_times_out),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

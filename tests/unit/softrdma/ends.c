@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "ends.h"
+
+#include <assert.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/base/time.h"
+
+#define WAIT_NS	 (5 * NS_PER_S)
+#define QUIET_NS (20 * NS_PER_MS)
+
+void end_open(struct end *end, const struct end_options *options)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC };
+	int access = END_ALL;
+
+	memset(end, 0, sizeof(*end));
+	end->options = *options;
+	end->size = options->size ? options->size : 1 << 20;
+	end->context =
+		options->context ? options->context : softrdma_open_device(softrdma_device());
+	assert(end->context);
+	end->pd = options->pd ? options->pd : softrdma_alloc_pd(end->context);
+	assert(end->pd);
+	if (options->channel)
+		end->channel = softrdma_create_comp_channel(end->context);
+	end->send_cq =
+		softrdma_create_cq(end->context, options->cqe ? options->cqe : 256, NULL, NULL, 0);
+	end->recv_cq = softrdma_create_cq(end->context, options->cqe ? options->cqe : 256, end,
+					  end->channel, 0);
+	assert(end->send_cq && end->recv_cq);
+	end->fd = -1;
+	if (options->mapped) {
+		end->fd = memfd_create("end", MFD_CLOEXEC);
+		assert(end->fd >= 0 && ftruncate(end->fd, (off_t)end->size) == 0);
+		end->mem = mmap(NULL, end->size, PROT_READ | PROT_WRITE, MAP_SHARED, end->fd, 0);
+	} else {
+		end->mem = mmap(NULL, end->size, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	}
+	assert(end->mem != MAP_FAILED);
+	if (options->private_mr)
+		access = IBV_ACCESS_LOCAL_WRITE;
+	end->mr = softrdma_reg_mr(end->pd, end->mem, end->size, (unsigned)access);
+	assert(end->mr);
+	init.send_cq = end->send_cq;
+	init.recv_cq = end->recv_cq;
+	init.srq = options->srq;
+	init.sq_sig_all = options->sig_all;
+	init.cap = (struct ibv_qp_cap){ .max_send_wr = options->send_wr ? options->send_wr : 64,
+					.max_recv_wr = 64,
+					.max_send_sge = 4,
+					.max_recv_sge = 4,
+					.max_inline_data = 128 };
+	end->qp = softrdma_create_qp(end->pd, &init);
+	assert(end->qp);
+}
+
+void end_close(struct end *end)
+{
+	if (end->qp)
+		assert_int_equal(softrdma_destroy_qp(end->qp), 0);
+	if (end->mr)
+		assert_int_equal(softrdma_dereg_mr(end->mr), 0);
+	assert_int_equal(softrdma_destroy_cq(end->send_cq), 0);
+	assert_int_equal(softrdma_destroy_cq(end->recv_cq), 0);
+	if (end->channel)
+		assert_int_equal(softrdma_destroy_comp_channel(end->channel), 0);
+	if (!end->options.pd)
+		assert_int_equal(softrdma_dealloc_pd(end->pd), 0);
+	if (!end->options.context)
+		assert_int_equal(softrdma_close_device(end->context), 0);
+	munmap(end->mem, end->size);
+	if (end->fd >= 0)
+		close(end->fd);
+}
+
+struct end_info end_info(const struct end *end)
+{
+	return (struct end_info){ .qpn = end->qp->qp_num,
+				  .rkey = end->mr->rkey,
+				  .addr = (uintptr_t)end->mem };
+}
+
+int end_init(struct end *end)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+				    .port_num = 1,
+				    .qp_access_flags = (unsigned)(end->options.qp_access
+									  ? end->options.qp_access
+									  : END_ALL) };
+
+	return softrdma_modify_qp(end->qp, &attr,
+				  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					  IBV_QP_ACCESS_FLAGS);
+}
+
+int end_rtr(struct end *end, uint32_t dest)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
+				    .path_mtu = IBV_MTU_4096,
+				    .dest_qp_num = dest,
+				    .max_dest_rd_atomic = 16,
+				    .min_rnr_timer = end->options.rnr_timer,
+				    .ah_attr = { .is_global = 1, .port_num = 1 } };
+
+	assert(softrdma_query_gid(end->context, 1, 0, &attr.ah_attr.grh.dgid) == 0);
+	return softrdma_modify_qp(end->qp, &attr,
+				  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					  IBV_QP_MIN_RNR_TIMER);
+}
+
+int end_rts(struct end *end)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS,
+				    .timeout = 12,
+				    .retry_cnt = 7,
+				    .rnr_retry = end->options.rnr_retry,
+				    .max_rd_atomic = 16 };
+
+	return softrdma_modify_qp(end->qp, &attr,
+				  IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+void end_connect(struct end *end, uint32_t dest)
+{
+	int rc = end_init(end) | end_rtr(end, dest) | end_rts(end);
+
+	assert(rc == 0);
+}
+
+int end_to(struct end *end, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = { .qp_state = state };
+
+	return softrdma_modify_qp(end->qp, &attr, IBV_QP_STATE);
+}
+
+enum ibv_qp_state end_state(struct end *end)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	assert(softrdma_query_qp(end->qp, &attr, IBV_QP_STATE, &init) == 0);
+	return attr.qp_state;
+}
+
+int end_rdma(struct end *end, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t offset,
+	     uint32_t length, uint64_t remote, uint32_t rkey, unsigned flags)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)end->mem + offset,
+			       .length = length,
+			       .lkey = end->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = wr_id,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = opcode,
+				  .send_flags = flags,
+				  .imm_data = 0x12345678,
+				  .wr.rdma = { .remote_addr = remote, .rkey = rkey } },
+			   *bad = NULL;
+	int rc = ibv_post_send(end->qp, &wr, &bad);
+
+	assert(rc == 0 || bad == &wr);
+	return rc;
+}
+
+int end_send(struct end *end, uint64_t wr_id, size_t offset, uint32_t length, unsigned flags)
+{
+	return end_rdma(end, IBV_WR_SEND, wr_id, offset, length, 0, 0, flags);
+}
+
+int end_recv(struct end *end, uint64_t wr_id, size_t offset, uint32_t length)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)end->mem + offset,
+			       .length = length,
+			       .lkey = end->mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	if (end->options.srq)
+		return ibv_post_srq_recv(end->options.srq, &wr, &bad);
+	return ibv_post_recv(end->qp, &wr, &bad);
+}
+
+void end_wait(struct ibv_cq *cq, struct ibv_wc *wc)
+{
+	uint64_t deadline = time_now_ns() + WAIT_NS;
+	int n;
+
+	while ((n = ibv_poll_cq(cq, 1, wc)) == 0) {
+		if (time_now_ns() > deadline)
+			fail_msg("no completion in 5 seconds");
+		sched_yield();
+	}
+	assert_int_equal(n, 1);
+}
+
+void end_quiet(struct ibv_cq *cq)
+{
+	uint64_t deadline = time_now_ns() + QUIET_NS;
+	struct ibv_wc wc;
+
+	while (time_now_ns() < deadline)
+		assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
+}
+
+void end_expect(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
+{
+	struct ibv_wc wc;
+
+	end_wait(cq, &wc);
+	assert_int_equal(wc.status, status);
+	assert_int_equal(wc.wr_id, wr_id);
+}
+
+void pair_open(struct end *a, struct end *b, const struct end_options *oa,
+	       const struct end_options *ob)
+{
+	end_open(a, oa);
+	end_open(b, ob);
+	end_connect(a, b->qp->qp_num);
+	end_connect(b, a->qp->qp_num);
+}
+
+void pair_close(struct end *a, struct end *b)
+{
+	end_close(a);
+	end_close(b);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Taking memory back while a peer uses it as fast as it can. The owner deregisters (or puts its QP
+ * into ERR, or destroys it), then fills the memory with REWRITTEN. No READ that succeeds may show
+ * that byte, and no WRITE or SEND may change it afterwards.
+ */
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ends.h"
+
+#define GOOD	  0x11
+#define REWRITTEN 0xee
+#define ROUNDS	  60
+#define LENGTH	  8192
+
+static void reconnect(struct far *far, struct end *a)
+{
+	far_do(far, FAR_STATE, IBV_QPS_RESET);
+	assert_int_equal(end_to(a, IBV_QPS_RESET), 0);
+	end_connect(a, far->info.qpn);
+	far_do(far, FAR_CONNECT, a->qp->qp_num);
+}
+
+/* Use the far memory until that fails. Returns how often it went well. */
+static unsigned hammer(struct far *far, struct end *a, enum ibv_wr_opcode opcode, uint32_t rkey,
+		       enum far_op op)
+{
+	unsigned good = 0;
+	struct ibv_wc wc;
+
+	for (;; good++) {
+		if (good == 50)
+			far_ask(far, op, REWRITTEN);
+		memset(a->mem, opcode == IBV_WR_RDMA_READ ? 0 : GOOD, LENGTH);
+		assert_int_equal(end_rdma(a, opcode, good, 0, LENGTH,
+					  far->info.addr + good % 8 * LENGTH, rkey,
+					  IBV_SEND_SIGNALED),
+				 0);
+		end_wait(a->send_cq, &wc);
+		if (wc.status != IBV_WC_SUCCESS)
+			break;
+		for (unsigned i = 0; i < LENGTH; i++)
+			assert_int_equal(a->mem[i], GOOD);
+	}
+	assert_true(good >= 50); /* at least what came before the order */
+	return good;
+}
+
+static void fence_run(bool mapped, enum ibv_wr_opcode opcode, enum far_op op)
+{
+	struct end_options near = { .mapped = false };
+	struct end_options other = { .mapped = mapped, .size = 8 * LENGTH };
+	uint32_t rkey;
+	unsigned good = 0;
+	struct far far;
+	struct end a;
+
+	far_start(&far, &other);
+	end_open(&a, &near);
+	far_connect(&far, &a);
+	rkey = far.info.rkey;
+	for (unsigned round = 0; round < (op == FAR_DESTROY ? 1 : ROUNDS); round++) {
+		far_do(&far, FAR_FILL, GOOD);
+		good += hammer(&far, &a, opcode, rkey, op);
+		far_answer(&far);
+		if (op == FAR_DESTROY)
+			break;
+		reconnect(&far, &a);
+		if (op == FAR_DEREG)
+			rkey = far_do(&far, FAR_REREG, 0).byte_len;
+	}
+	print_message("  %u operations\n", good);
+	end_close(&a);
+	far_stop(&far);
+}
+
+static void test_read_dereg(void **state)
+{
+	(void)state;
+	fence_run(true, IBV_WR_RDMA_READ, FAR_DEREG);
+	fence_run(false, IBV_WR_RDMA_READ, FAR_DEREG);
+}
+
+static void test_read_error(void **state)
+{
+	(void)state;
+	fence_run(true, IBV_WR_RDMA_READ, FAR_ERROR);
+	fence_run(false, IBV_WR_RDMA_READ, FAR_ERROR);
+}
+
+static void test_write_dereg(void **state)
+{
+	(void)state;
+	fence_run(true, IBV_WR_RDMA_WRITE, FAR_DEREG);
+	fence_run(false, IBV_WR_RDMA_WRITE, FAR_DEREG);
+}
+
+static void test_write_error(void **state)
+{
+	(void)state;
+	fence_run(true, IBV_WR_RDMA_WRITE, FAR_ERROR);
+	fence_run(false, IBV_WR_RDMA_WRITE, FAR_ERROR);
+}
+
+static void test_destroy(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 10; i++) {
+		fence_run(i & 1, IBV_WR_RDMA_READ, FAR_DESTROY);
+		fence_run(i & 1, IBV_WR_RDMA_WRITE, FAR_DESTROY);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_read_dereg),  cmocka_unit_test(test_read_error),
+		cmocka_unit_test(test_write_dereg), cmocka_unit_test(test_write_error),
+		cmocka_unit_test(test_destroy),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* fork() with an open device, and faults on request (which are read once a process). */
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ends.h"
+
+static void child_uses_it(struct end *a, struct end *b)
+{
+	struct end_options options = { .mapped = false };
+	struct end c, d;
+	struct ibv_wc wc;
+
+	assert(end_send(a, 1, 0, 8, 0) == EINVAL);
+	assert(end_recv(b, 1, 0, 8) == EINVAL);
+	assert(ibv_poll_cq(a->send_cq, 1, &wc) == -1);
+	assert(ibv_req_notify_cq(a->send_cq, 0) == EINVAL);
+	assert(end_to(a, IBV_QPS_ERR) == EINVAL);
+	assert(!softrdma_reg_mr(a->pd, a->mem, 64, 0) && errno == EINVAL);
+	assert(softrdma_dereg_mr(a->mr) == EINVAL);
+	assert(softrdma_destroy_qp(a->qp) == EINVAL);
+	assert(softrdma_close_device(a->context) == EINVAL);
+#if defined(__SANITIZE_THREAD__)
+	_exit(0); /* it cannot follow new threads of a forked child */
+#endif
+	/* a device of its own works */
+	end_open(&c, &options);
+	end_open(&d, &options);
+	end_connect(&c, d.qp->qp_num);
+	end_connect(&d, c.qp->qp_num);
+	memset(d.mem, 3, 8);
+	assert(end_rdma(&c, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)d.mem, d.mr->rkey,
+			IBV_SEND_SIGNALED) == 0);
+	end_wait(c.send_cq, &wc);
+	assert(wc.status == IBV_WC_SUCCESS && c.mem[7] == 3);
+	end_close(&c);
+	end_close(&d);
+	_exit(0);
+}
+
+static void test_fork(void **state)
+{
+	struct end_options options = { .mapped = false };
+	struct end a, b;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	pair_open(&a, &b, &options, &options);
+	pid = fork();
+	if (pid == 0)
+		child_uses_it(&a, &b);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(end_recv(&b, 1, 0, 8), 0);
+	assert_int_equal(end_send(&a, 2, 0, 8, IBV_SEND_SIGNALED), 0);
+	end_expect(a.send_cq, 2, IBV_WC_SUCCESS);
+	end_expect(b.recv_cq, 1, IBV_WC_SUCCESS);
+	pair_close(&a, &b);
+}
+
+/* The death of a process is noticed although a child of it lives on. */
+static void test_child_survives(void **state)
+{
+	struct end_options options = { .rnr_retry = 7 };
+	struct far far;
+	struct end a;
+	pid_t child;
+
+	(void)state;
+	far_start(&far, &options);
+	end_open(&a, &options);
+	far_connect(&far, &a);
+	child = (pid_t)far_do(&far, FAR_FORK, 0).byte_len;
+	assert_int_equal(end_send(&a, 1, 0, 8, 0), 0); /* waits for a receive */
+	end_quiet(a.send_cq);
+	far_kill(&far);
+	end_expect(a.send_cq, 1, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(kill(child, 0), 0);
+	kill(child, SIGKILL);
+	end_close(&a);
+}
+
+static void fault_child(const char *spec, unsigned mr_good, unsigned qp_good)
+{
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC };
+	static char mem[64];
+
+	setenv("SOFTRDMA_FAULT", spec, 1);
+	context = softrdma_open_device(softrdma_device());
+	pd = softrdma_alloc_pd(context);
+	cq = softrdma_create_cq(context, 1, NULL, NULL, 0);
+	init.send_cq = init.recv_cq = cq;
+	for (unsigned i = 0; i < 6; i++) {
+		struct ibv_mr *mr = softrdma_reg_mr(pd, mem, sizeof(mem), 0);
+		int code = errno;
+		struct ibv_qp *qp = softrdma_create_qp(pd, &init);
+
+		assert(mr ? i < mr_good : i >= mr_good && code == ENOMEM);
+		assert(qp ? i < qp_good : i >= qp_good && errno == ENOMEM);
+	}
+	_exit(0);
+}
+
+static void test_fault(void **state)
+{
+	const struct {
+		const char *spec;
+		unsigned mr_good, qp_good;
+	} runs[] = { { "reg_mr=ENOMEM@3", 2, 6 },
+		     { "create_qp=ENOMEM@1", 6, 0 },
+		     { "reg_mr=ENOMEM@2,create_qp=ENOMEM@4", 1, 3 },
+		     { "reg_mr=ENOMEM@2,nonsense", 6, 6 },
+		     { "reg_mr=ENOMEM@0", 6, 6 },
+		     { "", 6, 6 } };
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+		pid_t pid = fork();
+		int status;
+
+		if (pid == 0)
+			fault_child(runs[i].spec, runs[i].mr_good, runs[i].qp_good);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_fault), /* before anything is read in this process */
+		cmocka_unit_test(test_fork),
+		cmocka_unit_test(test_child_survives),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

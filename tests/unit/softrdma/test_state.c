@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* The state machine of a QP, attribute masks, limits of objects, queries. */
+#include <errno.h>
+#include <string.h>
+
+#include "ends.h"
+
+static void test_masks(void **state)
+{
+	const int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+	const int rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+			IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	const int rts = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+			IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	const struct {
+		enum ibv_qp_state to;
+		int mask;
+	} steps[] = { { IBV_QPS_INIT, init }, { IBV_QPS_RTR, rtr }, { IBV_QPS_RTS, rts } };
+	struct ibv_qp_attr attr = { .port_num = 1,
+				    .path_mtu = IBV_MTU_1024,
+				    .timeout = 14,
+				    .ah_attr = { .is_global = 1, .port_num = 1 } };
+	struct end_options options = { .mapped = false };
+	struct end end;
+
+	(void)state;
+	end_open(&end, &options);
+	softrdma_query_gid(end.context, 1, 1, &attr.ah_attr.grh.dgid);
+	for (unsigned i = 0; i < 3; i++) {
+		attr.qp_state = steps[i].to;
+		/* each missing attribute, and one too many */
+		for (int bit = 1; bit < IBV_QP_RATE_LIMIT; bit <<= 1) {
+			if (bit != IBV_QP_STATE && (steps[i].mask & bit))
+				assert_int_equal(
+					softrdma_modify_qp(end.qp, &attr, steps[i].mask & ~bit),
+					EINVAL);
+		}
+		assert_int_equal(softrdma_modify_qp(end.qp, &attr, steps[i].mask | IBV_QP_QKEY),
+				 EINVAL);
+		/* skipping a state */
+		if (i < 2) {
+			attr.qp_state = IBV_QPS_RTS;
+			assert_int_equal(softrdma_modify_qp(end.qp, &attr, rts), EINVAL);
+			attr.qp_state = steps[i].to;
+		}
+		assert_int_equal(softrdma_modify_qp(end.qp, &attr, steps[i].mask), 0);
+		assert_int_equal(end_state(&end), steps[i].to);
+	}
+	assert_int_equal(end_to(&end, IBV_QPS_ERR), 0);
+	assert_int_equal(softrdma_modify_qp(end.qp, &attr, rts), EINVAL);
+	assert_int_equal(end_to(&end, IBV_QPS_RESET), 0);
+	assert_int_equal(end_init(&end), 0);
+	end_close(&end);
+}
+
+static void test_values(void **state)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 2 };
+	const int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+	const int rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+			IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	struct end_options options = { .mapped = false };
+	struct end end;
+
+	(void)state;
+	end_open(&end, &options);
+	assert_int_equal(softrdma_modify_qp(end.qp, &attr, init), EINVAL);
+	attr.port_num = 1;
+	attr.pkey_index = 1;
+	assert_int_equal(softrdma_modify_qp(end.qp, &attr, init), EINVAL);
+	attr.pkey_index = 0;
+	assert_int_equal(softrdma_modify_qp(end.qp, &attr, init), 0);
+	attr.qp_state = IBV_QPS_RTR;
+	attr.path_mtu = IBV_MTU_4096;
+	attr.ah_attr.port_num = 1;
+	attr.dest_qp_num = 77;
+	softrdma_query_gid(end.context, 1, 0, &attr.ah_attr.grh.dgid);
+	assert_int_equal(softrdma_modify_qp(end.qp, &attr, rtr), EINVAL); /* no GRH */
+	attr.ah_attr.is_global = 1;
+	attr.ah_attr.grh.dgid.raw[15] ^= 9;
+	assert_int_equal(softrdma_modify_qp(end.qp, &attr, rtr), EINVAL); /* elsewhere */
+	attr.ah_attr.grh.dgid.raw[15] ^= 9;
+	attr.max_dest_rd_atomic = 17;
+	assert_int_equal(softrdma_modify_qp(end.qp, &attr, rtr), EINVAL);
+	attr.max_dest_rd_atomic = 16;
+	assert_int_equal(softrdma_modify_qp(end.qp, &attr, rtr), 0);
+	end_close(&end);
+}
+
+static void test_post_states(void **state)
+{
+	struct end_options options = { .mapped = false };
+	struct end a, b;
+
+	(void)state;
+	end_open(&a, &options);
+	end_open(&b, &options);
+	assert_int_equal(end_recv(&a, 1, 0, 8), EINVAL);
+	assert_int_equal(end_send(&a, 1, 0, 8, 0), EINVAL);
+	assert_int_equal(end_init(&a), 0);
+	assert_int_equal(end_recv(&a, 1, 0, 8), 0);
+	assert_int_equal(end_send(&a, 1, 0, 8, 0), EINVAL);
+	assert_int_equal(end_rtr(&a, b.qp->qp_num), 0);
+	assert_int_equal(end_send(&a, 1, 0, 8, 0), EINVAL);
+	pair_close(&a, &b);
+}
+
+static void test_query(void **state)
+{
+	struct end_options options = { .rnr_retry = 3, .rnr_timer = 7, .send_wr = 21 };
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct end a, b;
+
+	(void)state;
+	pair_open(&a, &b, &options, &options);
+	assert_int_equal(softrdma_query_qp(a.qp, &attr, ~0, &init), 0);
+	assert_int_equal(attr.qp_state, IBV_QPS_RTS);
+	assert_int_equal(attr.dest_qp_num, b.qp->qp_num);
+	assert_int_equal(attr.rnr_retry, 3);
+	assert_int_equal(attr.min_rnr_timer, 7);
+	assert_int_equal(attr.timeout, 12);
+	assert_int_equal(attr.path_mtu, IBV_MTU_4096);
+	assert_int_equal(attr.max_rd_atomic, 16);
+	assert_int_equal(attr.qp_access_flags, END_ALL);
+	assert_int_equal(init.cap.max_send_wr, 21);
+	assert_ptr_equal(init.send_cq, a.send_cq);
+	pair_close(&a, &b);
+}
+
+static void test_device(void **state)
+{
+	struct ibv_context *context = softrdma_open_device(softrdma_device());
+	struct ibv_gid_entry entry;
+	struct ibv_device_attr dev;
+	struct ibv_port_attr port;
+	__be16 pkey;
+
+	(void)state;
+	assert_non_null(context);
+	assert_int_equal(softrdma_query_device(context, &dev), 0);
+	assert_int_equal(dev.max_sge, 16);
+	assert_int_equal(dev.max_qp_rd_atom, 16);
+	assert_int_equal(softrdma_query_port(context, 1, &port), 0);
+	assert_int_equal(port.state, IBV_PORT_ACTIVE);
+	assert_int_equal(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+	assert_int_equal(softrdma_query_port(context, 2, &port), EINVAL);
+	assert_int_equal(softrdma_query_gid_ex(context, 1, 0, &entry, 0), 0);
+	assert_int_equal(entry.gid_type, IBV_GID_TYPE_ROCE_V2);
+	assert_int_equal(softrdma_query_gid_ex(context, 1, 1, &entry, 0), 0);
+	assert_int_equal(entry.gid_type, IBV_GID_TYPE_ROCE_V1);
+	assert_int_equal(softrdma_query_gid_ex(context, 1, 2, &entry, 0), ENODATA);
+	assert_int_equal(softrdma_query_pkey(context, 1, 0, &pkey), 0);
+	assert_int_equal(softrdma_close_device(context), 0);
+}
+
+static void test_busy(void **state)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_context *context = softrdma_open_device(softrdma_device());
+	struct ibv_pd *pd = softrdma_alloc_pd(context);
+	struct ibv_srq *srq = softrdma_create_srq(pd, &attr);
+	struct end_options options = { .context = context, .pd = pd, .srq = srq };
+	struct end end;
+
+	(void)state;
+	assert_non_null(srq);
+	end_open(&end, &options);
+	assert_int_equal(softrdma_destroy_cq(end.send_cq), EBUSY);
+	assert_int_equal(softrdma_destroy_cq(end.recv_cq), EBUSY);
+	assert_int_equal(softrdma_destroy_srq(srq), EBUSY);
+	assert_int_equal(softrdma_dealloc_pd(pd), EBUSY);
+	assert_int_equal(softrdma_close_device(context), EBUSY);
+	end_close(&end);
+	assert_int_equal(softrdma_destroy_srq(srq), 0);
+	assert_int_equal(softrdma_dealloc_pd(pd), 0);
+	assert_int_equal(softrdma_close_device(context), 0);
+}
+
+/* Numbers are unique among the living, never 0 or 1, and not soon used again. */
+static void test_many(void **state)
+{
+	enum { MANY = 3000 };
+	static struct ibv_qp *qps[MANY];
+	struct ibv_context *context = softrdma_open_device(softrdma_device());
+	struct ibv_pd *pd = softrdma_alloc_pd(context);
+	struct ibv_cq *cq = softrdma_create_cq(context, 16, NULL, NULL, 0);
+	struct ibv_qp_init_attr init = { .send_cq = cq,
+					 .recv_cq = cq,
+					 .qp_type = IBV_QPT_RC,
+					 .cap = { .max_send_wr = 16,
+						  .max_recv_wr = 16,
+						  .max_send_sge = 1,
+						  .max_recv_sge = 1 } };
+	uint32_t first = 0;
+
+	(void)state;
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < MANY; i++) {
+			qps[i] = softrdma_create_qp(pd, &init);
+			assert_non_null(qps[i]);
+			assert_true(qps[i]->qp_num > 1 && qps[i]->qp_num < 1u << 24);
+			if (i)
+				assert_int_not_equal(qps[i]->qp_num, qps[i - 1]->qp_num);
+			if (!first)
+				first = qps[i]->qp_num;
+			else
+				assert_int_not_equal(qps[i]->qp_num, first);
+		}
+		for (unsigned i = 0; i < MANY; i++)
+			assert_int_equal(softrdma_destroy_qp(qps[i]), 0);
+	}
+	assert_int_equal(softrdma_destroy_cq(cq), 0);
+	assert_int_equal(softrdma_dealloc_pd(pd), 0);
+	assert_int_equal(softrdma_close_device(context), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_masks),	    cmocka_unit_test(test_values),
+		cmocka_unit_test(test_post_states), cmocka_unit_test(test_query),
+		cmocka_unit_test(test_device),	    cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
