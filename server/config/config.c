@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "server/config/config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "common/base/parse.h"
+#include "common/layout/root.h"
+#include "server/config/settings.h"
+
+#define MEMORY_DEFAULT_MAX (4ull << 30)
+#define MEMORY_GRAIN	   SLAB_BYTES
+
+static const char *text_of(const struct setting_values *v, enum setting_id id)
+{
+	return v->value[id] ? v->value[id] : settings[id].fallback;
+}
+
+static int number(const struct setting_values *v, enum setting_id id, uint64_t min, uint64_t max,
+		  unsigned *out, struct error *err)
+{
+	char flag[40];
+	uint64_t value;
+	int rc;
+
+	snprintf(flag, sizeof(flag), "--%s", settings[id].name);
+	rc = parse_u64(flag, text_of(v, id), min, max, &value, err);
+	if (rc == 0)
+		*out = (unsigned)value;
+	return rc;
+}
+
+static uint64_t default_memory(void)
+{
+	struct sysinfo info;
+	uint64_t quarter;
+
+	if (sysinfo(&info))
+		return MEMORY_DEFAULT_MAX;
+	quarter = (uint64_t)info.totalram * info.mem_unit / 4;
+	quarter -= quarter % MEMORY_GRAIN;
+	return quarter < MEMORY_DEFAULT_MAX ? quarter : MEMORY_DEFAULT_MAX;
+}
+
+static unsigned default_workers(void)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN) / 2;
+
+	return cores < 1 ? 1 : cores > 8 ? 8 : (unsigned)cores;
+}
+
+static int parse_memory(struct config *c, const struct setting_values *v, struct error *err)
+{
+	unsigned slots = 0;
+	int rc;
+
+	c->memory_bytes = default_memory();
+	if (v->value[SET_MEMORY]) {
+		rc = parse_size("--memory", v->value[SET_MEMORY], &c->memory_bytes, err);
+		if (rc)
+			return rc;
+	}
+	rc = number(v, SET_INDEX_SLOTS, 0, UINT32_MAX, &slots, err);
+	c->index_slots = slots;
+	return rc;
+}
+
+static int parse_rdma(struct config *c, const struct setting_values *v, struct error *err)
+{
+	struct rdma_options *o = &c->rdma;
+	unsigned gid = 0;
+	int rc;
+
+	if (strlen(text_of(v, SET_DEVICE)) >= sizeof(c->device))
+		return error_set(err, -EINVAL, "--device: the name is too long");
+	strcpy(c->device, text_of(v, SET_DEVICE));
+	o->device = c->device;
+	o->gid_index = RDMA_GID_AUTO;
+	rc = number(v, SET_IB_PORT, 0, 255, &o->ib_port, err);
+	if (rc == 0)
+		rc = number(v, SET_MTU, 0, 4096, &o->mtu_bytes, err);
+	if (rc == 0)
+		rc = number(v, SET_TIMEOUT, 1, 31, &o->timeout, err);
+	if (rc == 0)
+		rc = number(v, SET_RETRY_CNT, 0, 7, &o->retry_cnt, err);
+	if (rc == 0)
+		rc = number(v, SET_RNR_RETRY, 0, 7, &o->rnr_retry, err);
+	if (rc == 0 && strcmp(text_of(v, SET_GID_INDEX), "auto") != 0) {
+		rc = number(v, SET_GID_INDEX, 0, 65535, &gid, err);
+		o->gid_index = (int)gid;
+	}
+	return rc;
+}
+
+static int parse_rest(struct config *c, const struct setting_values *v, struct error *err)
+{
+	int rc;
+
+	strcpy(c->host, "127.0.0.1");
+	strcpy(c->port, "7471");
+	rc = parse_host_port("--listen", text_of(v, SET_LISTEN), c->host, c->port, err);
+	if (rc == 0)
+		rc = number(v, SET_WORKERS, 0, 64, &c->workers, err);
+	if (rc == 0)
+		rc = number(v, SET_LEASE, 10, 600000, &c->lease_ms, err);
+	if (rc)
+		return rc;
+	if (!c->workers)
+		c->workers = default_workers();
+	if (log_level_parse(text_of(v, SET_LOG_LEVEL), &c->log_level))
+		return error_set(err, -EINVAL,
+				 "--log-level: '%s' is none of error, warn, info, debug",
+				 text_of(v, SET_LOG_LEVEL));
+	if (strcmp(text_of(v, SET_LOG_FORMAT), "json") == 0)
+		c->log_format = LOG_JSON;
+	else if (strcmp(text_of(v, SET_LOG_FORMAT), "text") != 0)
+		return error_set(err, -EINVAL, "--log-format: '%s' is neither text nor json",
+				 text_of(v, SET_LOG_FORMAT));
+	if (strcmp(text_of(v, SET_CONNECT), "tcp") != 0)
+		return error_set(err, -EINVAL,
+				 "--connect: this version connects by tcp only, not "
+				 "'%s'",
+				 text_of(v, SET_CONNECT));
+	return 0;
+}
+
+static void print_version(void)
+{
+	printf("kv-server %s (libibverbs %s, liburcu %s, layout %u hash %016" PRIx64 ")\n",
+	       GRACEKV_VERSION, IBVERBS_VERSION, URCU_VERSION, LAYOUT_VERSION, layout_hash());
+}
+
+int config_load(struct config *out, int argc, char **argv, enum config_next *next,
+		struct error *err)
+{
+	struct setting_values v;
+	int rc;
+
+	memset(out, 0, sizeof(*out));
+	*next = CONFIG_SERVE;
+	rc = settings_collect(&v, argc, argv, err);
+	if (rc == 0 && (v.help || v.version)) {
+		*next = CONFIG_EXIT;
+		v.help ? settings_print_help() : print_version();
+	} else if (rc == 0) {
+		rc = parse_rest(out, &v, err);
+		if (rc == 0)
+			rc = parse_rdma(out, &v, err);
+		if (rc == 0)
+			rc = parse_memory(out, &v, err);
+	}
+	settings_free(&v);
+	return rc;
+}

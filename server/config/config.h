@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/* The settings of kv-server, parsed and checked for their ranges. */
+#include <stdint.h>
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/rdma/device.h"
+
+struct config {
+	char host[256];
+	char port[8];
+	struct rdma_options rdma; /* strings are kept by the config */
+	char device[64];
+	uint64_t memory_bytes;
+	uint64_t index_slots; /* 0: from the memory */
+	unsigned workers;
+	unsigned lease_ms;
+	enum log_level log_level;
+	enum log_format log_format;
+};
+
+enum config_next { CONFIG_SERVE, CONFIG_EXIT };
+
+/*
+ * config_load - from the command line, the environment and --config FILE.
+ * Prints --help and --version to stdout, then says CONFIG_EXIT.
+ * Returns 0; -EINVAL, -ERANGE: wrong usage; the error of reading the file. @err says which.
+ */
+int config_load(struct config *out, int argc, char **argv, enum config_next *next,
+		struct error *err);

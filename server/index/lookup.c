@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Look-ups. A reader walks the chain of the hash's bucket, compares fingerprints, and judges by
+ * the full key in the block. Wait-free: a chain has at most 1 + SEGMENT_OVERFLOW buckets, and
+ * never a cycle, since a bucket is linked once, behind one whose link was zero.
+ *
+ * ORDERING. The slot is loaded with acquire, which pairs with the release store of
+ * index_publish(): the block's fields, and LIVE, are seen by whoever sees the slot. The header is
+ * loaded with acquire before the slots of its bucket; it pairs with the release store that linked
+ * the overflow bucket (write.c).
+ *
+ * NO FALSE MISS. A live key never moves to another slot. If the key was there when the look-up
+ * began, and is not deleted before it ends, then its slot held it all the time, and its bucket
+ * was linked before its slot was written; so the look-up, which knows of that write, sees the link
+ * and the slot, old value or new. A link that it does not see is of keys that came after.
+ *
+ * NO OLD VALUE AFTER A NEW ONE. The state is loaded after the slot. LIVE: at that moment the
+ * old block was not yet OBSOLETE, hence the new one neither published nor acknowledged. OBSOLETE:
+ * the answer is -EAGAIN, never -ENOENT, because a successor may be about to be published.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "common/layout/size_code.h"
+#include "common/layout/slot.h"
+#include "server/index/index_internal.h"
+
+static bool block_has_key(const struct block *b, uint64_t hash, const void *key, uint32_t key_len)
+{
+	return b->key_hash == hash && b->key_len == key_len && memcmp(b->data, key, key_len) == 0;
+}
+
+static struct block *slot_block(const struct index *ix, uint64_t slot)
+{
+	struct block *b = memory_addr(ix->memory, slot_extent(slot), slot_offset(slot),
+				      size_code_bytes(slot_size_code(slot)));
+
+	assert(b);
+	return b;
+}
+
+/* Walk one bucket. Returns 0, -EAGAIN: the key, but not LIVE; -ENOENT. */
+static int bucket_find(const struct index *ix, struct bucket *bucket, uint64_t hash,
+		       const void *key, uint32_t key_len, struct index_hit *hit)
+{
+	uint32_t fingerprint = slot_fingerprint_of_hash(hash);
+	int rc = -ENOENT;
+
+	for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
+		/* pairs with index_publish(): block before slot */
+		uint64_t slot = atomic_load_explicit(&bucket->slot[i], memory_order_acquire);
+		struct block *b;
+		uint64_t state;
+
+		if (slot_fingerprint(slot) != fingerprint || slot == 0)
+			continue;
+		b = slot_block(ix, slot);
+		if (!block_has_key(b, hash, key, key_len))
+			continue;
+		/* pairs with index_publish() and index_remove(): OBSOLETE before the slot's change */
+		state = atomic_load_explicit(&b->state, memory_order_acquire);
+		if (block_state_of(state) != BLOCK_LIVE) {
+			rc = -EAGAIN;
+			continue;
+		}
+		*hit = (struct index_hit){ slot, b, &bucket->slot[i] };
+		return 0;
+	}
+	return rc;
+}
+
+int index_lookup(const struct index *ix, uint64_t hash, const void *key, uint32_t key_len,
+		 struct index_hit *hit)
+{
+	struct segment *s = index_segment_of(ix, hash)->segment;
+	struct bucket *bucket = &s->bucket[hash_bucket(hash)];
+	int rc, miss = -ENOENT;
+
+	while (bucket) {
+		/* pairs with overflow_link(): header of the next bucket before the link to it */
+		uint64_t header = atomic_load_explicit(&bucket->header, memory_order_acquire);
+
+		rc = bucket_find(ix, bucket, hash, key, key_len, hit);
+		if (rc == 0)
+			return 0;
+		if (rc == -EAGAIN)
+			miss = -EAGAIN;
+		bucket = index_next(s, header);
+	}
+	return miss;
+}
+
+int index_lookup_locked(const struct index *ix, uint64_t hash, const void *key, uint32_t key_len,
+			struct index_hit *hit)
+{
+	int rc = index_lookup(ix, hash, key, key_len, hit);
+
+	assert(rc != -EAGAIN); /* whatever a slot names under the lock is LIVE */
+	return rc;
+}

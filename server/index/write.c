@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Changes, all under the lock of the bucket.
+ *
+ * ORDER OF A WRITE (DESIGN 3): new block LIVE, old block OBSOLETE, slot. Each is a release store,
+ * so nobody who sees one of them misses an earlier one: who reads the new block through the slot
+ * finds it LIVE and whole; and once the new value can be reached, no reader accepts the old block
+ * any more, by whatever way it came to it.
+ *
+ * OVERFLOW BUCKETS. A segment's overflow buckets are given out in order by an atomic counter,
+ * because chains of one segment have different locks. A fresh one is all zero but for its header,
+ * which is written first; then one release store of the predecessor's header links it. A remote
+ * reader learns its number only from a completed READ of that header, and posts the READ of the
+ * overflow bucket after it: it finds the header, and a slot is either zero or published. It never
+ * comes off the chain again, and no other chain uses it: a reader cannot be led astray. That the
+ * link and the slots before it are fetched by one READ in any order does no harm: a header without
+ * the link was fetched before any key stood behind the link.
+ */
+#include <assert.h>
+#include <errno.h>
+
+#include "common/layout/size_code.h"
+#include "common/layout/slot.h"
+#include "server/index/index_internal.h"
+
+void index_lock(struct index *ix, uint64_t hash)
+{
+	pthread_mutex_lock(&index_stripe_of(ix, hash)->lock);
+}
+
+void index_unlock(struct index *ix, uint64_t hash)
+{
+	pthread_mutex_unlock(&index_stripe_of(ix, hash)->lock);
+}
+
+/* must hold the lock. First empty slot of the chain; NULL, and the chain's @last bucket. */
+static _Atomic uint64_t *chain_empty(const struct index *ix, uint64_t hash, struct bucket **last)
+{
+	struct segment *s = index_segment_of(ix, hash)->segment;
+	struct bucket *bucket = &s->bucket[hash_bucket(hash)];
+
+	while (bucket) {
+		for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
+			if (atomic_load_explicit(&bucket->slot[i], memory_order_relaxed) == 0)
+				return &bucket->slot[i];
+		}
+		*last = bucket;
+		bucket = index_next(s, atomic_load_explicit(&bucket->header, memory_order_relaxed));
+	}
+	return NULL;
+}
+
+/* must hold the lock. Hang a fresh bucket behind @last. Returns 0 or -ENOMEM. */
+static int overflow_link(struct index_segment *seg, struct bucket *last)
+{
+	uint64_t header = atomic_load_explicit(&last->header, memory_order_relaxed);
+	uint32_t incarnation = bucket_header_incarnation(header);
+	uint32_t prefix = bucket_header_prefix(header);
+	unsigned depth = bucket_header_depth(header);
+	unsigned n = atomic_load_explicit(&seg->overflow_used, memory_order_relaxed);
+
+	do {
+		if (n == SEGMENT_OVERFLOW)
+			return -ENOMEM;
+		/* relaxed: only the number counts; nothing was ever written to bucket n */
+	} while (!atomic_compare_exchange_weak_explicit(
+		&seg->overflow_used, &n, n + 1, memory_order_relaxed, memory_order_relaxed));
+	atomic_store_explicit(&seg->segment->overflow[n].header,
+			      bucket_header_make(incarnation, prefix, depth, false, 0),
+			      memory_order_relaxed);
+	/* pairs with index_lookup(): the new header before the link to it */
+	atomic_store_explicit(&last->header,
+			      bucket_header_make(incarnation, prefix, depth, false, n + 1),
+			      memory_order_release);
+	return 0;
+}
+
+int index_reserve(struct index *ix, uint64_t hash, const void *key, uint32_t key_len,
+		  struct index_hit *old, bool *found)
+{
+	struct bucket *last = NULL;
+
+	*found = index_lookup_locked(ix, hash, key, key_len, old) == 0;
+	if (*found || chain_empty(ix, hash, &last))
+		return 0;
+	return overflow_link(index_segment_of(ix, hash), last);
+}
+
+/* must hold the lock, and the stripe's with it */
+static void records_add(struct index *ix, uint64_t hash, int64_t n)
+{
+	_Atomic uint64_t *records = &index_stripe_of(ix, hash)->records;
+
+	atomic_store_explicit(records,
+			      atomic_load_explicit(records, memory_order_relaxed) + (uint64_t)n,
+			      memory_order_relaxed);
+}
+
+static void state_change(struct block *b, enum block_state from, enum block_state to)
+{
+	uint64_t state = atomic_load_explicit(&b->state, memory_order_relaxed);
+
+	assert(block_state_of(state) == from);
+	/* pairs with the reader's load of the state: all earlier stores, see ORDER OF A WRITE */
+	atomic_store_explicit(&b->state, block_state_make(block_state_incarnation(state), to),
+			      memory_order_release);
+}
+
+void index_publish(struct index *ix, uint64_t hash, const struct index_hit *old, bool found,
+		   struct block *block, uint64_t slot)
+{
+	_Atomic uint64_t *place;
+	struct bucket *last;
+
+	assert(slot && slot_size_code(slot) &&
+	       slot_fingerprint(slot) == slot_fingerprint_of_hash(hash));
+	assert(memory_addr(ix->memory, slot_extent(slot), slot_offset(slot),
+			   size_code_bytes(slot_size_code(slot))) == block);
+	place = found ? old->place : chain_empty(ix, hash, &last);
+	assert(place); /* index_reserve() has seen to it */
+	assert(!found || atomic_load_explicit(place, memory_order_relaxed) == old->slot);
+	state_change(block, BLOCK_INVALID, BLOCK_LIVE);
+	if (found)
+		state_change(old->block, BLOCK_LIVE, BLOCK_OBSOLETE);
+	else
+		records_add(ix, hash, 1);
+	/* pairs with index_lookup(): block before slot */
+	atomic_store_explicit(place, slot, memory_order_release);
+}
+
+void index_remove(struct index *ix, uint64_t hash, const struct index_hit *old)
+{
+	assert(atomic_load_explicit(old->place, memory_order_relaxed) == old->slot);
+	state_change(old->block, BLOCK_LIVE, BLOCK_OBSOLETE);
+	records_add(ix, hash, -1);
+	/* pairs with index_lookup(): OBSOLETE before the slot is empty */
+	atomic_store_explicit(old->place, 0, memory_order_release);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* kv-server: settings, one server, and the ready line. */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#if HAVE_SYSTEMD
+#include <systemd/sd-daemon.h>
+#endif
+
+#include "common/base/log.h"
+#include "server/config/config.h"
+#include "server/server.h"
+
+enum { EXIT_OK = 0, EXIT_USAGE = 2, EXIT_FAILED = 3 };
+
+static int complain(const struct error *err, int status)
+{
+	fprintf(stderr, "kv-server: %s\n", err->text);
+	return status;
+}
+
+/* Signals that stop the server come by signalfd; a closed socket is an error, not a signal. */
+static void block_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+/* A life line for each client: take all the descriptors that the limit allows. */
+static void raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static void warn_about_openness(const struct config *c)
+{
+	if (strncmp(c->host, "127.", 4) == 0 || strcmp(c->host, "::1") == 0 ||
+	    strcmp(c->host, "localhost") == 0)
+		return;
+	log_warn("session",
+		 "listening on %s: whoever reaches this address can read and write every record, "
+		 "there is no authentication yet",
+		 c->host[0] ? c->host : "all addresses");
+}
+
+static void announce(const struct server *s)
+{
+	log_info("rdma", "%s", s->dev->choice);
+	if (s->dev->software)
+		log_info("rdma", "soft0 is a software stand-in: what it measures is not RDMA");
+	warn_about_openness(&s->config);
+	printf("kv-server ready tcp=%s device=%s gid=%d memory=%" PRIu64 " pid=%d\n", s->bound,
+	       s->dev->name, s->dev->gid_index, s->config.memory_bytes, (int)getpid());
+	fflush(stdout);
+#if HAVE_SYSTEMD
+	sd_notify(0, "READY=1");
+#endif
+}
+
+int main(int argc, char **argv)
+{
+	static struct server server; /* too large for a stack */
+	struct config config;
+	enum config_next next;
+	struct error err;
+	int rc;
+
+	rc = config_load(&config, argc, argv, &next, &err);
+	if (rc)
+		return complain(&err, EXIT_USAGE);
+	if (next == CONFIG_EXIT)
+		return fflush(stdout) ? EXIT_FAILED : EXIT_OK;
+	log_setup("kv-server", config.log_level, config.log_format);
+	block_signals();
+	raise_file_limit();
+	if (server_create(&server, &config, &err))
+		return complain(&err, EXIT_FAILED);
+	announce(&server);
+	rc = server_run(&server, &err);
+#if HAVE_SYSTEMD
+	sd_notify(0, "STOPPING=1");
+#endif
+	server_destroy(&server);
+	return rc ? complain(&err, EXIT_FAILED) : EXIT_OK;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Extents and the table that lists them for clients.
+ *
+ * Extents are only ever added, one at a time (extent_lock), and stay until the end (I6).
+ *
+ * ORDERING. Local threads: `bytes` of an extent is stored last, with release, and loaded first,
+ * with acquire; all other fields are constant from then on. Clients: the four words of a table
+ * entry are stored once, over zeros, the checksum last with release. What a client fetches is
+ * therefore for each word either zero or final; the checksum word is either zero, which is not the
+ * checksum of any entry that was made here (asserted), or final, and then a missing word shows.
+ * The entry stands before the first slot or directory entry that names the extent: its number is
+ * handed out after that, through a lock, and the slot's own store is a release.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/memory/memory_internal.h"
+
+static const char *const kind_names[] = { "none", "gracekv-index", "gracekv-dir", "gracekv-data" };
+
+static uint64_t round_up(uint64_t bytes, uint64_t unit)
+{
+	return (bytes + unit - 1) / unit * unit;
+}
+
+/* must hold extent_lock. How large the next extent of @kind wants to be, and must be. */
+static int extent_size(struct memory *m, enum extent_kind kind, uint64_t bytes_min, uint64_t *least,
+		       uint64_t *want, struct error *err)
+{
+	uint64_t used = atomic_load_explicit(&m->bytes_committed, memory_order_relaxed);
+	uint64_t left = (m->config.bytes_max - used) / SLAB_BYTES * SLAB_BYTES;
+	unsigned doublings = m->kind_count[kind];
+
+	if (m->extents == EXTENTS_MAX)
+		return error_set(
+			err, -ENOSPC,
+			"the extent table is full: %u extents of up to %u MiB are the most "
+			"that this layout can address",
+			EXTENTS_MAX, EXTENT_BYTES_MAX >> 20);
+	if (bytes_min > EXTENT_BYTES_MAX)
+		return error_set(err, -EINVAL,
+				 "an extent of %llu bytes was asked for, over the "
+				 "limit of %u",
+				 (unsigned long long)bytes_min, EXTENT_BYTES_MAX);
+	*least = round_up(bytes_min ? bytes_min : 1, SLAB_BYTES);
+	if (*least > left)
+		return error_set(err, -ENOMEM,
+				 "an extent of %llu MiB does not fit: %llu of %llu MiB are in use; "
+				 "raise the store's size",
+				 (unsigned long long)(*least >> 20),
+				 (unsigned long long)(used >> 20),
+				 (unsigned long long)(m->config.bytes_max >> 20));
+	*want = EXTENT_BYTES_FIRST;
+	while (doublings-- && *want < EXTENT_BYTES_MAX)
+		*want *= 2;
+	if (*want < *least)
+		*want = round_up(*least, HUGEPAGE_BYTES);
+	if (*want > left)
+		*want = left;
+	return 0;
+}
+
+/* Map as much as is wanted, or less where the system has no more, but at least @least. */
+static int extent_map(struct mapping *map, enum extent_kind kind, uint64_t least, uint64_t want,
+		      struct error *err)
+{
+	int rc;
+
+	for (;;) {
+		rc = mapping_create(map, kind_names[kind], want, err);
+		if (rc == 0 || want == least)
+			return rc;
+		want = round_up(want / 2, SLAB_BYTES);
+		if (want < least)
+			want = least;
+	}
+}
+
+static int extent_slabs(struct extent *x, unsigned number, unsigned slabs, struct error *err)
+{
+	x->slab = calloc(slabs, sizeof(*x->slab));
+	x->slab_bits = calloc(slabs, SLAB_WORDS * sizeof(uint64_t));
+	if (!x->slab || !x->slab_bits) {
+		free(x->slab);
+		free(x->slab_bits);
+		return error_set(err, -ENOMEM, "no memory for the headers of %u slabs; free memory",
+				 slabs);
+	}
+	for (unsigned i = 0; i < slabs; i++) {
+		x->slab[i].extent = (uint16_t)number;
+		x->slab[i].number = (uint16_t)i;
+		x->slab[i].free = x->slab_bits + (size_t)i * SLAB_WORDS;
+	}
+	return 0;
+}
+
+/* Enter an extent into the table that clients fetch; see ORDERING. */
+static void extent_enter(struct memory *m, unsigned number, const struct extent *x, uint64_t bytes)
+{
+	struct extent_entry entry = {
+		.addr = (uint64_t)(uintptr_t)x->base,
+		.length = bytes,
+		.rkey = x->region.rkey,
+		.kind = x->kind,
+	};
+	_Atomic uint64_t *to = (_Atomic uint64_t *)&m->table[number];
+	uint64_t word[sizeof(entry) / sizeof(uint64_t)];
+
+	extent_entry_seal(&entry);
+	assert(entry.checksum != 0);
+	memcpy(word, &entry, sizeof(entry));
+	for (unsigned i = 0; i < 3; i++)
+		atomic_store_explicit(&to[i], word[i], memory_order_relaxed);
+	/* pairs with the client's check: a sound checksum has all words before it */
+	atomic_store_explicit(&to[3], word[3], memory_order_release);
+}
+
+/* must hold extent_lock */
+static int extent_add(struct memory *m, enum extent_kind kind, uint64_t bytes_min,
+		      struct error *err)
+{
+	const struct memory_hooks *hooks = &m->config.hooks;
+	unsigned number = m->extents;
+	struct extent *x = &m->extent[number];
+	struct mapping map;
+	uint64_t least = 0, want = 0;
+	int rc;
+
+	rc = extent_size(m, kind, bytes_min, &least, &want, err);
+	if (rc)
+		return rc;
+	rc = extent_map(&map, kind, least, want, err);
+	if (rc)
+		return rc;
+	x->base = map.base;
+	x->fd = map.fd;
+	x->kind = kind;
+	if (kind == EXTENT_DATA) {
+		rc = extent_slabs(x, number, (unsigned)(map.bytes / SLAB_BYTES), err);
+		if (rc)
+			goto err_map;
+	}
+	rc = hooks->register_region(hooks->ctx, map.fd, map.base, map.bytes, &x->region, err);
+	if (rc)
+		goto err_slabs;
+	extent_enter(m, number, x, map.bytes);
+	if (map.hugepages)
+		atomic_store_explicit(&m->hugepages, true, memory_order_relaxed);
+	atomic_fetch_add_explicit(&m->bytes_committed, map.bytes, memory_order_relaxed);
+	atomic_fetch_add_explicit(&m->kind_bytes[kind], map.bytes, memory_order_relaxed);
+	m->kind_count[kind]++;
+	m->extents++;
+	/* pairs with extent_bytes(): the other fields before bytes */
+	atomic_store_explicit(&x->bytes, map.bytes, memory_order_release);
+	return 0;
+
+err_slabs:
+	free(x->slab);
+	free(x->slab_bits);
+err_map:
+	mapping_destroy(&map);
+	memset(x, 0, sizeof(*x));
+	return rc;
+}
+
+int memory_extent_add(struct memory *m, enum extent_kind kind, uint64_t bytes_min, unsigned *extent,
+		      struct error *err)
+{
+	int rc;
+
+	assert(kind == EXTENT_INDEX || kind == EXTENT_DIR || kind == EXTENT_DATA);
+	pthread_mutex_lock(&m->extent_lock);
+	rc = extent_add(m, kind, bytes_min, err);
+	if (rc == 0) {
+		*extent = m->extents - 1;
+		if (kind == EXTENT_DATA)
+			pool_add(m, *extent,
+				 (unsigned)(memory_extent_bytes(m, *extent) / SLAB_BYTES));
+	}
+	pthread_mutex_unlock(&m->extent_lock);
+	return rc;
+}
+
+void extents_destroy(struct memory *m)
+{
+	for (unsigned i = m->extents; i-- > 0;) {
+		struct extent *x = &m->extent[i];
+		struct mapping map = { x->base, memory_extent_bytes(m, i), x->fd, false };
+
+		m->config.hooks.unregister_region(m->config.hooks.ctx, &x->region);
+		mapping_destroy(&map);
+		free(x->slab);
+		free(x->slab_bits);
+	}
+	m->extents = 0;
+}
+
+uint64_t memory_extent_bytes(const struct memory *m, unsigned extent)
+{
+	if (extent >= EXTENTS_MAX)
+		return 0;
+	/* pairs with extent_add(): the other fields before bytes */
+	return atomic_load_explicit(&m->extent[extent].bytes, memory_order_acquire);
+}
+
+void *memory_addr(const struct memory *m, unsigned extent, uint64_t offset, uint64_t bytes)
+{
+	uint64_t have = memory_extent_bytes(m, extent);
+
+	if (have == 0 || offset > have || bytes > have - offset)
+		return NULL;
+	return m->extent[extent].base + offset;
+}
+
+const struct memory_region *memory_extent_region(const struct memory *m, unsigned extent)
+{
+	return memory_extent_bytes(m, extent) ? &m->extent[extent].region : NULL;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Committed memfd mappings.
+ *
+ * A READ by another process, or by a NIC, must never meet a page that the system cannot provide:
+ * that would be a SIGBUS or a broken queue pair. So all pages are allocated at once, by
+ * fallocate(), which answers with an error where there is no memory. Explicit hugepages are taken
+ * where enough of them are free, otherwise transparent ones are asked for; those come only with
+ * a fault, hence the populating before fallocate(), which then finds little left to do.
+ *
+ * The file is sealed against shrinking: peers of the software device hold it open as well.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/base/cleanup.h"
+#include "server/memory/memory_internal.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* since Linux 5.14 */
+#endif
+
+#define HUGEPAGES_FREE "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"
+
+static uint64_t hugepages_free(void)
+{
+	unsigned long pages = 0;
+	FILE *f = fopen(HUGEPAGES_FREE, "re");
+
+	if (!f)
+		return 0;
+	if (fscanf(f, "%lu", &pages) != 1)
+		pages = 0;
+	fclose(f);
+	return pages;
+}
+
+/* Map @fd at a multiple of 2 MiB, so that hugepages of either sort can back it. */
+static void *map_aligned(int fd, size_t bytes)
+{
+	size_t span = bytes + HUGEPAGE_BYTES;
+	uint8_t *area, *base;
+	void *p;
+
+	area = mmap(NULL, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (area == MAP_FAILED)
+		return NULL;
+	base = (uint8_t *)(((uintptr_t)area + HUGEPAGE_BYTES - 1) &
+			   ~((uintptr_t)HUGEPAGE_BYTES - 1));
+	p = mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+	if (p == MAP_FAILED) {
+		int saved = errno;
+
+		munmap(area, span);
+		errno = saved;
+		return NULL;
+	}
+	if (base != area)
+		munmap(area, (size_t)(base - area));
+	munmap(base + bytes, span - bytes - (size_t)(base - area));
+	return base;
+}
+
+static int try_map(struct mapping *map, const char *name, size_t bytes, bool hugepages)
+{
+	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	autoclose int fd = -1;
+	void *base;
+	int rc;
+
+	fd = memfd_create(name, hugepages ? flags | MFD_HUGETLB | MFD_HUGE_2MB : flags);
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
+		return -errno;
+	base = map_aligned(fd, bytes);
+	if (!base)
+		return -errno;
+	if (!hugepages && bytes >= HUGEPAGE_BYTES) {
+		/* Both are wishes: fallocate() has the say. */
+		madvise(base, bytes, MADV_HUGEPAGE);
+		madvise(base, bytes, MADV_POPULATE_WRITE);
+	}
+	do {
+		rc = fallocate(fd, 0, 0, (off_t)bytes) < 0 ? -errno : 0;
+	} while (rc == -EINTR);
+	if (rc) {
+		munmap(base, bytes);
+		return rc;
+	}
+	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	*map = (struct mapping){
+		.base = base,
+		.bytes = bytes,
+		.fd = cleanup_take_fd(&fd),
+		.hugepages = hugepages,
+	};
+	return 0;
+}
+
+int mapping_create(struct mapping *map, const char *name, size_t bytes, struct error *err)
+{
+	int rc;
+
+	if (bytes % HUGEPAGE_BYTES == 0 && hugepages_free() >= bytes / HUGEPAGE_BYTES &&
+	    try_map(map, name, bytes, true) == 0)
+		return 0;
+	rc = try_map(map, name, bytes, false);
+	if (rc == 0)
+		return 0;
+	return error_set(err, -ENOMEM,
+			 "committing %zu bytes of shared memory for %s failed: %s; free memory, "
+			 "raise the limit of the control group, or lower the store's size",
+			 bytes, name, error_name(rc));
+}
+
+void mapping_destroy(struct mapping *map)
+{
+	munmap(map->base, map->bytes);
+	close(map->fd);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * Extents, slabs and size classes: all registered memory that clients may READ, but for the root.
+ *
+ * An extent is a memfd mapping of one kind (root.h), registered once through the hooks, listed in
+ * the extent table, and never unmapped while the server lives (I6). DATA extents are cut into
+ * slabs of SLAB_BYTES, slabs into blocks of one size class; a record above a quarter of a slab
+ * takes a run of consecutive slabs.
+ *
+ * Book-keeping (free lists, slab headers) lies outside of registered memory.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/error.h"
+#include "common/layout/block.h"
+#include "common/layout/root.h"
+
+/* What the transport knows of a registered range. */
+struct memory_region {
+	void *handle;
+	uint32_t lkey;
+	uint32_t rkey;
+};
+
+/*
+ * How ranges are registered (by common/rdma in the server, by a recorder in tests). Called at
+ * start and by the growth thread, one at a time, never on the data path.
+ * register_region: @fd backs [addr, addr + len). Returns 0 or a negative errno with @err set.
+ */
+struct memory_hooks {
+	int (*register_region)(void *ctx, int fd, void *addr, size_t len, struct memory_region *out,
+			       struct error *err);
+	void (*unregister_region)(void *ctx, struct memory_region *region);
+	void *ctx;
+};
+
+struct memory_config {
+	uint64_t bytes_max; /* over all extents; at least 8 MiB, checked against RAM */
+	struct memory_hooks hooks;
+};
+
+struct memory; /* shared by all threads */
+struct memory_cache; /* of one worker */
+
+struct memory_place {
+	uint32_t extent;
+	uint32_t offset; /* bytes */
+};
+
+/*
+ * memory_create - map the extent table and start the growth thread; no extent yet.
+ * Returns 0; -EINVAL: bytes_max too small or beyond the RAM of the machine; -ENOMEM and what the
+ * hooks return. @err says which limit it was and what to set.
+ */
+int memory_create(struct memory **out, const struct memory_config *config, struct error *err);
+
+/* memory_destroy - stop the thread, unregister and unmap all. No session may be left. */
+void memory_destroy(struct memory *m);
+
+/* The extent table (EXTENT_TABLE_BYTES) and its registration, for the root. */
+const void *memory_extent_table(const struct memory *m);
+const struct memory_region *memory_extent_table_region(const struct memory *m);
+
+/*
+ * memory_extent_add - map (hugepages where there are any), commit and register a new extent of
+ * @kind of at least @bytes_min, and enter it into the table. Not on the data path.
+ * Returns 0; -ENOMEM: bytes_max reached, or the system has no memory; -ENOSPC: EXTENTS_MAX;
+ * -EINVAL: @bytes_min over EXTENT_BYTES_MAX; or what the hook returns. Then nothing was added.
+ */
+int memory_extent_add(struct memory *m, enum extent_kind kind, uint64_t bytes_min, unsigned *extent,
+		      struct error *err);
+
+/*
+ * memory_addr - the local address of @offset in @extent, or NULL where the extent does not exist
+ * or ends before @offset + @bytes. Any thread, wait-free.
+ */
+void *memory_addr(const struct memory *m, unsigned extent, uint64_t offset, uint64_t bytes);
+
+/* memory_extent_region - registration of an extent; NULL where it does not exist. Wait-free. */
+const struct memory_region *memory_extent_region(const struct memory *m, unsigned extent);
+
+/* memory_extent_bytes - length of an extent, 0 where it does not exist. Wait-free. */
+uint64_t memory_extent_bytes(const struct memory *m, unsigned extent);
+
+/* memory_cache_create - block lists of one worker. Destroyed before memory_destroy(). */
+int memory_cache_create(struct memory_cache **out, struct memory *m);
+void memory_cache_destroy(struct memory_cache *cache);
+
+/*
+ * memory_alloc - take a block for a record of @bytes (block_bytes()).
+ * On success the block's state is INVALID under an incarnation never used at this address before,
+ * made visible before any later store of the caller (release fence, DESIGN 3.1).
+ * Returns 0; -EAGAIN: growth is under way, call memory_growth_wait() and try again;
+ * -ENOMEM: the store is full; -E2BIG: no block is that large.
+ * One thread per cache.
+ */
+int memory_alloc(struct memory_cache *cache, uint32_t bytes, struct memory_place *place,
+		 struct block **block);
+
+/* memory_growth_wait - until the growth under way has ended either way; at most @ms. */
+void memory_growth_wait(struct memory *m, unsigned ms);
+
+/*
+ * memory_free - give a block back. The caller guarantees that no local or remote reader can still
+ * reach it (reclaim.h), or that it never was published. Its state is not LIVE (asserted). Any thread.
+ */
+void memory_free(struct memory *m, struct memory_place place);
+
+struct memory_class_stats {
+	uint32_t block_bytes;
+	uint64_t slabs;
+	uint64_t blocks_used; /* taken and not freed, those in worker caches not counted */
+	uint64_t blocks_free; /* those in worker caches included */
+};
+
+struct memory_stats {
+	uint64_t bytes_max;
+	uint64_t extent_bytes[4]; /* by enum extent_kind */
+	uint64_t slabs_used; /* cut, or part of a run */
+	uint64_t slabs_free;
+	uint64_t slabs_dead; /* neither: all that is left of them are exhausted addresses */
+	uint64_t run_slabs; /* of slabs_used */
+	uint64_t blocks_exhausted; /* addresses whose incarnations are used up */
+	bool hugepages;
+	unsigned classes;
+	struct memory_class_stats class[96];
+};
+
+/* memory_stats_get - a snapshot, not atomic as a whole. Any thread; takes the locks briefly. */
+void memory_stats_get(struct memory *m, struct memory_stats *out);

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * Private to server/memory: structures, and which lock protects what.
+ *
+ * Locks, in the order in which they are taken:
+ *   extent_lock   adding extents: bytes_committed, kind_count, extent count, the hooks' calls
+ *   class[].lock  the cut slabs of one class: their bitmaps and counts
+ *   pool_lock     free slabs and runs, the growth thread's orders, the list of caches
+ *
+ * A slab's fields belong to pool_lock while it is free or part of a run, and to its class's lock
+ * while it is cut. `use` and `class_no` change only while no block of the slab is out, so whoever
+ * holds a block may read them without a lock.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "server/memory/memory.h"
+#include "server/memory/size_class.h"
+
+#define HUGEPAGE_BYTES	(2u << 20)
+#define EXTENT_SLABS	(EXTENT_BYTES_MAX / SLAB_BYTES)
+#define SLAB_WORDS	(SIZE_CLASS_BLOCKS_MAX / 64u)
+#define MEMORY_MIN	(8u << 20)
+#define INCARNATION_MAX UINT32_MAX
+#define CACHE_LINE	64u
+
+/* A worker cache holds, of each class, fewer than this many blocks and fewer than this many bytes. */
+#define CACHE_BLOCKS 64u
+#define CACHE_BYTES  (64u << 10)
+
+/* Growth starts when fewer than 1/LOW_WATER_SHARE of the slabs are free, or LOW_WATER_MAX slabs. */
+#define LOW_WATER_SHARE 8u
+#define LOW_WATER_MAX	64u
+
+/* After a failed growth the system is not asked again for so long. */
+#define GROWTH_RETRY_NS 1000000000ull
+
+enum slab_use {
+	SLAB_FREE,
+	SLAB_CUT, /* into blocks of class_no */
+	SLAB_RUN, /* first of a run of `blocks` slabs: one block */
+	SLAB_REST, /* further slab of a run */
+	SLAB_DEAD, /* holds only addresses whose incarnations are used up */
+};
+
+struct slab {
+	TAILQ_ENTRY(slab) link; /* in its class, while a block is free */
+	uint64_t *free; /* a bit for each block, 1: free and in no cache */
+	uint32_t incarnation; /* highest that any address in it has used */
+	uint16_t extent;
+	uint16_t number; /* in the extent */
+	uint16_t blocks;
+	uint16_t blocks_free;
+	uint16_t blocks_dropped; /* exhausted */
+	uint16_t word; /* no bit is set in free[] before this word */
+	uint8_t use;
+	uint8_t class_no;
+};
+
+TAILQ_HEAD(slab_list, slab);
+
+struct extent {
+	_Atomic uint64_t bytes; /* 0: not there; release publishes all other fields */
+	uint8_t *base;
+	struct slab *slab; /* of DATA extents */
+	uint64_t *slab_bits; /* all their bitmaps */
+	struct memory_region region;
+	int fd;
+	enum extent_kind kind;
+} __attribute__((aligned(CACHE_LINE)));
+
+struct size_class {
+	pthread_mutex_t lock;
+	struct slab_list partial;
+	uint64_t slabs;
+	uint64_t blocks; /* of all its slabs, without dropped ones */
+	uint64_t blocks_free; /* set bits */
+} __attribute__((aligned(CACHE_LINE)));
+
+/* Free slabs of an extent. Under pool_lock. */
+struct slab_set {
+	uint64_t bits[EXTENT_SLABS / 64];
+	unsigned slabs;
+	unsigned slabs_free;
+};
+
+struct growth {
+	pthread_t thread;
+	pthread_cond_t order; /* the thread waits for work */
+	pthread_cond_t done; /* memory_growth_wait() waits for its end */
+	uint64_t wanted; /* bytes at least; 0: nothing */
+	uint64_t retry_at_ns; /* not before, after a failure */
+	bool busy;
+	bool stop;
+	bool started;
+};
+
+struct memory {
+	struct extent extent[EXTENTS_MAX];
+	struct size_class class[SIZE_CLASSES];
+
+	pthread_mutex_t extent_lock;
+	unsigned extents;
+	unsigned kind_count[4];
+	_Atomic uint64_t kind_bytes[4];
+	_Atomic uint64_t bytes_committed; /* written under extent_lock */
+	_Atomic bool hugepages;
+
+	pthread_mutex_t pool_lock;
+	struct slab_set *set; /* EXTENTS_MAX of them */
+	unsigned sets; /* extents below this number may have free slabs */
+	unsigned first; /* extents below this number have none */
+	uint64_t slabs_total;
+	uint64_t slabs_free;
+	uint64_t slabs_dead;
+	uint64_t run_slabs;
+	struct growth growth;
+	LIST_HEAD(, memory_cache) caches;
+
+	_Atomic uint64_t blocks_exhausted;
+
+	struct memory_config config;
+	struct extent_entry *table;
+	struct memory_region table_region;
+	int table_fd;
+};
+
+struct cache_class {
+	_Atomic unsigned count; /* written by the owner, read by memory_stats_get() */
+	struct memory_place place[CACHE_BLOCKS];
+};
+
+struct memory_cache {
+	struct memory *memory;
+	LIST_ENTRY(memory_cache) link;
+	struct cache_class class[SIZE_CLASSES];
+};
+
+/* A committed memfd mapping. */
+struct mapping {
+	void *base;
+	size_t bytes;
+	int fd;
+	bool hugepages;
+};
+
+/* mapping_create - 0 or -ENOMEM; all of it is committed: touching it cannot fail. */
+int mapping_create(struct mapping *map, const char *name, size_t bytes, struct error *err);
+void mapping_destroy(struct mapping *map);
+
+/* extents_destroy - unregister and unmap every extent. */
+void extents_destroy(struct memory *m);
+
+/* pool_add - the slabs of a new DATA extent. */
+void pool_add(struct memory *m, unsigned extent, unsigned slabs);
+
+/*
+ * pool_take - @count consecutive free slabs of one extent; orders growth when they get few.
+ * Returns 0, -EAGAIN: growth is under way; -ENOMEM.
+ */
+int pool_take(struct memory *m, unsigned count, struct slab **first);
+
+/* pool_give - slabs that hold no block any more. One with exhausted addresses becomes dead. */
+void pool_give(struct memory *m, struct slab *first, unsigned count);
+
+int growth_start(struct memory *m, struct error *err);
+void growth_stop(struct memory *m);
+
+/* growth_consider - must hold pool_lock: order growth where free slabs are few. */
+void growth_consider(struct memory *m);
+
+/* growth_request - must hold pool_lock: -EAGAIN where growth by @bytes may come, or -ENOMEM. */
+int growth_request(struct memory *m, uint64_t bytes);
+
+/*
+ * class_refill - take up to @want blocks of a class, cutting a slab where @cut is set.
+ * Returns how many, at least 1; -EAGAIN or -ENOMEM.
+ */
+int class_refill(struct memory *m, unsigned class_no, bool cut, struct memory_place *place,
+		 unsigned want);
+
+/* class_free - one block of a cut slab. @used: its incarnation was given out. */
+void class_free(struct memory *m, struct slab *slab, uint32_t offset, uint32_t incarnation);
+
+/* run_alloc, run_free - a record of its own run of slabs. */
+int run_alloc(struct memory *m, unsigned slabs, struct memory_place *place, struct block **block);
+void run_free(struct memory *m, struct slab *slab, uint32_t incarnation);
+
+static inline uint8_t *slab_base(const struct memory *m, const struct slab *slab)
+{
+	return m->extent[slab->extent].base + (size_t)slab->number * SLAB_BYTES;
+}

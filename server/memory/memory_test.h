@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/* For tests only: to reach the end of a 32-bit counter in finite time. */
+#include <stdint.h>
+
+#include "server/memory/memory.h"
+
+/* memory_test_incarnation - every slab that is free now has used incarnations up to @used. */
+void memory_test_incarnation(struct memory *m, uint32_t used);

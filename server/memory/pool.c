@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * The pool of free slabs, and runs of them.
+ *
+ * One bit per slab and extent; a run is the first stretch of set bits that is long enough, so
+ * neighbours that come back grow together by themselves.
+ *
+ * INCARNATIONS. A slab keeps the highest incarnation that any address in it has used. Blocks of
+ * the next cut, and the head of the next run, start above it: so no address repeats one, whatever
+ * the slab was cut into before. A slab in which an address has used up all 2^32 - 1 of them can not
+ * be cut anew, since a block of another class may start at that very address: it keeps its class
+ * while other blocks of it can be used, and is dead afterwards.
+ */
+#include <assert.h>
+
+#include "server/memory/memory_internal.h"
+#include "server/memory/memory_test.h"
+
+static bool bit_get(const struct slab_set *set, unsigned slab)
+{
+	return set->bits[slab / 64] >> (slab % 64) & 1;
+}
+
+static void bit_put(struct slab_set *set, unsigned slab, bool free)
+{
+	uint64_t mask = 1ull << (slab % 64);
+
+	assert(bit_get(set, slab) != free);
+	if (free)
+		set->bits[slab / 64] |= mask;
+	else
+		set->bits[slab / 64] &= ~mask;
+}
+
+/* First slab of @count consecutive free ones, or -1. */
+static int set_find(const struct slab_set *set, unsigned count)
+{
+	unsigned run = 0;
+
+	if (set->slabs_free < count)
+		return -1;
+	for (unsigned i = 0; i < set->slabs; i++) {
+		if (i % 64 == 0 && set->bits[i / 64] == 0) {
+			run = 0;
+			i += 63;
+			continue;
+		}
+		run = bit_get(set, i) ? run + 1 : 0;
+		if (run == count)
+			return (int)(i + 1 - count);
+	}
+	return -1;
+}
+
+void pool_add(struct memory *m, unsigned extent, unsigned slabs)
+{
+	struct slab_set *set = &m->set[extent];
+
+	pthread_mutex_lock(&m->pool_lock);
+	set->slabs = slabs;
+	set->slabs_free = slabs;
+	for (unsigned i = 0; i < slabs; i++)
+		bit_put(set, i, true);
+	if (m->sets < extent + 1)
+		m->sets = extent + 1;
+	if (m->first > extent)
+		m->first = extent;
+	m->slabs_total += slabs;
+	m->slabs_free += slabs;
+	pthread_mutex_unlock(&m->pool_lock);
+}
+
+/* must hold pool_lock. Returns false where no extent has @count free slabs in a row. */
+static bool pool_find(struct memory *m, unsigned count, unsigned *extent, unsigned *number)
+{
+	while (m->first < m->sets && m->set[m->first].slabs_free == 0)
+		m->first++;
+	for (unsigned i = m->first; i < m->sets; i++) {
+		int at = set_find(&m->set[i], count);
+
+		if (at >= 0) {
+			*extent = i;
+			*number = (unsigned)at;
+			return true;
+		}
+	}
+	return false;
+}
+
+int pool_take(struct memory *m, unsigned count, struct slab **first)
+{
+	unsigned extent, number;
+	int rc = 0;
+
+	pthread_mutex_lock(&m->pool_lock);
+	if (pool_find(m, count, &extent, &number)) {
+		for (unsigned i = 0; i < count; i++)
+			bit_put(&m->set[extent], number + i, false);
+		m->set[extent].slabs_free -= count;
+		m->slabs_free -= count;
+		*first = &m->extent[extent].slab[number];
+		growth_consider(m);
+	} else {
+		rc = growth_request(m, (uint64_t)count * SLAB_BYTES);
+	}
+	pthread_mutex_unlock(&m->pool_lock);
+	return rc;
+}
+
+/* must hold pool_lock */
+static void pool_give_locked(struct memory *m, struct slab *first, unsigned count)
+{
+	struct slab_set *set = &m->set[first->extent];
+
+	for (unsigned i = 0; i < count; i++) {
+		struct slab *slab = first + i;
+
+		if (slab->incarnation == INCARNATION_MAX) {
+			slab->use = SLAB_DEAD;
+			m->slabs_dead++;
+			continue;
+		}
+		slab->use = SLAB_FREE;
+		bit_put(set, slab->number, true);
+		set->slabs_free++;
+		m->slabs_free++;
+		if (m->first > slab->extent)
+			m->first = slab->extent;
+	}
+}
+
+void pool_give(struct memory *m, struct slab *first, unsigned count)
+{
+	pthread_mutex_lock(&m->pool_lock);
+	pool_give_locked(m, first, count);
+	pthread_mutex_unlock(&m->pool_lock);
+}
+
+int run_alloc(struct memory *m, unsigned slabs, struct memory_place *place, struct block **block)
+{
+	struct slab *first;
+	int rc = pool_take(m, slabs, &first);
+
+	if (rc)
+		return rc;
+	for (unsigned i = 1; i < slabs; i++)
+		first[i].use = SLAB_REST;
+	first->use = SLAB_RUN;
+	first->blocks = (uint16_t)slabs;
+	place->extent = first->extent;
+	place->offset = (uint32_t)first->number * SLAB_BYTES;
+	*block = (struct block *)slab_base(m, first);
+	atomic_store_explicit(&(*block)->state, block_state_make(first->incarnation, BLOCK_INVALID),
+			      memory_order_relaxed); /* memory_alloc() counts and fences */
+	pthread_mutex_lock(&m->pool_lock);
+	m->run_slabs += slabs;
+	pthread_mutex_unlock(&m->pool_lock);
+	return 0;
+}
+
+void run_free(struct memory *m, struct slab *slab, uint32_t incarnation)
+{
+	unsigned slabs = slab->blocks;
+
+	assert(incarnation > slab->incarnation);
+	pthread_mutex_lock(&m->pool_lock);
+	slab->incarnation = incarnation;
+	if (incarnation == INCARNATION_MAX)
+		atomic_fetch_add_explicit(&m->blocks_exhausted, 1, memory_order_relaxed);
+	m->run_slabs -= slabs;
+	pool_give_locked(m, slab, slabs);
+	pthread_mutex_unlock(&m->pool_lock);
+}
+
+void memory_test_incarnation(struct memory *m, uint32_t used)
+{
+	pthread_mutex_lock(&m->pool_lock);
+	for (unsigned i = 0; i < m->sets; i++) {
+		for (unsigned k = 0; k < m->set[i].slabs; k++) {
+			struct slab *slab = &m->extent[i].slab[k];
+
+			if (bit_get(&m->set[i], k) && slab->incarnation < used)
+				slab->incarnation = used;
+		}
+	}
+	pthread_mutex_unlock(&m->pool_lock);
+}

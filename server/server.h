@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/* kv-server as a whole: made in order, taken apart in reverse. The main thread's. */
+#include "common/rdma/device.h"
+#include "common/rdma/region.h"
+#include "server/config/config.h"
+#include "server/session/session.h"
+#include "server/store/store.h"
+
+struct server {
+	struct config config;
+	struct rdma_device *dev;
+	struct session_order order;
+	struct store store;
+	struct rdma_buffer root; /* struct root */
+	struct sessions sessions;
+	uint64_t started_ns;
+	int listen_fd;
+	char bound[280]; /* "HOST:PORT" */
+};
+
+/*
+ * server_create - listen, open the device, make memory, index, root and workers. Nobody can connect
+ * before server_run(). Returns 0 or a negative errno with @err; nothing is left then.
+ */
+int server_create(struct server *s, const struct config *config, struct error *err);
+
+/* server_run - serve until SIGTERM or SIGINT, which must be blocked in the calling thread. */
+int server_run(struct server *s, struct error *err);
+void server_destroy(struct server *s);

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "server/session/control.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/log.h"
+#include "common/base/time.h"
+
+#define EVENTS_MAX  64
+#define ACCEPTS_MAX 64 /* a turn: life lines are read in between */
+
+/* What an epoll event points to: one of these, or a session. */
+static char tag_listen, tag_signal, tag_timer;
+
+static int watch(int epoll_fd, int fd, void *tag)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLRDHUP, .data = { .ptr = tag } };
+
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static void accept_some(struct sessions *all, int epoll_fd, int listen_fd)
+{
+	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
+		int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		struct session *s;
+
+		if (fd < 0) {
+			if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+				log_warn("session",
+					 "accept failed: %s (raise the limit of open "
+					 "files with LimitNOFILE= or ulimit -n)",
+					 error_name(errno));
+			return;
+		}
+		s = session_accept(all, fd);
+		if (s && watch(epoll_fd, fd, s))
+			session_end(s, false);
+	}
+}
+
+static void end_late_strangers(struct sessions *all)
+{
+	uint64_t now = time_now_ns();
+	struct session *s, *next;
+	struct error err;
+
+	cds_list_for_each_entry_safe (s, next, &all->strangers, node) {
+		if (now < s->deadline_ns)
+			break; /* in the order of their coming */
+		error_set(&err, -ETIMEDOUT, "no HELLO within %u s of connecting",
+			  EXCHANGE_DEADLINE_MS / 1000);
+		session_refuse(s, &err);
+		session_end(s, false);
+	}
+}
+
+static void tick(struct sessions *all, int timer_fd)
+{
+	uint64_t ticks;
+
+	if (read(timer_fd, &ticks, sizeof(ticks)) < 0)
+		return;
+	atomic_store_explicit(&all->root->clock_ms, time_wall_ms(), memory_order_relaxed);
+	end_late_strangers(all);
+}
+
+static int make_timer(int *out)
+{
+	const struct timespec period = { 0, CLOCK_PERIOD_MS * (long)NS_PER_MS };
+	const struct itimerspec spec = { period, period };
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+
+	if (fd < 0 || timerfd_settime(fd, 0, &spec, NULL))
+		return -errno;
+	*out = fd;
+	return 0;
+}
+
+static int make_signals(int *out)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	*out = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return *out < 0 ? -errno : 0;
+}
+
+static void end_all(struct sessions *all)
+{
+	struct session *s, *next;
+
+	cds_list_for_each_entry_safe (s, next, &all->strangers, node)
+		session_end(s, false);
+	cds_list_for_each_entry_safe (s, next, &all->list, node)
+		session_end(s, true);
+}
+
+/*
+ * One turn. Returns true when a signal asks to stop.
+ * An event can end other sessions than its own (a client comes back, strangers are late): then the
+ * rest of the array may point to freed ones, and epoll is asked anew.
+ */
+static bool turn(struct sessions *all, int epoll_fd, int listen_fd, int timer_fd)
+{
+	struct epoll_event events[EVENTS_MAX];
+	uint64_t departures = all->departures;
+	int n = epoll_wait(epoll_fd, events, EVENTS_MAX, -1);
+
+	for (int i = 0; i < n && departures == all->departures; i++) {
+		void *tag = events[i].data.ptr;
+
+		if (tag == &tag_signal)
+			return true;
+		if (tag == &tag_listen)
+			accept_some(all, epoll_fd, listen_fd);
+		else if (tag == &tag_timer)
+			tick(all, timer_fd);
+		else if (session_readable(tag))
+			session_end(tag, false);
+	}
+	return false;
+}
+
+int control_run(struct sessions *all, int listen_fd, struct error *err)
+{
+	autoclose int epoll_fd = epoll_create1(EPOLL_CLOEXEC), signal_fd = -1, timer_fd = -1;
+	int rc = epoll_fd < 0 ? -errno : 0;
+
+	if (rc == 0)
+		rc = make_signals(&signal_fd);
+	if (rc == 0)
+		rc = make_timer(&timer_fd);
+	if (rc == 0)
+		rc = watch(epoll_fd, listen_fd, &tag_listen);
+	if (rc == 0)
+		rc = watch(epoll_fd, signal_fd, &tag_signal);
+	if (rc == 0)
+		rc = watch(epoll_fd, timer_fd, &tag_timer);
+	if (rc)
+		return error_set(err, rc, "setting up the control thread failed: %s",
+				 error_name(rc));
+	while (!turn(all, epoll_fd, listen_fd, timer_fd))
+		;
+	log_info("session", "told to stop: %" PRIu64 " sessions are ended",
+		 atomic_load_explicit(&all->counters.sessions, memory_order_relaxed));
+	end_all(all);
+	return 0;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* The queue pairs of a session: opened and closed over its life line. */
+#include "server/session/session.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/base/log.h"
+
+static struct worker *least_busy(const struct sessions *all)
+{
+	struct worker *best = all->workers[0];
+
+	for (unsigned i = 1; i < all->worker_count; i++) {
+		if (worker_credits(all->workers[i]) < worker_credits(best))
+			best = all->workers[i];
+	}
+	return best;
+}
+
+static void close_handle(struct session *s, unsigned handle, bool graceful)
+{
+	if (!s->conns[handle])
+		return;
+	conn_destroy(s->conns[handle], graceful);
+	s->conns[handle] = NULL;
+	atomic_fetch_sub_explicit(&s->all->counters.queue_pairs, 1, memory_order_relaxed);
+}
+
+static int open_handle(struct session *s, const struct wire_qp *offer, struct error *err)
+{
+	unsigned credits = offer->credits;
+	struct conn *c;
+	int rc;
+
+	if (credits < 1 || credits > RPC_SLOTS_MAX)
+		credits = RPC_SLOTS_MAX;
+	rc = client_queue_pair(s->client, offer->handle);
+	if (rc)
+		return error_set(err, rc, "out of memory for the replies of a queue pair");
+	rc = conn_create(&c, least_busy(s->all), credits, err);
+	if (rc)
+		return rc;
+	c->client = s->client;
+	memcpy(c->client_id, s->client->id, sizeof(c->client_id));
+	c->generation = s->number;
+	c->handle = offer->handle;
+	c->lifeline = s->fd;
+	rc = rdma_qp_connect(&c->qp, offer, err);
+	if (rc == 0)
+		rc = worker_attach(c, err);
+	if (rc) {
+		conn_destroy(c, false);
+		return rc;
+	}
+	s->conns[offer->handle] = c;
+	atomic_fetch_add_explicit(&s->all->counters.queue_pairs, 1, memory_order_relaxed);
+	return 0;
+}
+
+void session_qp_open(struct session *s, const struct wire_qp *offer)
+{
+	struct wire_frame frame = { .type = WIRE_QP_OPENED };
+	struct error err;
+
+	if (offer->handle >= SESSION_QPS_MAX) {
+		error_set(&err, -EPROTO, "queue pair %u of a session, at most %u exist",
+			  offer->handle, SESSION_QPS_MAX);
+		session_refuse(s, &err);
+		return;
+	}
+	close_handle(s, offer->handle, false); /* the client lost it and opens it anew */
+	if (open_handle(s, offer, &err)) {
+		session_refuse(s, &err);
+		return;
+	}
+	rdma_qp_offer(&s->conns[offer->handle]->qp, &frame.qp);
+	frame.qp.handle = offer->handle;
+	frame.qp.credits = s->conns[offer->handle]->credits;
+	log_debug("session", "session %llu handle %u: QP 0x%x to 0x%x, MTU %u, READ depth %u/%u",
+		  (unsigned long long)s->number, offer->handle, frame.qp.qpn, offer->qpn,
+		  rdma_mtu_bytes(s->conns[offer->handle]->qp.mtu),
+		  s->conns[offer->handle]->qp.rd_initiator,
+		  s->conns[offer->handle]->qp.rd_responder);
+	session_send(s, &frame);
+}
+
+void session_qp_ready(struct session *s, const struct wire_handle *handle)
+{
+	struct wire_frame frame = { .type = WIRE_QP_LIVE, .handle = { .handle = handle->handle } };
+	struct error err;
+
+	if (handle->handle >= SESSION_QPS_MAX || !s->conns[handle->handle]) {
+		error_set(&err, -EPROTO, "queue pair %u was not opened", handle->handle);
+		session_refuse(s, &err);
+		return;
+	}
+	session_send(s, &frame);
+}
+
+void session_qps_destroy(struct session *s, bool graceful)
+{
+	for (unsigned i = 0; i < SESSION_QPS_MAX; i++)
+		close_handle(s, i, graceful);
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "server/session/session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/time.h"
+#include "common/rdma/tcp.h"
+
+#define SEND_NS (100 * NS_PER_MS) /* a peer that does not take a small frame in this time is gone */
+
+int sessions_init(struct sessions *all)
+{
+	CDS_INIT_LIST_HEAD(&all->list);
+	CDS_INIT_LIST_HEAD(&all->strangers);
+	return clients_create(&all->clients);
+}
+
+static void count(_Atomic uint64_t *counter, int64_t n)
+{
+	atomic_fetch_add_explicit(counter, (uint64_t)n, memory_order_relaxed);
+}
+
+void session_send(struct session *s, const struct wire_frame *frame)
+{
+	if (exchange_send(s->fd, frame, time_now_ns() + SEND_NS, NULL))
+		s->ending = true;
+}
+
+void session_refuse(struct session *s, const struct error *err)
+{
+	count(&s->all->counters.refused, 1);
+	log_warn("session", "refused a client%s%s: %s", s->name[0] ? " " : "", s->name, err->text);
+	exchange_refuse(s->fd, err->code, err->text);
+}
+
+struct session *session_accept(struct sessions *all, int fd)
+{
+	struct session *s = NULL;
+
+	if (atomic_load_explicit(&all->counters.strangers, memory_order_relaxed) < STRANGERS_MAX)
+		s = calloc(1, sizeof(*s));
+	if (!s || tcp_lifeline(fd, SESSION_LIFELINE_MS)) {
+		exchange_refuse(fd, -EUSERS,
+				"too many connections wait for their handshake; try "
+				"again in a few seconds");
+		count(&all->counters.refused, 1);
+		close(fd);
+		free(s);
+		return NULL;
+	}
+	s->all = all;
+	s->fd = fd;
+	s->deadline_ns = time_now_ns() + EXCHANGE_DEADLINE_MS * NS_PER_MS;
+	cds_list_add_tail(&s->node, &all->strangers);
+	count(&all->counters.strangers, 1);
+	count(&all->counters.accepted, 1);
+	return s;
+}
+
+/* The first of the list tells the reclaimer how far it may go. */
+static void publish_oldest(struct sessions *all)
+{
+	uint64_t oldest = UINT64_MAX;
+
+	if (!cds_list_empty(&all->list))
+		oldest = cds_list_first_entry(&all->list, struct session, node)->number;
+	atomic_store_explicit(&all->order->oldest, oldest, memory_order_seq_cst);
+}
+
+static int check_hello(const struct wire_hello *h, struct error *err)
+{
+	if (h->layout_version != LAYOUT_VERSION || h->layout_hash != layout_hash())
+		return error_set(err, -EPROTONOSUPPORT,
+				 "the client was built for layout %u with hash %016" PRIx64
+				 ", this server for %u with %016" PRIx64
+				 " (install the same GraceKV release on both)",
+				 h->layout_version, h->layout_hash, LAYOUT_VERSION, layout_hash());
+	if (h->client_id[0] == 0 && h->client_id[1] == 0)
+		return error_set(err, -EPROTO, "the client sent no client id");
+	return 0;
+}
+
+static void end_older_session(struct sessions *all, const uint64_t id[2])
+{
+	struct session *s, *next;
+
+	cds_list_for_each_entry_safe (s, next, &all->list, node) {
+		if (s->client->id[0] == id[0] && s->client->id[1] == id[1]) {
+			log_info("session",
+				 "client %s came back: its session %" PRIu64 " is fenced", s->name,
+				 s->number);
+			session_end(s, false);
+		}
+	}
+}
+
+static int slot_create(struct session *s, uint64_t epoch, struct error *err)
+{
+	struct epoch_slot *slot;
+	int rc = rdma_buffer_create(s->all->dev, sizeof(struct epoch_slot),
+				    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+				    "an epoch slot", &s->slot, err);
+
+	if (rc)
+		return rc;
+	slot = s->slot.addr;
+	/* Plain values: the peer learns of the slot only from the WELCOME that follows. */
+	atomic_init(&slot->generation, s->number);
+	atomic_init(&slot->e, epoch);
+	atomic_init(&slot->not_e, ~epoch);
+	atomic_init(&slot->beat, 0);
+	atomic_init(&slot->h, epoch);
+	return 0;
+}
+
+static void welcome(struct session *s, uint64_t epoch, bool resumed)
+{
+	const struct sessions *all = s->all;
+	struct wire_frame frame = {
+		.type = WIRE_WELCOME,
+		.welcome = {
+			.session = s->number,
+			.generation = s->number,
+			.epoch = epoch,
+			.server_incarnation = all->root->server_incarnation,
+			.root_addr = (uintptr_t)all->root,
+			.slot_addr = (uintptr_t)s->slot.addr,
+			.root_rkey = all->root_rkey,
+			.slot_rkey = s->slot.region.rkey,
+			.lease_ms = all->lease_ms,
+			.eager_max = RPC_EAGER_MAX,
+			.key_max = KEY_MAX,
+			.value_max = VALUE_MAX,
+			.qps_max = SESSION_QPS_MAX,
+			.credits_max = RPC_SLOTS_MAX,
+			.resumed = resumed,
+			.pid = (uint32_t)getpid(),
+		},
+	};
+
+	snprintf(frame.welcome.device, sizeof(frame.welcome.device), "%s", all->dev->name);
+	session_send(s, &frame);
+}
+
+/* HELLO was read and is sound: the stranger becomes a session. */
+static int session_begin(struct session *s, const struct wire_hello *h, struct error *err)
+{
+	struct sessions *all = s->all;
+	bool resumed;
+	uint64_t epoch;
+	int rc;
+
+	end_older_session(all, h->client_id);
+	if (atomic_load_explicit(&all->counters.sessions, memory_order_relaxed) >= SESSIONS_MAX)
+		return error_set(err, -EUSERS, "the server has %u sessions, no more fit",
+				 SESSIONS_MAX);
+	s->number = atomic_load_explicit(&all->order->newest, memory_order_relaxed) + 1;
+	s->pid = h->pid;
+	memcpy(s->name, h->name, sizeof(s->name));
+	epoch = atomic_load_explicit(&all->root->epoch, memory_order_seq_cst);
+	rc = slot_create(s, epoch, err);
+	if (rc)
+		return rc;
+	rc = clients_attach(all->clients, h->client_id, s->number, h->first_sequence, &s->client,
+			    &resumed);
+	if (rc) {
+		rdma_buffer_destroy(&s->slot);
+		return error_set(err, rc, "the server cannot remember more clients: %s",
+				 error_name(rc));
+	}
+	cds_list_del(&s->node);
+	cds_list_add_tail(&s->node, &all->list);
+	s->welcomed = true;
+	publish_oldest(all);
+	/* seq_cst: before the WELCOME, and so before any READ of this session; see order.h */
+	atomic_store_explicit(&all->order->newest, s->number, memory_order_seq_cst);
+	count(&all->counters.strangers, -1);
+	count(&all->counters.sessions, 1);
+	count(&all->counters.resumed, resumed);
+	log_info("session", "session %" PRIu64 " begins: %s, process %u%s", s->number, s->name,
+		 s->pid, resumed ? ", a client that was here before" : "");
+	welcome(s, epoch, resumed);
+	return 0;
+}
+
+static void handle_hello(struct session *s, const struct wire_hello *h)
+{
+	struct error err;
+
+	if (check_hello(h, &err) == 0 && session_begin(s, h, &err) == 0)
+		return;
+	session_refuse(s, &err);
+	s->ending = true;
+}
+
+static void handle(struct session *s, const struct wire_frame *frame)
+{
+	struct error err;
+
+	if (frame->type == WIRE_HELLO && !s->welcomed) {
+		handle_hello(s, &frame->hello);
+	} else if (frame->type == WIRE_QP_OPEN && s->welcomed) {
+		session_qp_open(s, &frame->qp);
+	} else if (frame->type == WIRE_QP_READY && s->welcomed) {
+		session_qp_ready(s, &frame->handle);
+	} else if (frame->type == WIRE_BYE) {
+		s->ending = true;
+	} else {
+		error_set(&err, -EPROTO, "a frame of type %u is not due here", frame->type);
+		session_refuse(s, &err);
+		s->ending = true;
+	}
+}
+
+int session_readable(struct session *s)
+{
+	struct wire_frame frame;
+	struct error err;
+	int rc;
+
+	while (!s->ending) {
+		rc = exchange_read(s->fd, &s->reader, &frame, &err);
+		if (rc == 0)
+			return 0;
+		if (rc > 0) {
+			handle(s, &frame);
+			continue;
+		}
+		if (rc != -ECONNRESET)
+			session_refuse(s, &err);
+		return rc;
+	}
+	return -ECONNRESET;
+}
+
+void session_end(struct session *s, bool graceful)
+{
+	const struct wire_frame bye = { .type = WIRE_BYE };
+	struct sessions *all = s->all;
+
+	if (s->welcomed) {
+		session_qps_destroy(s, graceful);
+		rdma_buffer_destroy(&s->slot);
+		clients_detach(all->clients, s->client);
+		log_info("session", "session %" PRIu64 " ends: %s, process %u", s->number, s->name,
+			 s->pid);
+	}
+	if (graceful)
+		exchange_send(s->fd, &bye, time_now_ns() + SEND_NS, NULL);
+	close(s->fd);
+	all->departures++;
+	cds_list_del(&s->node);
+	count(s->welcomed ? &all->counters.sessions : &all->counters.strangers, -1);
+	if (s->welcomed) {
+		publish_oldest(all); /* only now: nothing of it can READ any more (I4) */
+		reclaim_kick(all->store->reclaim);
+	}
+	free(s);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * Sessions: one for each connected client process. Everything here is the control thread's, but
+ * for the counters, which anyone may read.
+ *
+ * A session begins with HELLO: its client id is registered, an earlier session of the same id is
+ * ended first, it gets a number (also its generation), an epoch slot in a region of its own, and
+ * a WELCOME. It ends when its life line does: its queue pairs are destroyed, its epoch slot is
+ * deregistered, and only then does it stop to hold back retired memory (I4).
+ */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <urcu/list.h>
+
+#include "common/layout/root.h"
+#include "common/rdma/exchange.h"
+#include "common/rdma/region.h"
+#include "server/session/clients.h"
+#include "server/session/order.h"
+#include "server/worker/worker.h"
+
+#define SESSIONS_MAX	    1024u
+#define STRANGERS_MAX	    1024u /* connections that have not said HELLO yet */
+#define SESSION_LIFELINE_MS 2000u
+#define WORKERS_MAX	    64u
+
+struct session_counters {
+	_Atomic uint64_t sessions; /* connected now */
+	_Atomic uint64_t queue_pairs; /* of them */
+	_Atomic uint64_t strangers; /* connected, no HELLO yet */
+	_Atomic uint64_t accepted;
+	_Atomic uint64_t refused;
+	_Atomic uint64_t resumed; /* sessions of a client id that was known */
+};
+
+/* What sessions need of the server; constant after start. */
+struct sessions {
+	const struct rdma_device *dev;
+	struct store *store;
+	struct root *root;
+	uint32_t root_rkey;
+	unsigned lease_ms;
+	struct worker *workers[WORKERS_MAX];
+	unsigned worker_count;
+	struct session_order *order;
+	struct clients *clients;
+	struct session_counters counters;
+	struct cds_list_head list; /* sessions by number, oldest first */
+	struct cds_list_head strangers;
+	uint64_t departures; /* connections ended since start */
+};
+
+struct session {
+	struct cds_list_head node;
+	struct sessions *all;
+	int fd; /* the life line */
+	bool welcomed;
+	bool ending; /* a frame could not be sent, or the peer broke the protocol */
+	uint64_t deadline_ns; /* for HELLO */
+	struct exchange_reader reader;
+	uint64_t number;
+	struct client_entry *client;
+	struct rdma_buffer slot; /* struct epoch_slot */
+	struct conn *conns[SESSION_QPS_MAX];
+	char name[64];
+	uint32_t pid;
+};
+
+/* sessions_init - lists and counters; the rest is the caller's to fill first. */
+int sessions_init(struct sessions *all);
+
+/* session_accept - a fresh connection; takes @fd over, also on failure. NULL: refused. */
+struct session *session_accept(struct sessions *all, int fd);
+
+/*
+ * session_readable - its socket has something. Returns 0, or a negative value when the session is
+ * over: the caller calls session_end().
+ */
+int session_readable(struct session *s);
+
+/* session_end - fence it and forget it: frees @s. @graceful: answer first, and say BYE. */
+void session_end(struct session *s, bool graceful);
+
+/* Frames about queue pairs (queue_pairs.c). */
+void session_qp_open(struct session *s, const struct wire_qp *offer);
+void session_qp_ready(struct session *s, const struct wire_handle *handle);
+void session_qps_destroy(struct session *s, bool graceful);
+
+/* session_send - or mark the session as ending. */
+void session_send(struct session *s, const struct wire_frame *frame);
+
+/* session_refuse - counts, logs and tells the peer. The session goes on. */
+void session_refuse(struct session *s, const struct error *err);

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "server/stats.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "common/base/time.h"
+#include "common/layout/root.h"
+#include "server/server.h"
+
+struct writer {
+	char *text;
+	size_t cap, len;
+};
+
+/* One line, whole or not at all. */
+__attribute__((format(printf, 3, 4))) static void line(struct writer *w, uint64_t value,
+						       const char *name, ...)
+{
+	size_t room = w->cap - w->len;
+	va_list ap;
+	int n, m;
+
+	va_start(ap, name);
+	n = vsnprintf(w->text + w->len, room, name, ap);
+	va_end(ap);
+	if (n < 0 || (size_t)n >= room)
+		return;
+	m = snprintf(w->text + w->len + n, room - (size_t)n, " %" PRIu64 "\n", value);
+	if (m > 0 && (size_t)m < room - (size_t)n)
+		w->len += (size_t)n + (size_t)m;
+}
+
+static uint64_t get(const _Atomic uint64_t *counter)
+{
+	return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void sessions_lines(struct writer *w, struct server *s)
+{
+	const struct session_counters *c = &s->sessions.counters;
+
+	line(w, get(&c->sessions), "sessions");
+	line(w, get(&c->queue_pairs), "queue_pairs");
+	line(w, get(&c->strangers), "handshakes_pending");
+	line(w, get(&c->accepted), "connections_accepted");
+	line(w, get(&c->refused), "connections_refused");
+	line(w, get(&c->resumed), "sessions_resumed");
+}
+
+#define SUM(field) sum_of(s, offsetof(struct worker_counters, field))
+
+static uint64_t sum_of(const struct server *s, size_t offset)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < s->sessions.worker_count; i++) {
+		const char *base = (const char *)worker_counters(s->sessions.workers[i]);
+
+		sum += get((const _Atomic uint64_t *)(base + offset));
+	}
+	return sum;
+}
+
+static void rpc_lines(struct writer *w, struct server *s)
+{
+	line(w, SUM(gets), "rpc_gets");
+	line(w, SUM(puts), "rpc_puts");
+	line(w, SUM(dels), "rpc_dels");
+	line(w, SUM(pings), "rpc_pings");
+	line(w, SUM(repeats), "rpc_repeats");
+	line(w, SUM(refused), "rpc_refused");
+	line(w, SUM(protocol_errors), "protocol_errors");
+	line(w, SUM(pulled_bytes), "pulled_bytes");
+	line(w, SUM(pushed_bytes), "pushed_bytes");
+	line(w, SUM(wakeups), "worker_wakeups");
+}
+
+static void index_lines(struct writer *w, struct server *s)
+{
+	struct index_stats ix;
+
+	index_stats_get(s->store.index, &ix);
+	line(w, ix.records, "records");
+	line(w, ix.segments, "index_segments");
+	line(w, ix.buckets, "index_buckets");
+	line(w, ix.overflow_used, "index_overflow_buckets");
+	line(w, ix.slots, "index_slots");
+	line(w, ix.depth, "index_depth");
+}
+
+static void memory_lines(struct writer *w, struct server *s)
+{
+	struct memory_stats m;
+
+	memory_stats_get(s->store.memory, &m);
+	line(w, m.bytes_max, "memory_bytes_max");
+	line(w, m.extent_bytes[EXTENT_INDEX], "memory_index_bytes");
+	line(w, m.extent_bytes[EXTENT_DIR], "memory_directory_bytes");
+	line(w, m.extent_bytes[EXTENT_DATA], "memory_data_bytes");
+	line(w, m.slabs_used * SLAB_BYTES, "memory_slab_bytes_used");
+	line(w, m.slabs_free * SLAB_BYTES, "memory_slab_bytes_free");
+	line(w, m.run_slabs * SLAB_BYTES, "memory_large_record_bytes");
+	line(w, m.blocks_exhausted, "memory_blocks_exhausted");
+	line(w, m.hugepages, "memory_hugepages");
+	for (unsigned i = 0; i < m.classes; i++) {
+		if (!m.class[i].slabs)
+			continue;
+		line(w, m.class[i].slabs, "class_%u_slabs", m.class[i].block_bytes);
+		line(w, m.class[i].blocks_used, "class_%u_used", m.class[i].block_bytes);
+		line(w, m.class[i].blocks_free, "class_%u_free", m.class[i].block_bytes);
+	}
+}
+
+static void reclaim_lines(struct writer *w, struct server *s)
+{
+	struct reclaim_stats r;
+
+	reclaim_stats_get(s->store.reclaim, &r);
+	line(w, r.retired, "blocks_retired");
+	line(w, r.freed, "blocks_freed");
+	line(w, r.deferred_blocks, "blocks_deferred");
+	line(w, r.deferred_bytes, "deferred_bytes");
+	line(w, r.grace_periods, "grace_periods");
+}
+
+size_t server_stats_text(void *ctx, char *text, size_t cap)
+{
+	struct server *s = ctx;
+	struct writer w = { .text = text, .cap = cap };
+	const struct root *root = s->root.addr;
+
+	line(&w, (uint64_t)getpid(), "pid");
+	line(&w, (time_now_ns() - s->started_ns) / NS_PER_MS, "uptime_ms");
+	line(&w, s->sessions.worker_count, "workers");
+	line(&w, get(&root->epoch), "epoch");
+	line(&w, get(&s->store.version), "version");
+	sessions_lines(&w, s);
+	rpc_lines(&w, s);
+	index_lines(&w, s);
+	reclaim_lines(&w, s);
+	memory_lines(&w, s);
+	return w.len;
+}

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/* The counters of kv-server as lines "name value": what RPC_STATS answers. Any worker thread. */
+#include <stddef.h>
+
+/* server_stats_text - @ctx: struct server. Returns the length; lines that do not fit are left out. */
+size_t server_stats_text(void *ctx, char *text, size_t cap);

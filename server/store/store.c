@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "server/store/store.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/base/hash.h"
+#include "common/layout/size_code.h"
+#include "common/layout/slot.h"
+
+int store_create(struct store *store, const struct store_config *config, struct error *err)
+{
+	const struct memory_config memory = {
+		.bytes_max = config->bytes_max,
+		.hooks = config->hooks,
+	};
+	const struct index_config index = {
+		.slots_min = config->slots,
+		.server_incarnation = config->server_incarnation,
+	};
+	unsigned first;
+	int rc;
+
+	memset(store, 0, sizeof(*store));
+	store->hash_seed = config->hash_seed;
+	rc = memory_create(&store->memory, &memory, err);
+	if (rc)
+		return rc;
+	rc = index_create(&store->index, store->memory, &index, err);
+	if (rc)
+		goto err_memory;
+	rc = memory_extent_add(store->memory, EXTENT_DATA, EXTENT_BYTES_FIRST, &first, err);
+	if (rc)
+		goto err_index;
+	rc = reclaim_create(&store->reclaim, store->memory, &config->sessions, err);
+	if (rc)
+		goto err_index;
+	return 0;
+
+err_index:
+	index_destroy(store->index);
+err_memory:
+	memory_destroy(store->memory);
+	memset(store, 0, sizeof(*store));
+	return rc;
+}
+
+void store_destroy(struct store *store)
+{
+	if (!store->memory)
+		return;
+	reclaim_destroy(store->reclaim);
+	index_destroy(store->index);
+	memory_destroy(store->memory);
+	memset(store, 0, sizeof(*store));
+}
+
+int store_worker_create(struct store_worker *w, struct store *store, unsigned hazards)
+{
+	int rc;
+
+	w->store = store;
+	rc = memory_cache_create(&w->cache, store->memory);
+	if (rc)
+		return rc;
+	rc = reclaim_worker_create(&w->reclaim, store->reclaim, hazards);
+	if (rc)
+		memory_cache_destroy(w->cache);
+	return rc;
+}
+
+void store_worker_destroy(struct store_worker *w)
+{
+	reclaim_worker_destroy(w->reclaim);
+	memory_cache_destroy(w->cache);
+}
+
+static void describe(const struct index_hit *hit, struct store_result *out)
+{
+	const struct block *b = hit->block;
+
+	out->version = b->version;
+	out->slot = hit->slot;
+	out->expiry_ms = b->expiry_ms;
+	out->incarnation = block_state_incarnation(
+		atomic_load_explicit(&b->state, memory_order_relaxed)); /* ordered by the look-up */
+	out->value_len = b->value_len;
+	out->block = b;
+	out->place.extent = slot_extent(hit->slot);
+	out->place.offset = slot_offset(hit->slot);
+}
+
+static void retire(struct store_worker *w, const struct index_hit *old)
+{
+	struct memory_place place = { slot_extent(old->slot), slot_offset(old->slot) };
+
+	reclaim_retire(w->reclaim, place, size_code_bytes(slot_size_code(old->slot)));
+}
+
+int store_put_begin(struct store_worker *w, const void *key, uint32_t key_len, uint32_t value_len,
+		    uint64_t expiry_ms, struct store_put *put)
+{
+	struct block *b;
+	int rc;
+
+	rc = memory_alloc(w->cache, block_bytes(key_len, value_len), &put->place, &b);
+	if (rc)
+		return rc;
+	put->block = b;
+	put->hash = hash_key(w->store->hash_seed, key, key_len);
+	b->key_hash = put->hash;
+	b->expiry_ms = expiry_ms;
+	b->key_len = (uint16_t)key_len;
+	b->value_len = value_len;
+	b->flags = 0;
+	memcpy(b->data, key, key_len);
+	return 0;
+}
+
+int store_put_commit(struct store_worker *w, struct store_put *put, struct store_result *out)
+{
+	struct store *s = w->store;
+	struct block *b = put->block;
+	uint64_t body = block_body_hash(b);
+	struct index_hit old, fresh;
+	bool found;
+	int rc;
+
+	fresh.block = b;
+	fresh.slot = slot_make(slot_fingerprint_of_hash(put->hash),
+			       size_code_for(block_bytes(b->key_len, b->value_len)),
+			       put->place.extent, put->place.offset);
+	index_lock(s->index, put->hash);
+	rc = index_reserve(s->index, put->hash, b->data, b->key_len, &old, &found);
+	if (rc) {
+		index_unlock(s->index, put->hash);
+		store_put_abort(w, put);
+		return rc;
+	}
+	/* Relaxed: writers of one key are ordered by its bucket's lock. */
+	b->version = atomic_fetch_add_explicit(&s->version, 1, memory_order_relaxed) + 1;
+	b->checksum = block_checksum(b, body);
+	index_publish(s->index, put->hash, &old, found, b, fresh.slot);
+	describe(&fresh, out);
+	index_unlock(s->index, put->hash);
+	if (found)
+		retire(w, &old);
+	return 0;
+}
+
+void store_put_abort(struct store_worker *w, struct store_put *put)
+{
+	memory_free(w->store->memory, put->place);
+	put->block = NULL;
+}
+
+/* Under the bucket's lock: delete the record if it is (still) there, and has expired by @now_ms. */
+static int delete_if(struct store_worker *w, uint64_t hash, const void *key, uint32_t key_len,
+		     uint64_t now_ms, struct store_result *out)
+{
+	struct store *s = w->store;
+	struct index_hit old;
+	int rc;
+
+	index_lock(s->index, hash);
+	rc = index_lookup_locked(s->index, hash, key, key_len, &old);
+	if (rc == 0 && now_ms && (!old.block->expiry_ms || old.block->expiry_ms > now_ms)) {
+		describe(&old, out);
+		index_unlock(s->index, hash);
+		return 0; /* it was written anew */
+	}
+	if (rc == 0) {
+		describe(&old, out);
+		out->version = atomic_fetch_add_explicit(&s->version, 1, memory_order_relaxed) + 1;
+		index_remove(s->index, hash, &old);
+	}
+	index_unlock(s->index, hash);
+	if (rc == 0)
+		retire(w, &old);
+	return rc ? rc : 1;
+}
+
+int store_get(struct store_worker *w, const void *key, uint32_t key_len, uint64_t now_ms,
+	      struct store_result *out)
+{
+	struct store *s = w->store;
+	uint64_t hash = hash_key(s->hash_seed, key, key_len);
+	struct index_hit hit;
+	int rc;
+
+	rc = index_lookup(s->index, hash, key, key_len, &hit);
+	if (rc == -EAGAIN) { /* a write is between OBSOLETE and publish: wait for its lock */
+		index_lock(s->index, hash);
+		rc = index_lookup_locked(s->index, hash, key, key_len, &hit);
+		index_unlock(s->index, hash);
+	}
+	if (rc)
+		return rc;
+	if (!hit.block->expiry_ms || hit.block->expiry_ms > now_ms) {
+		describe(&hit, out);
+		return 0;
+	}
+	rc = delete_if(w, hash, key, key_len, now_ms, out);
+	return rc == 0 ? 0 : -ENOENT;
+}
+
+int store_del(struct store_worker *w, const void *key, uint32_t key_len, struct store_result *out)
+{
+	uint64_t hash = hash_key(w->store->hash_seed, key, key_len);
+	int rc = delete_if(w, hash, key, key_len, 0, out);
+
+	out->block = NULL;
+	out->slot = 0;
+	return rc < 0 ? rc : 0;
+}

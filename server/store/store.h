@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * Records. Every function below is called by a worker thread that is registered with liburcu
+ * (QSBR) and online; what a look-up returns is valid until the worker's next quiescent state.
+ *
+ * Order of a write (DESIGN section 3): block INVALID, body and checksum; bucket lock; version;
+ * block LIVE; old block OBSOLETE; slot published; bucket unlocked; then the caller acknowledges.
+ * The old block is retired after the unlock.
+ *
+ * Versions are one server-wide sequence, drawn under the bucket's lock: of two writes of one key
+ * the later one has the greater version, across delete and re-insert too.
+ *
+ * Lock order: client entry (session/clients.h), bucket (index.h), memory's own.
+ */
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "common/base/error.h"
+#include "server/index/index.h"
+#include "server/memory/memory.h"
+#include "server/reclaim/reclaim.h"
+
+struct store {
+	struct memory *memory;
+	struct index *index;
+	struct reclaim *reclaim;
+	uint64_t hash_seed;
+	_Atomic uint64_t version; /* last one drawn */
+};
+
+struct store_config {
+	uint64_t bytes_max;
+	uint64_t slots; /* of the index */
+	uint64_t server_incarnation;
+	uint64_t hash_seed;
+	struct memory_hooks hooks;
+	struct reclaim_sessions sessions;
+};
+
+int store_create(struct store *store, const struct store_config *config, struct error *err);
+/* store_destroy - workers are gone and no session is left. A zeroed store is fine. */
+void store_destroy(struct store *store);
+
+/* One worker's share. */
+struct store_worker {
+	struct store *store;
+	struct memory_cache *cache;
+	struct reclaim_worker *reclaim;
+};
+
+int store_worker_create(struct store_worker *w, struct store *store, unsigned hazards);
+void store_worker_destroy(struct store_worker *w);
+
+/* Where a record is and what it is: for replies. */
+struct store_result {
+	uint64_t version;
+	uint64_t slot;
+	uint64_t expiry_ms;
+	uint32_t incarnation;
+	uint32_t value_len;
+	const struct block *block; /* NULL after a DEL */
+	struct memory_place place;
+};
+
+/* A PUT that has its block and waits for its value. */
+struct store_put {
+	struct block *block;
+	struct memory_place place;
+	uint64_t hash;
+};
+
+/*
+ * store_put_begin - take a block and write all but the value and the version.
+ * put->block->data + key_len is where @value_len bytes of value go.
+ * Returns 0, -ENOMEM, or -EAGAIN: memory is growing, see memory_growth_wait().
+ */
+int store_put_begin(struct store_worker *w, const void *key, uint32_t key_len, uint32_t value_len,
+		    uint64_t expiry_ms, struct store_put *put);
+
+/*
+ * store_put_commit - the value stands in the block: publish it.
+ * Returns 0, or -ENOMEM: the index has no room; the block is given back and nothing changed.
+ * On return every later look-up, local or remote, finds this record or a newer one.
+ */
+int store_put_commit(struct store_worker *w, struct store_put *put, struct store_result *out);
+
+/* store_put_abort - give the block back; it never was published. */
+void store_put_abort(struct store_worker *w, struct store_put *put);
+
+/* store_get - @now_ms: wall clock; an expired record is deleted first. Returns 0 or -ENOENT. */
+int store_get(struct store_worker *w, const void *key, uint32_t key_len, uint64_t now_ms,
+	      struct store_result *out);
+
+/* store_del - returns 0 (out->version: of the deletion) or -ENOENT. */
+int store_del(struct store_worker *w, const void *key, uint32_t key_len, struct store_result *out);

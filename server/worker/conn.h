@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * A connection: one queue pair of a session, and its requests in flight. Made and taken apart by
+ * the control thread; between worker_attach() and worker_detach() it belongs to its worker alone.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/layout/wire_rpc.h"
+#include "common/rdma/qp.h"
+#include "common/rdma/region.h"
+#include "server/session/clients.h"
+#include "server/store/store.h"
+
+struct worker;
+struct conn;
+
+/* STATS text, and room for a reply that the device cannot send inline, per request slot. */
+#define CONN_STATS_BYTES (32u << 10)
+
+enum request_state { REQUEST_IDLE, REQUEST_PULLING };
+
+/* One request slot. */
+struct request {
+	struct conn *conn;
+	enum request_state state;
+	uint16_t slot;
+	struct rpc_request header; /* of the request being pulled */
+	struct store_put put; /* its block */
+};
+
+struct conn {
+	struct rdma_qp qp;
+	struct worker *worker;
+	struct client_entry *client;
+	uint64_t client_id[2];
+	uint64_t generation;
+	unsigned handle;
+	unsigned credits;
+	unsigned unsignalled; /* sends since the last signalled one */
+	bool failed; /* a protocol error: ignored until it is detached */
+	bool stats_busy;
+	bool attached; /* control thread */
+	bool drained; /* the marker behind all sends was flushed */
+	int lifeline; /* the session's socket, shut down on a protocol error; not owned */
+	struct rdma_buffer replies; /* credits * RPC_REPLY_MAX, then CONN_STATS_BYTES */
+	struct request request[RPC_SLOTS_MAX];
+	struct conn *next; /* hash chain of the worker */
+};
+
+/* conn_reply_at - the reply frame of a request slot, in registered memory. */
+static inline void *conn_reply_at(const struct conn *c, unsigned slot)
+{
+	return (char *)c->replies.addr + slot * RPC_REPLY_MAX;
+}
+
+static inline char *conn_stats_at(const struct conn *c)
+{
+	return (char *)c->replies.addr + RPC_SLOTS_MAX * RPC_REPLY_MAX;
+}

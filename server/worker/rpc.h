@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/* Answering requests: called by the worker's loop, on its thread. */
+#include <stdbool.h>
+
+#include "server/worker/conn.h"
+#include "server/worker/worker.h"
+
+/* What the rpc functions need of their worker. */
+struct rpc_worker {
+	struct store_worker store;
+	struct worker_counters counters;
+	struct worker_config config;
+	/* Hazards (reclaim.h): one for every receive. The free ones, and whose the others are. */
+	unsigned hazards_free;
+	uint16_t hazard_free[WORKER_RECEIVES];
+	const struct conn *hazard_owner[WORKER_RECEIVES];
+};
+
+/* rpc_receive - a frame of @len bytes arrived on @c; the buffer is reusable on return. */
+void rpc_receive(struct rpc_worker *w, struct conn *c, const void *frame, uint32_t len);
+
+/* rpc_completed - a signalled send other than the marker ended, with success or not. */
+void rpc_completed(struct rpc_worker *w, uint64_t wr_id, bool ok);
+
+/* rpc_abandon - the queue pair of @c is destroyed: release what its requests hold. */
+void rpc_abandon(struct rpc_worker *w, struct conn *c);
+
+/* rpc_protocol_error - give the connection up; the control thread sees its life line end. */
+void rpc_protocol_error(struct rpc_worker *w, struct conn *c, const char *why);
+
+/*
+ * wr_id of a send: bits 0..2 what it was, bits 3..47 the address of its request (of its connection
+ * for the marker), bits 48..63 one more than the number of the hazard that it holds, or 0.
+ */
+enum rpc_wr { RPC_WR_REPLY = 0, RPC_WR_STATS = 1, RPC_WR_PULL = 2, RPC_WR_MARKER = 3 };
+#define RPC_WR_WHAT   7ull
+#define RPC_WR_HAZARD 48
+
+static inline void *rpc_wr_pointer(uint64_t wr_id)
+{
+	return (void *)(uintptr_t)(wr_id & ((1ull << RPC_WR_HAZARD) - 1) & ~RPC_WR_WHAT);
+}

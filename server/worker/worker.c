@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * The loop of a worker thread.
+ *
+ * Between two quiescent states the thread is one RCU read-side section (QSBR), so what a request
+ * found stays while it is answered; what outlives that is held by hazards (rpc.c). Asleep, the
+ * thread is offline for liburcu and holds back no grace period.
+ *
+ * Sleeping without losing a wake-up: arm the channel, poll once more, and only then sleep on the
+ * channel's fd and the command eventfd. A completion after the arming makes the channel readable
+ * (ibv_req_notify_cq); one before it is seen by the poll. A command is stored before the eventfd
+ * is written, and looked for after it was read.
+ */
+#include "server/worker/worker_internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/time.h"
+#include "common/rdma/post.h"
+#include "server/reclaim/qsbr.h"
+
+#define POLL_BATCH    32
+#define DRAIN_NS      (1 * NS_PER_S) /* for the marker behind all sends of a failed queue pair */
+#define GRACEFUL_NS   (500 * NS_PER_MS) /* to answer what has arrived */
+#define SPIN_YIELD_NS 10000u /* of WORKER_SPIN_NS: then let others run between polls */
+
+static struct conn **chain_of(struct worker *w, uint32_t qpn)
+{
+	return &w->conns[qpn % WORKER_CONNS];
+}
+
+static struct conn *conn_find(struct worker *w, uint32_t qpn)
+{
+	struct conn *c = *chain_of(w, qpn);
+
+	while (c && c->qp.qp->qp_num != qpn)
+		c = c->next;
+	return c;
+}
+
+static void conn_unlink(struct worker *w, struct conn *c)
+{
+	struct conn **at = chain_of(w, c->qp.qp->qp_num);
+
+	while (*at && *at != c)
+		at = &(*at)->next;
+	if (*at)
+		*at = c->next;
+}
+
+static void handle_receive(struct worker *w, const struct ibv_wc *wc)
+{
+	struct conn *c = conn_find(w, wc->qp_num);
+
+	if (wc->status == IBV_WC_SUCCESS && c)
+		rpc_receive(&w->rpc, c, receives_frame(&w->receives, wc->wr_id), wc->byte_len);
+	else if (c)
+		rpc_protocol_error(&w->rpc, c, "a receive on it failed");
+	receives_again(&w->receives, wc->wr_id);
+}
+
+static void handle(struct worker *w, const struct ibv_wc *wc)
+{
+	if (wc->wr_id & RECEIVE_WR)
+		handle_receive(w, wc);
+	else if ((wc->wr_id & RPC_WR_WHAT) == RPC_WR_MARKER)
+		((struct conn *)rpc_wr_pointer(wc->wr_id))->drained = true;
+	else
+		rpc_completed(&w->rpc, wc->wr_id, wc->status == IBV_WC_SUCCESS);
+}
+
+/* Returns how many completions there were. */
+static int poll_once(struct worker *w)
+{
+	struct ibv_wc wc[POLL_BATCH];
+	int n = rdma_poll(w->cq.cq, POLL_BATCH, wc);
+
+	for (int i = 0; i < n; i++)
+		handle(w, &wc[i]);
+	if (n > 0 && w->receives.pending)
+		receives_flush(&w->receives);
+	return n;
+}
+
+static void attach(struct worker *w, struct command *cmd)
+{
+	struct conn *c = cmd->conn, **chain = chain_of(w, c->qp.qp->qp_num);
+
+	while (w->chunks_posted < w->receives.chunks && cmd->result == 0) {
+		cmd->result = receives_post_chunk(&w->receives, w->chunks_posted);
+		w->chunks_posted++;
+	}
+	if (cmd->result)
+		return;
+	c->next = *chain;
+	*chain = c;
+	atomic_fetch_add_explicit(&w->rpc.counters.connections, 1, memory_order_relaxed);
+}
+
+static bool conn_is_pulling(const struct conn *c)
+{
+	for (unsigned i = 0; i < c->credits; i++) {
+		if (c->request[i].state == REQUEST_PULLING)
+			return true;
+	}
+	return false;
+}
+
+/* Poll until nothing comes and nothing is in flight on @c, or time is over. */
+static void settle(struct worker *w, const struct conn *c)
+{
+	uint64_t end = time_now_ns() + GRACEFUL_NS;
+
+	while (!c->failed && (poll_once(w) > 0 || conn_is_pulling(c)) && time_now_ns() < end)
+		qsbr_quiescent();
+}
+
+/*
+ * Flush everything posted on a failed queue pair: sends complete in order, so when the marker has
+ * come back, every send before it has.
+ */
+static void drain(struct worker *w, struct conn *c)
+{
+	struct ibv_send_wr marker = {
+		.wr_id = (uintptr_t)c | RPC_WR_MARKER,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	uint64_t end = time_now_ns() + DRAIN_NS;
+	struct ibv_send_wr *bad;
+
+	if (rdma_post_send(c->qp.qp, &marker, &bad))
+		c->drained =
+			true; /* its queue is full of flushed sends: the polls below see them */
+	while (!c->drained && time_now_ns() < end) {
+		poll_once(w);
+		qsbr_quiescent();
+	}
+	while (poll_once(w) > 0)
+		;
+}
+
+static void detach(struct worker *w, struct command *cmd)
+{
+	struct conn *c = cmd->conn;
+
+	if (cmd->graceful)
+		settle(w, c);
+	c->failed = true; /* answers nothing any more, and does not touch the life line */
+	if (rdma_qp_fail(&c->qp) == 0)
+		drain(w, c);
+	conn_unlink(w, c);
+	rdma_qp_destroy(&c->qp);
+	rpc_abandon(&w->rpc, c);
+	atomic_fetch_sub_explicit(&w->rpc.counters.connections, 1, memory_order_relaxed);
+}
+
+static void take_command(struct worker *w)
+{
+	struct command *cmd;
+
+	/* pairs with worker_command(): the command's fields before the pointer */
+	cmd = atomic_exchange_explicit(&w->command, NULL, memory_order_acquire);
+	if (!cmd)
+		return;
+	switch (cmd->kind) {
+	case COMMAND_ATTACH:
+		attach(w, cmd);
+		break;
+	case COMMAND_DETACH:
+		detach(w, cmd);
+		break;
+	case COMMAND_STOP:
+		w->stopping = true;
+		break;
+	}
+	sem_post(&cmd->done);
+}
+
+void worker_command(struct worker *w, struct command *cmd)
+{
+	uint64_t one = 1;
+
+	sem_init(&cmd->done, 0, 0);
+	atomic_store_explicit(&w->command, cmd, memory_order_release); /* pairs with take_command */
+	if (write(w->wake_fd, &one, sizeof(one)) != sizeof(one))
+		log_error("worker", "waking worker %u failed: %s", w->number, error_name(errno));
+	while (sem_wait(&cmd->done) && errno == EINTR)
+		;
+	sem_destroy(&cmd->done);
+}
+
+/* Sleep until a completion, a command, or the open batch of retired blocks is due. */
+static void sleep_until_work(struct worker *w)
+{
+	struct pollfd fds[2] = { { .fd = rdma_cq_fd(&w->cq), .events = POLLIN },
+				 { .fd = w->wake_fd, .events = POLLIN } };
+	uint64_t due = reclaim_poll(w->rpc.store.reclaim, time_now_ns()), wakes;
+	struct timespec ts = { (time_t)(due / NS_PER_S), (long)(due % NS_PER_S) };
+
+	qsbr_offline();
+	ppoll(fds, 2, due == UINT64_MAX ? NULL : &ts, NULL);
+	qsbr_online();
+	if (fds[0].revents)
+		rdma_cq_drain_events(&w->cq);
+	if (fds[1].revents && read(w->wake_fd, &wakes, sizeof(wakes)) < 0)
+		log_debug("worker", "eventfd: %s", error_name(errno));
+	atomic_fetch_add_explicit(&w->rpc.counters.wakeups, 1, memory_order_relaxed);
+}
+
+static void idle(struct worker *w, uint64_t *idle_since)
+{
+	uint64_t now = time_now_ns();
+
+	if (!*idle_since)
+		*idle_since = now;
+	if (now - *idle_since < SPIN_YIELD_NS) {
+		time_relax();
+		return;
+	}
+	if (now - *idle_since < WORKER_SPIN_NS) {
+		sched_yield();
+		return;
+	}
+	if (rdma_cq_arm(&w->cq) == 0 && poll_once(w) == 0 &&
+	    !atomic_load_explicit(&w->command, memory_order_relaxed))
+		sleep_until_work(w);
+	*idle_since = 0;
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+	uint64_t idle_since = 0;
+
+	qsbr_register();
+	while (!w->stopping) {
+		if (poll_once(w) > 0) {
+			idle_since = 0;
+			reclaim_poll(w->rpc.store.reclaim, time_now_ns());
+		} else {
+			idle(w, &idle_since);
+		}
+		if (atomic_load_explicit(&w->command, memory_order_relaxed))
+			take_command(w);
+		qsbr_quiescent();
+	}
+	qsbr_unregister();
+	return NULL;
+}
+
+static void rpc_worker_init(struct rpc_worker *r, const struct worker_config *config)
+{
+	r->config = *config;
+	r->hazards_free = WORKER_RECEIVES;
+	for (unsigned i = 0; i < WORKER_RECEIVES; i++)
+		r->hazard_free[i] = (uint16_t)i;
+}
+
+static int start_thread(struct worker *w, struct error *err)
+{
+	sigset_t all, old;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = -pthread_create(&w->thread, NULL, worker_main, w);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc)
+		return error_set(err, rc, "starting worker %u failed: %s", w->number,
+				 error_name(rc));
+	return 0;
+}
+
+int worker_create(struct worker **out, const struct worker_config *config, unsigned number,
+		  struct error *err)
+{
+	struct worker *w = calloc(1, sizeof(*w));
+	int rc;
+
+	if (!w)
+		return error_set(err, -ENOMEM, "out of memory for worker %u", number);
+	w->number = number;
+	rpc_worker_init(&w->rpc, config);
+	rc = receives_create(&w->receives, config->dev, WORKER_RECEIVES, err);
+	if (rc)
+		goto err_free;
+	rc = rdma_cq_create(config->dev, 4 * WORKER_RECEIVES, true, &w->cq, err);
+	if (rc)
+		goto err_receives;
+	rc = store_worker_create(&w->rpc.store, config->store, WORKER_RECEIVES);
+	if (rc) {
+		error_set(err, rc, "out of memory for worker %u", number);
+		goto err_cq;
+	}
+	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	rc = w->wake_fd < 0 ? error_set(err, -errno, "eventfd failed: %s", error_name(errno))
+			    : start_thread(w, err);
+	if (rc)
+		goto err_store;
+	*out = w;
+	return 0;
+
+err_store:
+	if (w->wake_fd >= 0)
+		close(w->wake_fd);
+	store_worker_destroy(&w->rpc.store);
+err_cq:
+	rdma_cq_destroy(&w->cq);
+err_receives:
+	receives_destroy(&w->receives);
+err_free:
+	free(w);
+	return rc;
+}
+
+void worker_destroy(struct worker *w)
+{
+	struct command stop = { .kind = COMMAND_STOP };
+
+	if (!w)
+		return;
+	worker_command(w, &stop);
+	pthread_join(w->thread, NULL);
+	close(w->wake_fd);
+	store_worker_destroy(&w->rpc.store);
+	rdma_cq_destroy(&w->cq);
+	receives_destroy(&w->receives);
+	free(w);
+}
+
+const struct worker_counters *worker_counters(const struct worker *w)
+{
+	return &w->rpc.counters;
+}
+
+unsigned worker_credits(const struct worker *w)
+{
+	return w->credits;
+}

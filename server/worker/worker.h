@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * Worker threads. One completion queue and one shared receive queue each; queue pairs of any number
+ * of sessions. The loop polls, answers, passes a quiescent state, and after WORKER_SPIN_NS without
+ * work arms the channel, goes offline for liburcu, and sleeps.
+ *
+ * The control thread talks to a worker by commands that it waits for; everything else of a worker
+ * is its own thread's. Counters are written by the worker and read by anyone, relaxed.
+ */
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "common/base/error.h"
+#include "server/store/store.h"
+#include "server/worker/conn.h"
+
+#define WORKER_SPIN_NS	50000u
+#define WORKER_RECEIVES 4096u /* of one shared receive queue: credits given out, at most */
+
+struct worker_counters {
+	_Atomic uint64_t gets, puts, dels, pings, stats;
+	_Atomic uint64_t repeats; /* retries answered from memory */
+	_Atomic uint64_t refused; /* requests answered with an error other than not found */
+	_Atomic uint64_t protocol_errors;
+	_Atomic uint64_t pulled_bytes; /* values fetched by RDMA READ */
+	_Atomic uint64_t pushed_bytes; /* values written into staging memory */
+	_Atomic uint64_t wakeups;
+	_Atomic uint64_t connections;
+};
+
+/*
+ * Fills the text of a STATS reply: lines "name value". Returns its length, at most @cap.
+ * Called on worker threads.
+ */
+typedef size_t (*worker_stats_fn)(void *ctx, char *text, size_t cap);
+
+struct worker_config {
+	const struct rdma_device *dev;
+	struct store *store;
+	worker_stats_fn stats;
+	void *stats_ctx;
+};
+
+/* worker_create - start a thread. Returns 0 or a negative errno with @err. */
+int worker_create(struct worker **out, const struct worker_config *config, unsigned number,
+		  struct error *err);
+
+/* worker_destroy - every connection was detached. NULL is fine. */
+void worker_destroy(struct worker *w);
+
+/*
+ * conn_create - a queue pair on @w, in INIT, not attached. @credits: requests in flight, at most
+ * RPC_SLOTS_MAX. Returns 0; -EUSERS: the worker's receive queue is full; what verbs returned.
+ */
+int conn_create(struct conn **out, struct worker *w, unsigned credits, struct error *err);
+
+/* worker_attach - from now on the worker answers on it. */
+int worker_attach(struct conn *c, struct error *err);
+
+/*
+ * conn_destroy - fail the queue pair, let the worker drain it, destroy it, give back what its
+ * requests held. No remote access through it, and no completion of it, after this returns (I4).
+ * @graceful: first answer what has already arrived.
+ * Attached or not; NULL is fine.
+ */
+void conn_destroy(struct conn *c, bool graceful);
+
+const struct worker_counters *worker_counters(const struct worker *w);
+unsigned worker_credits(const struct worker *w); /* given out; control thread only */

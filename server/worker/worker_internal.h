@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/* A worker from the inside: shared by worker.c (its thread) and conn.c (the control thread). */
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "server/worker/receives.h"
+#include "server/worker/rpc.h"
+#include "server/worker/worker.h"
+
+#define WORKER_CONNS 1024u /* chains of the table of connections by QP number */
+
+/* A command of the control thread, which waits for @done. */
+enum command_kind { COMMAND_ATTACH, COMMAND_DETACH, COMMAND_STOP };
+
+struct command {
+	enum command_kind kind;
+	struct conn *conn;
+	bool graceful;
+	int result;
+	sem_t done;
+};
+
+struct worker {
+	struct rpc_worker rpc;
+	unsigned number;
+	pthread_t thread;
+	struct rdma_cq cq;
+	struct receives receives;
+	int wake_fd; /* eventfd: a command waits */
+
+	/* Control thread. */
+	unsigned credits;
+
+	/* One command at a time: the control thread stores it, the worker takes it (release,
+	 * acquire), and posts its semaphore when done. */
+	_Atomic(struct command *) command;
+
+	/* Worker thread. */
+	unsigned chunks_posted;
+	bool stopping;
+	struct conn *conns[WORKER_CONNS];
+};
+
+/* worker_command - hand a command to the worker and wait for it. Control thread. */
+void worker_command(struct worker *w, struct command *command);

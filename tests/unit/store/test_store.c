@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* What a PUT, a GET and a DEL do, without a device. */
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <urcu/urcu-qsbr.h>
+
+#include "common/layout/size_code.h"
+#include "common/layout/slot.h"
+#include "server/store/store.h"
+
+static int take_region(void *ctx, int fd, void *addr, size_t len, struct memory_region *out,
+		       struct error *err)
+{
+	*out = (struct memory_region){ addr, 1, 2 };
+	return 0;
+}
+
+static void drop_region(void *ctx, struct memory_region *region)
+{
+}
+
+static uint64_t newest(void *ctx)
+{
+	return 0;
+}
+
+static uint64_t oldest(void *ctx)
+{
+	return UINT64_MAX;
+}
+
+struct fixture {
+	struct store store;
+	struct store_worker worker;
+};
+
+static struct fixture f;
+
+static void open_store(uint64_t bytes, uint64_t slots)
+{
+	const struct store_config config = {
+		.bytes_max = bytes,
+		.slots = slots,
+		.server_incarnation = 5,
+		.hash_seed = 6,
+		.hooks = { take_region, drop_region, NULL },
+		.sessions = { newest, oldest, NULL },
+	};
+	struct error err;
+	int rc;
+
+	rc = store_create(&f.store, &config, &err);
+	if (rc)
+		print_error("%s\n", err.text);
+	assert_int_equal(rc, 0);
+	assert_int_equal(store_worker_create(&f.worker, &f.store, 8), 0);
+}
+
+static void close_store(void)
+{
+	store_worker_destroy(&f.worker);
+	urcu_qsbr_thread_offline();
+	store_destroy(&f.store);
+	urcu_qsbr_thread_online();
+}
+
+static int put(const char *key, const void *value, uint32_t len, uint64_t expiry,
+	       struct store_result *out)
+{
+	struct store_put p;
+	int rc;
+
+	while ((rc = store_put_begin(&f.worker, key, (uint32_t)strlen(key), len, expiry, &p)) ==
+	       -EAGAIN)
+		memory_growth_wait(f.store.memory, 100);
+	if (rc)
+		return rc;
+	memcpy(p.block->data + strlen(key), value, len);
+	return store_put_commit(&f.worker, &p, out);
+}
+
+static int get(const char *key, uint64_t now, struct store_result *out)
+{
+	return store_get(&f.worker, key, (uint32_t)strlen(key), now, out);
+}
+
+static void basics(void **state)
+{
+	struct store_result a, b, c;
+
+	open_store(64 << 20, 2000);
+	assert_int_equal(get("k", 1, &a), -ENOENT);
+	assert_int_equal(put("k", "one", 3, 0, &a), 0);
+	assert_int_equal(get("k", 1, &b), 0);
+	assert_memory_equal(b.block->data, "kone", 4);
+	assert_int_equal(b.version, a.version);
+	assert_int_equal(b.slot, a.slot);
+	assert_int_equal(block_verify(b.block, size_code_bytes(slot_size_code(b.slot)), "k", 1,
+				      b.block->key_hash, b.incarnation),
+			 BLOCK_OK);
+	assert_int_equal(put("k", "three", 5, 0, &b), 0);
+	assert_true(b.version > a.version);
+	assert_int_equal(block_state_of(a.block->state), BLOCK_OBSOLETE);
+	assert_int_equal(store_del(&f.worker, "k", 1, &c), 0);
+	assert_true(c.version > b.version);
+	assert_int_equal(block_state_of(b.block->state), BLOCK_OBSOLETE);
+	assert_int_equal(store_del(&f.worker, "k", 1, &c), -ENOENT);
+	assert_int_equal(get("k", 1, &a), -ENOENT);
+	assert_int_equal(put("k", "", 0, 0, &a), 0);
+	assert_true(a.version > c.version); /* never a (key, version) twice */
+	assert_int_equal(a.value_len, 0);
+	close_store();
+}
+
+static void expiry(void **state)
+{
+	struct store_result a;
+	struct index_stats stats;
+
+	open_store(64 << 20, 2000);
+	assert_int_equal(put("k", "v", 1, 1000, &a), 0);
+	assert_int_equal(get("k", 999, &a), 0);
+	assert_int_equal(a.expiry_ms, 1000);
+	assert_int_equal(get("k", 1000, &a), -ENOENT); /* deleted before it answers */
+	index_stats_get(f.store.index, &stats);
+	assert_int_equal(stats.records, 0);
+	assert_int_equal(get("k", 999, &a), -ENOENT);
+	close_store();
+}
+
+/* Full, by memory or by index: -ENOMEM, nothing is lost, and there is room again after DELs. */
+static void full(uint64_t bytes, uint64_t slots, uint32_t value_len)
+{
+	static char value[200000];
+	struct store_result r;
+	unsigned stored = 0;
+	char key[32];
+	int rc = 0;
+
+	memset(value, 'v', sizeof(value));
+	open_store(bytes, slots);
+	for (;; stored++) {
+		snprintf(key, sizeof(key), "key%u", stored);
+		rc = put(key, value, value_len, 0, &r);
+		if (rc)
+			break;
+		assert_true(stored < 1000000);
+	}
+	assert_int_equal(rc, -ENOMEM);
+	assert_true(stored > 20);
+	for (unsigned i = 0; i < stored; i++) {
+		snprintf(key, sizeof(key), "key%u", i);
+		assert_int_equal(get(key, 1, &r), 0);
+		assert_int_equal(r.value_len, value_len);
+	}
+	for (unsigned i = 0; i < stored; i++) {
+		snprintf(key, sizeof(key), "key%u", i);
+		assert_int_equal(store_del(&f.worker, key, (uint32_t)strlen(key), &r), 0);
+	}
+	for (unsigned i = 0; i < 200; i++) { /* the reclaimer gives the space back */
+		uint64_t due = reclaim_poll(f.worker.reclaim, UINT64_MAX / 2);
+
+		assert_true(due > 0);
+		reclaim_kick(f.store.reclaim);
+		urcu_qsbr_quiescent_state();
+		rc = put("again", value, value_len, 0, &r);
+		if (rc == 0)
+			break;
+		urcu_qsbr_thread_offline();
+		memory_growth_wait(f.store.memory, 10);
+		urcu_qsbr_thread_online();
+	}
+	assert_int_equal(rc, 0);
+	close_store();
+}
+
+static void full_memory(void **state)
+{
+	full(16 << 20, 2000, 100000);
+}
+
+static void full_index(void **state)
+{
+	full(64 << 20, 1000, 10);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(basics),
+		cmocka_unit_test(expiry),
+		cmocka_unit_test(full_memory),
+		cmocka_unit_test(full_index),
+	};
+	int rc;
+
+	urcu_qsbr_register_thread();
+	rc = cmocka_run_group_tests(tests, NULL, NULL);
+	urcu_qsbr_unregister_thread();
+	return rc;
+}
