@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#ifndef GRACEKV_H
+#define GRACEKV_H
+/*
+ * GraceKV client library.
+ *
+ * A session is one process's connection to one kv-server. Handles are opened on it; each has a
+ * queue pair of its own and is used by one thread at a time. Any number of threads use different
+ * handles of one session at once; they share no lock on the data path.
+ *
+ * Reads are one-sided: a get READs the key's bucket and then its record out of the server's memory,
+ * verifies what it read, and costs the server no CPU. Writes are requests that the server applies.
+ *
+ * Every call returns 0 (or a count), or a negative errno; gkv_strerror() gives its words and
+ * gkv_error() the sentence of what happened on this handle. The library never exits, and starts no
+ * thread of its own but the one that the software device needs. After fork() a child must not use
+ * the parent's sessions: calls answer -EPERM there.
+ *
+ * Errors that any call on a handle may return:
+ *   -EINVAL       an argument is outside its documented range
+ *   -ETIMEDOUT    no answer within the session's timeout_ms, reconnecting included
+ *   -ECONNREFUSED, -EHOSTUNREACH, -ECONNRESET, -EPROTO  the server cannot be reached any more
+ *   -EREMOTEIO    writes only: outcome unknown. The connection was lost while the request was on its
+ *                 way, and the server met again has no memory of it. It was applied once, or never.
+ *   -ENOMEM       the server's store is full, or this process has no memory
+ *   -EPERM        the session belongs to the parent of this process
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GKV_API __attribute__((visibility("default")))
+
+#define GKV_KEY_MAX   1024u /* bytes; keys are 1 to GKV_KEY_MAX long */
+#define GKV_VALUE_MAX (16u << 20) /* bytes; values are 0 to GKV_VALUE_MAX long */
+
+struct gkv_session;
+struct gkv; /* a handle */
+
+/* gkv_options_init() first, then set what differs: fields may be added at the end. */
+struct gkv_options {
+	size_t size; /* of this struct, set by gkv_options_init() */
+	const char *server; /* "HOST:PORT"; NULL: $GRACEKV_SERVER, else 127.0.0.1:7471 */
+	const char *device; /* RDMA device; NULL: $GRACEKV_DEVICE, else "auto" */
+	unsigned ib_port; /* 0: the first ACTIVE one */
+	int gid_index; /* -1: chosen, with its reason in gkv_session_describe() */
+	unsigned mtu; /* bytes, 0: the port's */
+	unsigned timeout_ms; /* of one call, reconnecting included; default 5000 */
+	unsigned lifeline_ms; /* a dead server shows within this time; default 2000 */
+	unsigned ack_timeout; /* transport: 4.096 us * 2^n; default 14 */
+	unsigned retry_cnt; /* transport; default 7 */
+	unsigned rnr_retry; /* transport; default 6 */
+	const char *name; /* shown in the server's log and statistics; NULL: the program's */
+};
+
+GKV_API void gkv_options_init(struct gkv_options *options);
+
+/*
+ * gkv_session_open - connect.
+ * @options: NULL for all defaults. Strings are copied.
+ * @text, @cap: on failure receives a sentence of what failed and what to do; may be NULL, 0.
+ * Returns 0, or -ENODEV, -ENETDOWN, -ERANGE (device, port, GID), -ECONNREFUSED, -ETIMEDOUT,
+ * -EPROTO, -EPROTONOSUPPORT (versions or layouts differ), -EUSERS (the server has no room), ...
+ */
+GKV_API int gkv_session_open(struct gkv_session **out, const struct gkv_options *options,
+			     char *text, size_t cap);
+
+/* gkv_session_close - after the last handle of it was closed; NULL is fine. */
+GKV_API void gkv_session_close(struct gkv_session *session);
+
+/* gkv_session_describe - device, port, GID and why; the server. Valid until the session closes. */
+GKV_API const char *gkv_session_describe(const struct gkv_session *session);
+
+/* gkv_session_error - the sentence of the last gkv_open() on it that failed; until the next one. */
+GKV_API const char *gkv_session_error(const struct gkv_session *session);
+
+/* gkv_open - a handle on the session. Any thread. -EUSERS: the session has 64 already. */
+GKV_API int gkv_open(struct gkv_session *session, struct gkv **out);
+
+/* gkv_close - NULL is fine. What is in flight is waited for. */
+GKV_API void gkv_close(struct gkv *handle);
+
+/* What is known of a record besides its bytes. */
+struct gkv_meta {
+	uint64_t version; /* grows with every write of the server; never repeats for a key */
+	uint64_t expiry_ms; /* ms since 1970 by the server's clock; 0: never */
+	uint32_t value_len;
+};
+
+/*
+ * gkv_get - read a record into the caller's memory.
+ * @key: @key_len bytes, 1 to GKV_KEY_MAX, any bytes.
+ * @value: @cap bytes; may be NULL where @cap is 0.
+ * @len: receives the value's length, also with -EMSGSIZE; may be NULL.
+ * Returns 0; -ENOENT: no such key; -EMSGSIZE: the value is longer than @cap, its first @cap bytes
+ * were copied.
+ */
+GKV_API int gkv_get(struct gkv *handle, const void *key, size_t key_len, void *value, size_t cap,
+		    size_t *len);
+
+/*
+ * gkv_get_view - the same without a copy: @value points into memory of the handle and is valid
+ * until the next call on the handle. @meta may be NULL.
+ */
+GKV_API int gkv_get_view(struct gkv *handle, const void *key, size_t key_len, const void **value,
+			 struct gkv_meta *meta);
+
+/* gkv_exists - 0: it does, -ENOENT: it does not. @meta may be NULL. */
+GKV_API int gkv_exists(struct gkv *handle, const void *key, size_t key_len, struct gkv_meta *meta);
+
+/*
+ * gkv_put - write a record; when it returns 0, every later get by anyone finds this value or a
+ * newer one. @value may be NULL where @value_len is 0. @version may be NULL.
+ */
+GKV_API int gkv_put(struct gkv *handle, const void *key, size_t key_len, const void *value,
+		    size_t value_len, uint64_t *version);
+
+/* gkv_del - -ENOENT: there was none. */
+GKV_API int gkv_del(struct gkv *handle, const void *key, size_t key_len);
+
+/*
+ * gkv_mget - read many records; their READs travel together, two round trips for all.
+ * For each item: set key, key_len, value, cap; status, len and version are filled.
+ * Returns 0 when every item has a status (0, -ENOENT, -EMSGSIZE, -EINVAL), else why none was read.
+ */
+struct gkv_item {
+	const void *key;
+	size_t key_len;
+	void *value;
+	size_t cap;
+	size_t len; /* of the value, also with -EMSGSIZE */
+	uint64_t version;
+	int status;
+};
+
+GKV_API int gkv_mget(struct gkv *handle, struct gkv_item *items, size_t count);
+
+/*
+ * gkv_scan - visit every record, in no order, by one-sided reads. A record that lives throughout
+ * the scan is visited exactly once; one written meanwhile may be, in its old or new version.
+ * @visit: returns 0 to go on, anything else ends the scan with that value. Its pointers are valid
+ *	during the call; it must not use the same handle.
+ */
+typedef int (*gkv_visit)(void *arg, const void *key, size_t key_len, const void *value,
+			 const struct gkv_meta *meta);
+GKV_API int gkv_scan(struct gkv *handle, gkv_visit visit, void *arg);
+
+/* gkv_ping - one request and reply; @ns: the round trip's time, may be NULL. */
+GKV_API int gkv_ping(struct gkv *handle, uint64_t *ns);
+
+/*
+ * gkv_server_stats - the server's counters: lines "name value", values are decimal numbers.
+ * @text: receives a string to be freed with free().
+ */
+GKV_API int gkv_server_stats(struct gkv *handle, char **text);
+
+/* What this handle did. */
+struct gkv_stats {
+	uint64_t gets; /* keys looked up, mget and exists included */
+	uint64_t hits;
+	uint64_t reads; /* RDMA READs posted for them */
+	uint64_t puts;
+	uint64_t dels;
+	uint64_t retry_obsolete; /* a block was replaced while it was read */
+	uint64_t retry_checksum; /* a block was torn or not what the slot promised */
+	uint64_t retry_directory; /* the cached directory was stale */
+	uint64_t rpc_fallbacks; /* gets that ended by asking the server */
+	uint64_t reconnects;
+};
+
+GKV_API void gkv_stats_get(const struct gkv *handle, struct gkv_stats *out);
+
+/* gkv_strerror - words for a return value; static. */
+GKV_API const char *gkv_strerror(int code);
+
+/* gkv_error - the sentence of the last failure on this handle; "" where there was none. */
+GKV_API const char *gkv_error(const struct gkv *handle);
+
+/* gkv_version - "0.1.0". */
+GKV_API const char *gkv_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * A handle's queue pair at work: posting, polling, waiting.
+ *
+ * The send queue carries at most one chain of READs, whose last one is signalled and which is
+ * waited for before the next is posted, and one signalled SEND for each request slot. So it never
+ * wraps over something unpolled, and the completion queue never overflows.
+ *
+ * Waiting: spin, since a READ takes microseconds; then yield, since on a small machine the server
+ * may need this core; then, for what takes longer than SPIN_NS, sleep on the completion channel
+ * and on the life line. The clock is read only once spinning was in vain.
+ *
+ * Ordering: rdma_poll() acquires; what a READ or a SEND brought is visible after it.
+ */
+#include "client/src/handle.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/rdma/post.h"
+
+#define POLL_ENTRIES 8
+#define SPIN_POLLS   1000u
+#define CLOCK_POLLS  16u /* a look at the clock for so many yields */
+#define SPIN_NS	     80000u
+#define SLEEP_MS_MAX 20 /* polled again then, whether there was an event or not */
+
+/* wr_id: what it was in the upper half, its number in the lower. */
+enum wr_kind { WR_READS = 1, WR_SEND = 2, WR_RECEIVE = 3 };
+
+static uint64_t wr_id_make(enum wr_kind kind, unsigned number)
+{
+	return (uint64_t)kind << 32 | number;
+}
+
+int channel_fail(struct gkv *h, const char *fmt, ...)
+{
+	char text[ERROR_TEXT_MAX];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	h->live = false;
+	return error_set(&h->error, -ECONNRESET, "the queue pair to %s:%s was lost: %s",
+			 h->session->settings.host, h->session->settings.port, text);
+}
+
+int channel_receive(struct gkv *h, unsigned number)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)handle_reply_at(h, number),
+		.length = RPC_REPLY_MAX,
+		.lkey = h->fetch.region.lkey,
+	};
+	struct ibv_recv_wr wr = {
+		.wr_id = wr_id_make(WR_RECEIVE, number),
+		.sg_list = &sge,
+		.num_sge = 1,
+	};
+	int rc = rdma_post_recv(h->qp.qp, &wr);
+
+	return rc ? channel_fail(h, "posting a receive failed: %s", error_name(rc)) : 0;
+}
+
+/* A reply frame: into the slot that waits for it; the buffer goes back at once. */
+static int received(struct gkv *h, unsigned number, uint32_t len)
+{
+	const struct rpc_reply *reply;
+	const uint8_t *value;
+	struct rpc_slot *slot;
+
+	if (rpc_reply_decode(handle_reply_at(h, number), len, &reply, &value) ||
+	    reply->slot >= h->credits)
+		return channel_fail(h, "the server sent %u bytes that are no reply", len);
+	slot = &h->slot[reply->slot];
+	if (!slot->reply_due || slot->sequence != reply->sequence)
+		return channel_fail(h, "the server answered request %llu, which nobody sent",
+				    (unsigned long long)reply->sequence);
+	memcpy(slot->reply_bytes, reply, len);
+	slot->reply_len = len;
+	slot->reply_due = false;
+	if (h->staging_slot == reply->slot)
+		h->staging_slot = STAGING_FREE;
+	handle_clock(h, reply->clock_ms);
+	return channel_receive(h, number);
+}
+
+static int completed(struct gkv *h, const struct ibv_wc *wc)
+{
+	unsigned number = (uint32_t)wc->wr_id;
+
+	if (wc->status != IBV_WC_SUCCESS)
+		return channel_fail(h, "%s ended with %s (status %d, vendor 0x%x)",
+				    wc->wr_id >> 32 == WR_READS	 ? "an RDMA READ"
+				    : wc->wr_id >> 32 == WR_SEND ? "a request's SEND"
+								 : "a receive",
+				    ibv_wc_status_str(wc->status), wc->status, wc->vendor_err);
+	switch (wc->wr_id >> 32) {
+	case WR_READS:
+		h->chains_done++;
+		return 0;
+	case WR_SEND:
+		h->slot[number].send_due = false;
+		return 0;
+	case WR_RECEIVE:
+		return received(h, number, wc->byte_len);
+	}
+	return channel_fail(h, "a completion of nothing that was posted");
+}
+
+/* Returns how many completions were taken, or a negative errno. */
+static int channel_poll(struct gkv *h)
+{
+	struct ibv_wc wc[POLL_ENTRIES];
+	int n = rdma_poll(h->cq.cq, POLL_ENTRIES, wc);
+
+	if (n < 0)
+		return channel_fail(h, "polling its completion queue failed");
+	for (int i = 0; i < n; i++) {
+		int rc = completed(h, &wc[i]);
+
+		if (rc)
+			return rc;
+	}
+	return n;
+}
+
+static int channel_sleep(struct gkv *h, uint64_t now)
+{
+	uint64_t left_ms = (h->deadline_ns - now) / NS_PER_MS + 1;
+	struct pollfd p[2] = {
+		{ .fd = rdma_cq_fd(&h->cq), .events = POLLIN },
+		{ .fd = h->lifeline, .events = POLLIN },
+	};
+	int n = rdma_cq_arm(&h->cq);
+
+	if (n)
+		return channel_fail(h, "arming its completion queue failed: %s", error_name(n));
+	n = channel_poll(h); /* what came before the arming makes no event */
+	if (n)
+		return n < 0 ? n : 0;
+	n = poll(p, 2, left_ms < SLEEP_MS_MAX ? (int)left_ms : SLEEP_MS_MAX);
+	if (n <= 0)
+		return 0;
+	if (p[0].revents)
+		rdma_cq_drain_events(&h->cq);
+	if (p[1].revents &&
+	    session_check(h->session, h->session_number, h->deadline_ns, &h->error)) {
+		h->live = false;
+		return -ECONNRESET;
+	}
+	return 0;
+}
+
+int channel_progress(struct gkv *h, struct waiter *w)
+{
+	int n = channel_poll(h);
+	uint64_t now;
+
+	if (n)
+		return n < 0 ? n : 0;
+	if (++w->empty <= SPIN_POLLS) {
+		time_relax();
+		return 0;
+	}
+	if (w->empty % CLOCK_POLLS) {
+		sched_yield();
+		return 0;
+	}
+	now = time_now_ns();
+	if (!w->since_ns)
+		w->since_ns = now;
+	if (now >= handle_deadline(h))
+		return -ETIMEDOUT;
+	return now - w->since_ns < SPIN_NS ? 0 : channel_sleep(h, now);
+}
+
+int channel_read(void *ctx, const struct read_op *ops, unsigned count)
+{
+	struct gkv *h = ctx;
+	struct ibv_send_wr *bad;
+	struct waiter w = { 0 };
+	uint64_t chain;
+	int rc;
+
+	assert(h->sections == 1 && count >= 1 && count <= READER_BATCH);
+	if (!h->live)
+		return -ECONNRESET; /* lost earlier in this section */
+	for (unsigned i = 0; i < count; i++) {
+		h->sge[i] = (struct ibv_sge){ (uintptr_t)ops[i].local, ops[i].len, ops[i].lkey };
+		h->wr[i].wr_id = wr_id_make(WR_READS, 0);
+		h->wr[i].next = &h->wr[i + 1];
+		h->wr[i].sg_list = &h->sge[i];
+		h->wr[i].num_sge = 1;
+		h->wr[i].opcode = IBV_WR_RDMA_READ;
+		h->wr[i].send_flags = 0;
+		h->wr[i].wr.rdma.remote_addr = ops[i].remote;
+		h->wr[i].wr.rdma.rkey = ops[i].rkey;
+	}
+	h->wr[count - 1].next = NULL;
+	h->wr[count - 1].send_flags = IBV_SEND_SIGNALED;
+	rc = rdma_post_send(h->qp.qp, h->wr, &bad);
+	if (rc)
+		return channel_fail(h, "posting %u READs failed: %s", count, error_name(rc));
+	chain = ++h->chains_posted;
+	while (h->chains_done != chain) {
+		rc = channel_progress(h, &w);
+		if (rc == -ETIMEDOUT) { /* it still names our memory: only its end frees that */
+			channel_fail(h, "an RDMA READ took longer than %u ms",
+				     h->session->settings.timeout_ms);
+			return -ETIMEDOUT;
+		}
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+int channel_send(struct gkv *h, unsigned slot, uint32_t len)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)handle_request_at(h, slot),
+		.length = len,
+		.lkey = h->requests.region.lkey,
+	};
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id_make(WR_SEND, slot),
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED | (len <= h->qp.inline_max ? IBV_SEND_INLINE : 0),
+	};
+	struct ibv_send_wr *bad;
+	int rc = rdma_post_send(h->qp.qp, &wr, &bad);
+
+	return rc ? channel_fail(h, "posting a request failed: %s", error_name(rc)) : 0;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Reading: get, view, exists, mget. Each is a batch of look-ups; what they leave open is asked. */
+#include <errno.h>
+#include <string.h>
+
+#include "client/src/get.h"
+
+int handle_lookup(struct gkv *h, struct lookup *l, unsigned count)
+{
+	int rc;
+
+	do {
+		rc = handle_ready(h);
+		if (rc)
+			return rc;
+		section_open(h);
+		rc = lookup_run(&h->reader, l, count);
+		section_close(h);
+	} while (rc == -ECONNRESET && time_now_ns() < handle_deadline(h));
+	for (unsigned i = 0; i < count && rc == 0; i++) {
+		if (l[i].state == LOOKUP_ASK)
+			rc = rpc_lookup(h, &l[i]);
+	}
+	return rc;
+}
+
+/* One key; the sentence of a failure is written. */
+static int one(struct gkv *h, struct lookup *l, const void *key, size_t key_len)
+{
+	int rc = handle_key(h, key, key_len);
+
+	if (rc)
+		return rc;
+	l->key = key;
+	l->key_len = (uint32_t)key_len;
+	h->reader.stats.gets++;
+	rc = handle_lookup(h, l, 1);
+	if (rc)
+		return rc;
+	h->reader.stats.hits += l->state == LOOKUP_FOUND;
+	return l->state == LOOKUP_FOUND ? 0 : -ENOENT;
+}
+
+int gkv_get(struct gkv *h, const void *key, size_t key_len, void *value, size_t cap, size_t *len)
+{
+	struct lookup l;
+	int rc = handle_begin(h);
+
+	if (rc)
+		return rc;
+	if (!value && cap)
+		return error_set(&h->error, -EINVAL,
+				 "the place for the value is NULL, of %zu bytes", cap);
+	l.state = LOOKUP_START;
+	l.dest = value;
+	l.cap = cap;
+	rc = one(h, &l, key, key_len);
+	if (rc)
+		return rc;
+	if (len)
+		*len = l.value_len;
+	if (l.value_len <= cap)
+		return 0;
+	return error_set(&h->error, -EMSGSIZE, "the value has %u bytes, there is room for %zu",
+			 l.value_len, cap);
+}
+
+static void fill_meta(struct gkv_meta *meta, const struct lookup *l)
+{
+	*meta = (struct gkv_meta){
+		.version = l->version,
+		.expiry_ms = l->expiry_ms,
+		.value_len = l->value_len,
+	};
+}
+
+int gkv_get_view(struct gkv *h, const void *key, size_t key_len, const void **value,
+		 struct gkv_meta *meta)
+{
+	struct lookup l;
+	int rc = handle_begin(h);
+
+	if (rc)
+		return rc;
+	if (!value)
+		return error_set(&h->error, -EINVAL, "the place for the view is NULL");
+	l.state = LOOKUP_START;
+	l.dest = NULL;
+	l.cap = 0;
+	rc = one(h, &l, key, key_len);
+	if (rc)
+		return rc;
+	*value = l.value;
+	if (meta)
+		fill_meta(meta, &l);
+	return 0;
+}
+
+int gkv_exists(struct gkv *h, const void *key, size_t key_len, struct gkv_meta *meta)
+{
+	struct lookup l;
+	int rc = handle_begin(h);
+
+	if (rc)
+		return rc;
+	l.state = LOOKUP_START;
+	l.dest = NULL;
+	l.cap = 0;
+	rc = one(h, &l, key, key_len);
+	if (rc == 0 && meta)
+		fill_meta(meta, &l);
+	return rc;
+}
+
+/* Take items into a batch, from @next on; those that cannot be asked for get their status. */
+static unsigned gather(struct gkv *h, struct gkv_item *items, size_t count, size_t *next,
+		       struct lookup *l, struct gkv_item **which)
+{
+	unsigned n = 0;
+
+	while (n < READER_BATCH && *next < count) {
+		struct gkv_item *item = &items[(*next)++];
+
+		item->len = 0;
+		item->version = 0;
+		item->status = handle_key(h, item->key, item->key_len);
+		if (item->status == 0 && !item->value && item->cap)
+			item->status =
+				error_set(&h->error, -EINVAL,
+					  "the place for a value is NULL, of %zu bytes", item->cap);
+		if (item->status)
+			continue;
+		l[n].state = LOOKUP_START;
+		l[n].key = item->key;
+		l[n].key_len = (uint32_t)item->key_len;
+		l[n].dest = item->value;
+		l[n].cap = item->cap;
+		which[n++] = item;
+	}
+	return n;
+}
+
+static void settle(struct gkv *h, struct gkv_item *item, const struct lookup *l)
+{
+	h->reader.stats.gets++;
+	if (l->state != LOOKUP_FOUND) {
+		item->status = -ENOENT;
+		return;
+	}
+	h->reader.stats.hits++;
+	item->len = l->value_len;
+	item->version = l->version;
+	item->status = l->value_len <= item->cap ? 0 : -EMSGSIZE;
+}
+
+int gkv_mget(struct gkv *h, struct gkv_item *items, size_t count)
+{
+	struct gkv_item *which[READER_BATCH];
+	struct lookup l[READER_BATCH];
+	size_t next = 0;
+	int rc = handle_begin(h);
+
+	if (rc)
+		return rc;
+	if (!items && count)
+		return error_set(&h->error, -EINVAL, "the items are NULL, %zu of them", count);
+	while (next < count) {
+		unsigned n = gather(h, items, count, &next, l, which);
+
+		rc = n ? handle_lookup(h, l, n) : 0;
+		if (rc)
+			return rc;
+		for (unsigned i = 0; i < n; i++)
+			settle(h, which[i], &l[i]);
+	}
+	return 0;
+}

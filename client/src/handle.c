@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "client/src/handle.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLOCK_FRESH_MS 5000u /* an estimate older than this is taken anew from the root */
+
+static_assert(HANDLE_CREDITS <= RPC_SLOTS_MAX, "credits");
+static_assert(READER_SCRATCH_BYTES >= ROOT_BYTES, "scratch");
+static_assert(READER_BATCH <= UINT8_MAX, "batch");
+
+int handle_begin(struct gkv *h)
+{
+	if (!h)
+		return -EINVAL;
+	if (session_foreign(h->session))
+		return error_set(&h->error, -EPERM,
+				 "the session belongs to the parent of this process (open another "
+				 "one after fork())");
+	h->deadline_ns = 0;
+	return 0;
+}
+
+int handle_key(struct gkv *h, const void *key, size_t key_len)
+{
+	if (key && key_len >= KEY_MIN && key_len <= KEY_MAX)
+		return 0;
+	return error_set(&h->error, -EINVAL,
+			 key ? "the key has %zu bytes, it must have 1 to %u"
+			     : "the key is NULL (length %zu, at most %u)",
+			 key_len, KEY_MAX);
+}
+
+void handle_clock(struct gkv *h, uint64_t clock_ms)
+{
+	if (!clock_ms)
+		return;
+	h->clock_ms = clock_ms;
+	h->clock_at_ns = time_now_ns();
+}
+
+/*
+ * Only records that expire ask for the time. The root's clock is at most CLOCK_PERIOD_MS behind
+ * the server's, and a reply's is exact, so the estimate never runs ahead but for drift.
+ */
+static uint64_t estimate_clock(void *ctx)
+{
+	struct gkv *h = ctx;
+	uint64_t age_ms = (time_now_ns() - h->clock_at_ns) / NS_PER_MS;
+	const struct world *w = h->reader.world;
+	struct read_op op;
+
+	if (h->clock_ms && age_ms < CLOCK_FRESH_MS)
+		return h->clock_ms + age_ms;
+	op = reader_scratch_op(&h->reader, 0, w->root_addr + offsetof(struct root, clock_ms),
+			       w->root_rkey, sizeof(uint64_t));
+	if (reader_read(&h->reader, &op, 1) == 0)
+		handle_clock(h, *(const uint64_t *)h->reader.scratch);
+	return h->clock_ms;
+}
+
+static void use_arena(struct gkv *h)
+{
+	h->reader.arena = h->arena.addr;
+	h->reader.arena_len = h->arena.len;
+	h->reader.arena_lkey = h->arena.region.lkey;
+}
+
+static int grow(struct gkv *h, struct rdma_buffer *buffer, size_t len, unsigned access,
+		const char *what)
+{
+	struct rdma_buffer larger;
+	size_t want = buffer->len ? buffer->len : HANDLE_STAGING_MIN;
+	int rc;
+
+	while (want < len)
+		want *= 2;
+	rc = rdma_buffer_create(h->session->dev, want, access, what, &larger, &h->error);
+	if (rc)
+		return rc == -EAGAIN ? -ENOMEM : rc; /* either is RLIMIT_MEMLOCK */
+	rdma_buffer_destroy(buffer);
+	*buffer = larger;
+	return 0;
+}
+
+static int grow_arena(void *ctx, size_t bytes)
+{
+	struct gkv *h = ctx;
+	int rc = grow(h, &h->arena, bytes, IBV_ACCESS_LOCAL_WRITE, "a buffer for values");
+
+	if (rc == 0)
+		use_arena(h);
+	return rc;
+}
+
+int handle_staging(struct gkv *h, size_t len)
+{
+	assert(h->staging_slot == STAGING_FREE);
+	if (len <= h->staging.len)
+		return 0;
+	return grow(h, &h->staging, len,
+		    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+		    "staging memory for values");
+}
+
+static const struct reader_ops handle_reader_ops = {
+	.read = channel_read,
+	.grow = grow_arena,
+	.clock_ms = estimate_clock,
+};
+
+static void buffers_destroy(struct gkv *h)
+{
+	rdma_buffer_destroy(&h->staging);
+	rdma_buffer_destroy(&h->arena);
+	rdma_buffer_destroy(&h->requests);
+	rdma_buffer_destroy(&h->fetch);
+}
+
+static int buffers_create(struct gkv *h)
+{
+	const struct rdma_device *dev = h->session->dev;
+	int rc;
+
+	rc = rdma_buffer_create(dev, FETCH_BYTES, IBV_ACCESS_LOCAL_WRITE, "a handle's buffers",
+				&h->fetch, &h->error);
+	if (rc == 0)
+		rc = rdma_buffer_create(dev, HANDLE_CREDITS * RPC_REQUEST_MAX,
+					IBV_ACCESS_LOCAL_WRITE, "a handle's requests", &h->requests,
+					&h->error);
+	if (rc == 0)
+		rc = rdma_buffer_create(dev, READER_ARENA_BYTES, IBV_ACCESS_LOCAL_WRITE,
+					"a buffer for values", &h->arena, &h->error);
+	if (rc) {
+		buffers_destroy(h);
+		return rc;
+	}
+	h->reader.buckets = h->fetch.addr;
+	h->reader.buckets_lkey = h->fetch.region.lkey;
+	h->reader.scratch = (uint8_t *)h->fetch.addr + FETCH_SCRATCH;
+	h->reader.scratch_lkey = h->fetch.region.lkey;
+	use_arena(h);
+	return 0;
+}
+
+/* Must hold the session's lock. Take a number. Returns 0 or -EUSERS. */
+static int take_number(struct gkv *h)
+{
+	struct gkv_session *s = h->session;
+
+	for (unsigned i = 0; i < SESSION_QPS_MAX; i++) {
+		if (!s->handle_taken[i] && (!s->connected || i < s->welcome.qps_max)) {
+			s->handle_taken[i] = true;
+			s->handle_count++;
+			h->number = i;
+			return 0;
+		}
+	}
+	return error_set(&h->error, -EUSERS,
+			 "the session has %u handles already (close one, or open another session)",
+			 s->handle_count);
+}
+
+static int handle_open(struct gkv *h)
+{
+	struct gkv_session *s = h->session;
+	int rc;
+
+	rc = session_lock(s, handle_deadline(h), &h->error);
+	if (rc)
+		return rc;
+	rc = take_number(h);
+	session_unlock(s);
+	if (rc)
+		return rc;
+	rc = buffers_create(h);
+	if (rc)
+		goto err_number;
+	for (;;) {
+		rc = handle_ready(h);
+		if (rc)
+			goto err_disconnect;
+		section_open(h);
+		rc = reader_prepare(&h->reader);
+		section_close(h);
+		if (rc == 0)
+			return 0;
+		if (rc != -ECONNRESET || time_now_ns() >= handle_deadline(h))
+			goto err_disconnect;
+	}
+
+err_disconnect:
+	handle_disconnect(h);
+	reader_drop(&h->reader);
+	buffers_destroy(h);
+err_number:
+	session_release_handle(s, h->number);
+	return rc;
+}
+
+int gkv_open(struct gkv_session *session, struct gkv **out)
+{
+	struct gkv *h;
+	int rc;
+
+	if (!session || !out)
+		return -EINVAL;
+	if (session_foreign(session))
+		return -EPERM;
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		return -ENOMEM;
+	h->session = session;
+	h->lifeline = -1;
+	h->staging_slot = STAGING_FREE;
+	h->reader.ops = &handle_reader_ops;
+	h->reader.ctx = h;
+	h->reader.err = &h->error;
+	rc = handle_open(h);
+	if (rc == 0) {
+		*out = h;
+		return 0;
+	}
+	pthread_mutex_lock(&session->lock);
+	session->open_error = h->error;
+	pthread_mutex_unlock(&session->lock);
+	free(h);
+	return rc;
+}
+
+void gkv_close(struct gkv *h)
+{
+	struct gkv_session *s;
+	unsigned number;
+
+	if (!h || session_foreign(h->session)) /* a child has nothing of its own in it */
+		return;
+	s = h->session;
+	number = h->number;
+	handle_disconnect(h);
+	reader_drop(&h->reader);
+	buffers_destroy(h);
+	free(h);
+	session_release_handle(s, number);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * A handle: one queue pair with its buffers, used by one thread at a time. All of it is that
+ * thread's own; what is shared lies in the session and the world.
+ */
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/include/gracekv.h"
+#include "client/src/reader.h"
+#include "client/src/session.h"
+#include "common/base/error.h"
+#include "common/base/time.h"
+#include "common/layout/wire_rpc.h"
+#include "common/rdma/qp.h"
+#include "common/rdma/region.h"
+
+#define HANDLE_CREDITS	   32u /* requests in flight that are asked for */
+#define HANDLE_STAGING_MIN (64u << 10)
+#define STAGING_FREE	   UINT32_MAX
+
+/* A request slot. Free while neither is due. */
+struct rpc_slot {
+	bool reply_due; /* the server has, or will have, the request */
+	bool send_due; /* the SEND's completion was not polled: its frame is not ours */
+	uint64_t sequence; /* of the request in it */
+	union {
+		struct rpc_reply reply; /* the last one received, with what is inline */
+		uint8_t reply_bytes[RPC_REPLY_MAX];
+	};
+	uint32_t reply_len;
+};
+
+struct gkv {
+	struct gkv_session *session;
+	unsigned number; /* of this handle in its session */
+	unsigned sections; /* 1 while a section is open */
+
+	/* The connection. */
+	bool live;
+	bool connected_before;
+	uint64_t session_number; /* of the session when the queue pair was opened */
+	uint64_t generation;
+	unsigned credits;
+	int lifeline; /* a duplicate, to be polled only; -1: none */
+	struct rdma_cq cq;
+	struct rdma_qp qp;
+
+	/* READs. */
+	uint64_t chains_posted;
+	uint64_t chains_done;
+	struct ibv_send_wr wr[READER_BATCH];
+	struct ibv_sge sge[READER_BATCH];
+	struct reader reader;
+
+	/* Requests. The staging memory belongs to staging_slot until that slot's reply. */
+	struct rpc_slot slot[HANDLE_CREDITS];
+	uint32_t staging_slot; /* or STAGING_FREE */
+
+	/* Registered memory. */
+	struct rdma_buffer fetch; /* buckets, scratch, reply frames */
+	struct rdma_buffer requests; /* RPC_REQUEST_MAX each, by slot */
+	struct rdma_buffer arena;
+	struct rdma_buffer staging; /* created when it is first needed */
+
+	uint64_t deadline_ns; /* of the call under way; 0: no clock was read for it yet */
+
+	/* The server's wall clock was clock_ms when ours (monotonic) was clock_at_ns. */
+	uint64_t clock_ms; /* 0: not known */
+	uint64_t clock_at_ns;
+
+	struct error error;
+};
+
+/* handle_begin - every call starts here. Returns 0, -EINVAL or -EPERM. */
+int handle_begin(struct gkv *h);
+
+/* handle_deadline - when the call under way must have ended. */
+static inline uint64_t handle_deadline(struct gkv *h)
+{
+	if (!h->deadline_ns)
+		h->deadline_ns =
+			time_now_ns() + (uint64_t)h->session->settings.timeout_ms * NS_PER_MS;
+	return h->deadline_ns;
+}
+
+/* handle_key - check a key. Returns 0 or -EINVAL. */
+int handle_key(struct gkv *h, const void *key, size_t key_len);
+
+/* handle_staging - at least @len bytes of staging memory; it must be free. 0 or -ENOMEM. */
+int handle_staging(struct gkv *h, size_t len);
+
+/* handle_clock - a sample of the server's wall clock, from a reply or the root. */
+void handle_clock(struct gkv *h, uint64_t clock_ms);
+
+/* handle_connect - a new queue pair, and a new connection where the session's is lost. */
+int handle_connect(struct gkv *h);
+
+static inline bool handle_current(const struct gkv *h)
+{
+	/* acquire pairs with session_lost() */
+	return h->live &&
+	       h->session_number == atomic_load_explicit(&h->session->number, memory_order_acquire);
+}
+
+/*
+ * handle_ready - the queue pair is of the session's current connection, or why not: what
+ * handle_connect() returns. May take until the call's deadline.
+ */
+static inline int handle_ready(struct gkv *h)
+{
+	return handle_current(h) ? 0 : handle_connect(h);
+}
+
+/* handle_disconnect - destroy the queue pair: no memory of ours is named by anything after it. */
+void handle_disconnect(struct gkv *h);
+
+/*
+ * Sections (DESIGN 5.2): the span of a batch of READs. They post on one connection only, and
+ * nothing found in one is followed in another.
+ */
+static inline void section_open(struct gkv *h)
+{
+	assert(h->sections == 0);
+	h->sections = 1;
+}
+
+static inline void section_close(struct gkv *h)
+{
+	assert(h->sections == 1);
+	h->sections = 0;
+}
+
+/* A wait for completions: zero it to start. */
+struct waiter {
+	unsigned empty; /* polls that found nothing */
+	uint64_t since_ns;
+};
+
+/*
+ * channel_progress - poll once and take what came: chains_done grows, slots change. Where nothing
+ * came it spins, yields, then sleeps on completion channel and life line.
+ * Returns 0; -ETIMEDOUT: the call's deadline has passed; -ECONNRESET: the queue pair is lost.
+ */
+int channel_progress(struct gkv *h, struct waiter *w);
+
+/* channel_read - reader_ops.read of a handle. */
+int channel_read(void *ctx, const struct read_op *ops, unsigned count);
+
+/* channel_send - post the frame of @len bytes that stands in the slot's buffer. */
+int channel_send(struct gkv *h, unsigned slot, uint32_t len);
+
+/* channel_fail - the queue pair is of no use any more; says why. Returns -ECONNRESET. */
+int channel_fail(struct gkv *h, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* channel_receive - post the reply buffer @number. */
+int channel_receive(struct gkv *h, unsigned number);
+
+static inline void *handle_request_at(const struct gkv *h, unsigned slot)
+{
+	return (uint8_t *)h->requests.addr + (size_t)slot * RPC_REQUEST_MAX;
+}
+
+/* Places in the fetch buffer. */
+#define FETCH_SCRATCH (READER_BATCH * BUCKET_BYTES)
+#define FETCH_REPLIES (FETCH_SCRATCH + READER_SCRATCH_BYTES)
+#define FETCH_BYTES   (FETCH_REPLIES + HANDLE_CREDITS * RPC_REPLY_MAX)
+
+static inline void *handle_reply_at(const struct gkv *h, unsigned number)
+{
+	return (uint8_t *)h->fetch.addr + FETCH_REPLIES + (size_t)number * RPC_REPLY_MAX;
+}

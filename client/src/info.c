@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Statistics, errors in words, version, ping. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/src/rpc.h"
+
+#define STATS_ROOM (64u << 10)
+
+int gkv_ping(struct gkv *h, uint64_t *ns)
+{
+	struct rpc_call c = { .op = RPC_PING };
+	uint64_t start;
+	int rc = handle_begin(h);
+
+	if (rc)
+		return rc;
+	start = time_now_ns();
+	rc = rpc_run(h, &c);
+	if (rc == 0 && ns)
+		*ns = time_now_ns() - start;
+	return rc;
+}
+
+int gkv_server_stats(struct gkv *h, char **text)
+{
+	struct rpc_call c = { .op = RPC_STATS, .room = STATS_ROOM };
+	uint32_t len;
+	int rc = handle_begin(h);
+
+	if (rc)
+		return rc;
+	if (!text)
+		return error_set(&h->error, -EINVAL, "the place for the text is NULL");
+	rc = rpc_run(h, &c);
+	if (rc)
+		return rc;
+	len = c.result ? c.reply->value_len : 0;
+	*text = malloc((size_t)len + 1);
+	if (!*text)
+		return error_set(&h->error, -ENOMEM, "out of memory for %u bytes of statistics",
+				 len);
+	if (len)
+		memcpy(*text, c.result, len);
+	(*text)[len] = '\0';
+	return 0;
+}
+
+void gkv_stats_get(const struct gkv *h, struct gkv_stats *out)
+{
+	if (!out)
+		return;
+	if (h)
+		*out = h->reader.stats;
+	else
+		memset(out, 0, sizeof(*out));
+}
+
+const char *gkv_error(const struct gkv *h)
+{
+	return h ? h->error.text : "";
+}
+
+const char *gkv_version(void)
+{
+	return GRACEKV_VERSION;
+}
+
+const char *gkv_strerror(int code)
+{
+	switch (-code) {
+	case 0:
+		return "success";
+	case ENOENT:
+		return "no such key";
+	case EMSGSIZE:
+		return "the value is longer than the buffer";
+	case EINVAL:
+		return "an argument is outside its range";
+	case ETIMEDOUT:
+		return "no answer in time";
+	case EREMOTEIO:
+		return "outcome unknown: the write was applied once, or never";
+	case EPERM:
+		return "the session belongs to the parent process";
+	case EUSERS:
+		return "no room for another session or handle";
+	case EPROTONOSUPPORT:
+		return "client and server are of different versions";
+	}
+	return error_name(code);
+}

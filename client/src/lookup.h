@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/* Look-ups: a batch of keys, READ one-sided. The essay is in lookup.c. */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/src/reader.h"
+
+enum lookup_state {
+	LOOKUP_START, /* zero: set key, key_len, dest, cap */
+	LOOKUP_BUCKET, /* its bucket is to be READ */
+	LOOKUP_BLOCK, /* a block is to be READ */
+	LOOKUP_ASK, /* ended one-sided without an answer: the server is to be asked */
+	LOOKUP_FOUND,
+	LOOKUP_ABSENT,
+};
+
+struct lookup {
+	const void *key;
+	void *dest; /* receives the value, at most cap bytes */
+	size_t cap;
+	uint32_t key_len;
+	uint32_t value_len;
+	uint64_t version;
+	uint64_t expiry_ms;
+	const void *value; /* in the arena; valid until the arena is used again */
+
+	uint64_t hash;
+	uint64_t segment; /* remote address */
+	uint64_t entry; /* of the directory, that the bucket must fit */
+	uint64_t slot; /* that led to the block */
+	void *block;
+	uint32_t segment_rkey;
+	uint32_t matches; /* slots of the fetched bucket still to be looked at, a bit each */
+	uint32_t block_bytes;
+	uint8_t state; /* enum lookup_state */
+	uint8_t bucket; /* number in the segment */
+	uint8_t chain; /* buckets of the chain seen */
+	uint8_t attempts;
+};
+
+/*
+ * lookup_run - one batch, @count at most READER_BATCH. Each lookup ends FOUND, ABSENT or ASK;
+ * those that had ended are left alone, so a batch interrupted by -ECONNRESET goes on with
+ * another call, from the beginning of what is left. Caller has a section open.
+ * @reader: buckets, scratch and arena are used. No allocation but through ops->grow.
+ * Returns 0; -ECONNRESET, -ETIMEDOUT, -ENOMEM; -EPROTO: the server's structures are unsound.
+ */
+int lookup_run(struct reader *reader, struct lookup *l, unsigned count);
+
+/*
+ * slot_place - where the block of a slot is. Never lets a READ leave its extent, or a block of a
+ * size class its slab.
+ * Returns 0; -ENOENT: the slot names no block that can be; -ECONNRESET, -ETIMEDOUT.
+ */
+int slot_place(struct reader *r, uint64_t slot, uint64_t *addr, uint32_t *rkey, uint32_t *bytes);
+
+/* record_expired - by the estimate of the server's clock. */
+static inline bool record_expired(struct reader *r, uint64_t expiry_ms)
+{
+	return expiry_ms && expiry_ms <= r->ops->clock_ms(r->ctx);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "client/src/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/parse.h"
+
+#define DEFAULT_HOST	    "127.0.0.1"
+#define DEFAULT_PORT	    "7471"
+#define DEFAULT_TIMEOUT_MS  5000u
+#define DEFAULT_LIFELINE_MS 2000u
+#define MS_MAX		    (24u * 3600 * 1000)
+
+void gkv_options_init(struct gkv_options *options)
+{
+	struct rdma_options rdma = rdma_options_default();
+
+	if (!options)
+		return;
+	*options = (struct gkv_options){
+		.size = sizeof(*options),
+		.gid_index = rdma.gid_index,
+		.timeout_ms = DEFAULT_TIMEOUT_MS,
+		.lifeline_ms = DEFAULT_LIFELINE_MS,
+		.ack_timeout = rdma.timeout,
+		.retry_cnt = rdma.retry_cnt,
+		.rnr_retry = rdma.rnr_retry,
+	};
+}
+
+/* The caller's first, then the environment's; NULL where both are silent. */
+static const char *choose(const char *given, const char *variable)
+{
+	const char *env;
+
+	if (given)
+		return given;
+	env = getenv(variable);
+	return env && env[0] ? env : NULL;
+}
+
+static int in_range(const char *what, unsigned value, unsigned min, unsigned max, struct error *err)
+{
+	if (value >= min && value <= max)
+		return 0;
+	return error_set(err, -ERANGE, "%s is %u, it must be between %u and %u", what, value, min,
+			 max);
+}
+
+static int check_numbers(const struct gkv_options *o, struct error *err)
+{
+	int rc = in_range("timeout_ms", o->timeout_ms, 1, MS_MAX, err);
+
+	if (rc == 0)
+		rc = in_range("lifeline_ms", o->lifeline_ms, 1, MS_MAX, err);
+	if (rc == 0)
+		rc = in_range("ib_port", o->ib_port, 0, 255, err);
+	if (rc == 0)
+		rc = in_range("ack_timeout", o->ack_timeout, 1, 31, err);
+	if (rc == 0)
+		rc = in_range("retry_cnt", o->retry_cnt, 0, 7, err);
+	if (rc == 0)
+		rc = in_range("rnr_retry", o->rnr_retry, 0, 7, err);
+	if (rc == 0 && (o->gid_index < RDMA_GID_AUTO || o->gid_index > 255))
+		rc = error_set(err, -ERANGE, "gid_index is %d, it must be -1 (chosen) to 255",
+			       o->gid_index);
+	return rc;
+}
+
+int settings_take(struct settings *out, const struct gkv_options *options, struct error *err)
+{
+	struct gkv_options o;
+	const char *text;
+	int rc;
+
+	gkv_options_init(&o);
+	if (options) {
+		/* a caller built with an older header has a shorter struct */
+		if (options->size < offsetof(struct gkv_options, server) + sizeof(o.server) ||
+		    options->size > sizeof(o))
+			return error_set(err, -EINVAL,
+					 "the options have a size of %zu bytes, this library knows "
+					 "%zu (call gkv_options_init() first; does the header "
+					 "belong to this library?)",
+					 options->size, sizeof(o));
+		memcpy(&o, options, options->size);
+	}
+	rc = check_numbers(&o, err);
+	if (rc)
+		return rc;
+	memset(out, 0, sizeof(*out));
+	snprintf(out->host, sizeof(out->host), "%s", DEFAULT_HOST);
+	snprintf(out->port, sizeof(out->port), "%s", DEFAULT_PORT);
+	text = choose(o.server, "GRACEKV_SERVER");
+	rc = text ? parse_host_port("server", text, out->host, out->port, err) : 0;
+	if (rc)
+		return rc;
+	text = choose(o.device, "GRACEKV_DEVICE");
+	if (text && strlen(text) >= sizeof(out->device))
+		return error_set(err, -EINVAL, "the device's name is longer than %zu bytes",
+				 sizeof(out->device) - 1);
+	snprintf(out->device, sizeof(out->device), "%s", text ? text : "auto");
+	snprintf(out->name, sizeof(out->name), "%s",
+		 o.name ? o.name : program_invocation_short_name);
+	out->timeout_ms = o.timeout_ms;
+	out->lifeline_ms = o.lifeline_ms;
+	out->rdma = (struct rdma_options){
+		.device = out->device,
+		.ib_port = o.ib_port,
+		.gid_index = o.gid_index,
+		.mtu_bytes = o.mtu,
+		.timeout = o.ack_timeout,
+		.retry_cnt = o.retry_cnt,
+		.rnr_retry = o.rnr_retry,
+	};
+	return 0;
+}

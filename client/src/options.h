@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/* The session's own copy of its options, checked, with defaults filled in. */
+#include "client/include/gracekv.h"
+#include "common/base/error.h"
+#include "common/rdma/device.h"
+
+struct settings {
+	char host[256];
+	char port[8];
+	char device[64];
+	char name[64]; /* shown by the server */
+	unsigned timeout_ms;
+	unsigned lifeline_ms;
+	struct rdma_options rdma; /* device points into this struct */
+};
+
+/* settings_take - @options may be NULL. Returns 0, -EINVAL or -ERANGE with @err. */
+int settings_take(struct settings *out, const struct gkv_options *options, struct error *err);

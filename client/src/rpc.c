@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Requests.
+ *
+ * A request takes a slot and the session's next sequence number. Both stay with it until it has
+ * its reply: after the loss of a connection the same pair is sent again with RPC_RETRY, and the
+ * server applies it unless it remembers that it did, or answers -EREMOTEIO where it cannot know.
+ * A request that was never posted is sent without the flag.
+ *
+ * A request whose time is over leaves its slot busy, and the staging memory with it where it
+ * names that, until its reply comes late or the queue pair is destroyed (late DMA, DESIGN
+ * section 7). Its reply is then taken and dropped: it is matched by slot and sequence.
+ *
+ * A frame is rewritten only after the completion of its SEND and the reply were both polled.
+ */
+#include "client/src/rpc.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#include "common/base/hash.h"
+
+#define ROOM_ATTEMPTS 8u /* a value may grow while we make room for it */
+#define PULL_ATTEMPTS 3u
+
+static bool is_write(const struct rpc_call *c)
+{
+	return c->op == RPC_PUT || c->op == RPC_DEL;
+}
+
+static bool slot_free(const struct rpc_slot *slot)
+{
+	return !slot->reply_due && !slot->send_due;
+}
+
+static int slots_busy(struct gkv *h, const char *what)
+{
+	return error_set(&h->error, -ETIMEDOUT,
+			 "the server at %s:%s still has %s of earlier calls, unanswered (is it "
+			 "stopped or overloaded?)",
+			 h->session->settings.host, h->session->settings.port, what);
+}
+
+/* Wait for a free slot; a request that is sent again has its own. */
+static int take_slot(struct gkv *h, struct rpc_call *c)
+{
+	struct waiter w = { 0 };
+	int rc;
+
+	if (c->sequence && c->slot >= h->credits)
+		return error_set(&h->error, -EREMOTEIO,
+				 "the server grants %u requests in flight now, so request %llu "
+				 "cannot be asked about again: its outcome is unknown",
+				 h->credits, (unsigned long long)c->sequence);
+	if (c->sequence) { /* every slot of a new queue pair is free */
+		assert(slot_free(&h->slot[c->slot]));
+		return 0;
+	}
+	for (;;) {
+		for (unsigned i = 0; i < h->credits; i++) {
+			if (slot_free(&h->slot[i])) {
+				c->slot = i;
+				/* relaxed: the number is all that counts */
+				c->sequence = atomic_fetch_add_explicit(&h->session->next_sequence,
+									1, memory_order_relaxed);
+				return 0;
+			}
+		}
+		rc = channel_progress(h, &w);
+		if (rc)
+			return rc == -ETIMEDOUT ? slots_busy(h, "all requests") : rc;
+	}
+}
+
+/* Wait for the staging memory, make it large enough, and take it for the call's slot. */
+static int take_staging(struct gkv *h, struct rpc_call *c, size_t len)
+{
+	struct waiter w = { 0 };
+	int rc;
+
+	while (h->staging_slot != STAGING_FREE) {
+		rc = channel_progress(h, &w);
+		if (rc)
+			return rc == -ETIMEDOUT ? slots_busy(h, "a large value") : rc;
+	}
+	rc = handle_staging(h, len);
+	if (rc == 0)
+		h->staging_slot = c->slot;
+	return rc;
+}
+
+static struct rpc_request *frame_begin(const struct gkv *h, const struct rpc_call *c)
+{
+	struct rpc_request *q = handle_request_at(h, c->slot);
+
+	*q = (struct rpc_request){
+		.magic = RPC_REQUEST_MAGIC,
+		.op = (uint8_t)c->op,
+		.flags = c->posted && is_write(c) ? RPC_RETRY : 0,
+		.slot = (uint16_t)c->slot,
+		.client_id = { h->session->client_id[0], h->session->client_id[1] },
+		.generation = h->generation,
+		.sequence = c->sequence,
+		.key_len = c->key_len,
+		.value_len = c->value_len,
+	};
+	if (c->key_len)
+		memcpy(q + 1, c->key, c->key_len);
+	return q;
+}
+
+/* Write the frame. Returns its length, or a negative errno. */
+static int build(struct gkv *h, struct rpc_call *c)
+{
+	struct rpc_request *q = frame_begin(h, c);
+	uint32_t len = RPC_REQUEST_BYTES + c->key_len;
+	size_t staged = c->op == RPC_PUT && c->value_len > RPC_EAGER_MAX ? c->value_len : c->room;
+	int rc;
+
+	if (c->op == RPC_PUT && c->value_len <= RPC_EAGER_MAX) {
+		q->flags |= RPC_INLINE_VALUE;
+		if (c->value_len)
+			memcpy((uint8_t *)q + len, c->value, c->value_len);
+		return (int)(len + c->value_len);
+	}
+	if (!staged)
+		return (int)len;
+	rc = take_staging(h, c, staged);
+	if (rc)
+		return rc;
+	if (c->op == RPC_PUT) {
+		memcpy(h->staging.addr, c->value, c->value_len);
+		q->value_hash = hash_bytes(h->staging.addr, c->value_len);
+	}
+	q->staging_addr = (uintptr_t)h->staging.addr;
+	q->staging_len = (uint32_t)h->staging.len;
+	q->staging_rkey = h->staging.region.rkey;
+	return (int)len;
+}
+
+/* Over the present connection, once. */
+static int send_once(struct gkv *h, struct rpc_call *c)
+{
+	struct rpc_slot *slot;
+	struct waiter w = { 0 };
+	int rc;
+
+	c->reply = NULL;
+	rc = take_slot(h, c);
+	if (rc)
+		return rc;
+	rc = build(h, c);
+	if (rc < 0)
+		return rc;
+	slot = &h->slot[c->slot];
+	slot->sequence = c->sequence;
+	slot->reply_due = slot->send_due = true;
+	c->posted = true;
+	rc = channel_send(h, c->slot, (uint32_t)rc);
+	while (rc == 0 && slot->reply_due)
+		rc = channel_progress(h, &w);
+	if (rc == -ETIMEDOUT)
+		return error_set(&h->error, rc, "the server at %s:%s did not answer within %u ms%s",
+				 h->session->settings.host, h->session->settings.port,
+				 h->session->settings.timeout_ms,
+				 is_write(c) ? "; whether the write was applied is not known"
+					     : " (is it stopped or overloaded?)");
+	if (rc)
+		return rc;
+	c->reply = &slot->reply;
+	c->result = NULL;
+	if (slot->reply.flags & RPC_INLINE_VALUE)
+		c->result = slot->reply_bytes + RPC_REPLY_BYTES;
+	else if (c->room && slot->reply.status == 0 && slot->reply.value_len <= h->staging.len)
+		c->result = h->staging.addr;
+	return slot->reply.status;
+}
+
+static int refused(struct gkv *h, const struct rpc_call *c, int rc)
+{
+	static const char *const names[] = { "?", "PING", "GET", "PUT", "DEL", "STATS" };
+
+	return error_set(&h->error, rc, "%s on the server at %s:%s failed: %s%s", names[c->op],
+			 h->session->settings.host, h->session->settings.port, error_name(rc),
+			 rc == -ENOMEM	    ? " (its store is full: delete records, or start it "
+					      "with more --memory)"
+			 : rc == -EREMOTEIO ? "; the connection was lost while the request was on "
+					      "its way and the server has no memory of it: it was "
+					      "applied once, or never"
+					    : "");
+}
+
+/* Our session was ended, and the news of it is on its way. */
+static void session_stale(struct gkv *h)
+{
+	struct gkv_session *s = h->session;
+
+	channel_fail(h, "the server knows a newer connection of this client");
+	pthread_mutex_lock(&s->lock);
+	/* relaxed: under the lock */
+	if (h->session_number == atomic_load_explicit(&s->number, memory_order_relaxed))
+		session_lost(s);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static bool reply_wants_another(int rc)
+{
+	return rc == -EMSGSIZE || rc == -EBUSY || rc == -EBADMSG || rc == -ESTALE;
+}
+
+/* A reply that asks for another try. Returns 0: try; or the error to end with. */
+static int prepare_another(struct gkv *h, struct rpc_call *c, int rc, unsigned *tries)
+{
+	if ((rc == -EMSGSIZE && c->reply->value_len > VALUE_MAX) ||
+	    (rc == -EMSGSIZE && ++*tries > ROOM_ATTEMPTS) ||
+	    (rc == -EBADMSG && ++*tries > PULL_ATTEMPTS))
+		return refused(h, c, -EPROTO);
+	if (time_now_ns() >= handle_deadline(h))
+		return refused(h, c, -ETIMEDOUT);
+	if (rc == -ESTALE) { /* an earlier copy may have been applied: the same number again */
+		session_stale(h);
+		return 0;
+	}
+	if (rc == -EMSGSIZE)
+		c->room = c->reply->value_len;
+	if (rc == -EBUSY)
+		sched_yield();
+	/* It was answered, and not applied: what follows is another request. */
+	c->sequence = 0;
+	c->posted = false;
+	return 0;
+}
+
+int rpc_run(struct gkv *h, struct rpc_call *c)
+{
+	unsigned tries = 0;
+	int rc;
+
+	for (;;) {
+		rc = handle_ready(h);
+		if (rc && c->posted && is_write(c)) {
+			error_prefix(&h->error, "whether the write was applied is not known");
+			return -ETIMEDOUT;
+		}
+		if (rc)
+			return rc;
+		rc = send_once(h, c);
+		if (rc == -ECONNRESET) { /* ours alone: replies have other codes */
+			if (time_now_ns() < handle_deadline(h))
+				continue;
+			return is_write(c) && c->posted ? -ETIMEDOUT : rc;
+		}
+		if (!c->reply || rc == 0 || rc == -ENOENT)
+			return rc;
+		if (!reply_wants_another(rc))
+			return refused(h, c, rc);
+		rc = prepare_another(h, c, rc, &tries);
+		if (rc)
+			return rc;
+	}
+}
+
+int rpc_lookup(struct gkv *h, struct lookup *l)
+{
+	struct rpc_call c = {
+		.op = RPC_GET,
+		.key = l->key,
+		.key_len = l->key_len,
+		.room = h->staging_slot == STAGING_FREE ? h->staging.len : 0,
+	};
+	int rc;
+
+	h->reader.stats.rpc_fallbacks++;
+	rc = rpc_run(h, &c);
+	if (rc == -ENOENT) {
+		l->state = LOOKUP_ABSENT;
+		return 0;
+	}
+	if (rc)
+		return rc;
+	l->value = c.result;
+	l->value_len = c.reply->value_len;
+	l->version = c.reply->version;
+	l->expiry_ms = c.reply->expiry_ms;
+	if (!c.result)
+		return error_set(&h->error, -EPROTO,
+				 "the server answered a GET without its value (%u bytes)",
+				 l->value_len);
+	if (l->cap && l->value_len)
+		memcpy(l->dest, l->value, l->value_len < l->cap ? l->value_len : l->cap);
+	l->state = LOOKUP_FOUND;
+	return 0;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "client/src/session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "common/base/time.h"
+
+/*
+ * Forks are counted by a handler that runs in the child, before anything else of it does. A plain
+ * word: it changes only while the process has one thread.
+ */
+static unsigned forks;
+static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
+
+static void count_fork(void)
+{
+	forks++;
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, count_fork);
+}
+
+unsigned fork_current(void)
+{
+	return forks;
+}
+
+int session_lock(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
+{
+	struct timespec until = { (time_t)(deadline_ns / NS_PER_S),
+				  (long)(deadline_ns % NS_PER_S) };
+	int rc = pthread_mutex_clocklock(&s->lock, CLOCK_MONOTONIC, &until);
+
+	if (rc == 0)
+		return 0;
+	return error_set(err, -rc,
+			 "another thread was still connecting to %s:%s when the time of this call "
+			 "was over (is the server reachable?)",
+			 s->settings.host, s->settings.port);
+}
+
+void session_unlock(struct gkv_session *s)
+{
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void session_free(struct gkv_session *s)
+{
+	world_put(s->world);
+	rdma_device_close(s->dev);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+static void describe(struct gkv_session *s)
+{
+	snprintf(s->describe, sizeof(s->describe),
+		 "server %s:%s (process %u, device %s, incarnation %016llx); %s; MTU %u", //
+		 s->settings.host, s->settings.port, s->welcome.pid, s->welcome.device,
+		 (unsigned long long)s->welcome.server_incarnation, s->dev->choice,
+		 rdma_mtu_bytes(s->dev->mtu));
+}
+
+static int session_new(struct gkv_session **out, const struct gkv_options *options,
+		       struct error *err)
+{
+	struct gkv_session *s = calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s)
+		return error_set(err, -ENOMEM, "out of memory for a session");
+	rc = settings_take(&s->settings, options, err);
+	if (rc)
+		goto err_free;
+	if (getrandom(s->client_id, sizeof(s->client_id), 0) != sizeof(s->client_id)) {
+		rc = error_set(err, -EIO, "getrandom failed: %s", error_name(errno));
+		goto err_free;
+	}
+	s->fork_count = fork_current();
+	s->lifeline = -1;
+	pthread_mutex_init(&s->lock, NULL);
+	/* not shared yet */
+	atomic_store_explicit(&s->next_sequence, 1, memory_order_relaxed);
+	atomic_store_explicit(&s->number, 1, memory_order_relaxed);
+	*out = s;
+	return 0;
+
+err_free:
+	free(s);
+	return rc;
+}
+
+int gkv_session_open(struct gkv_session **out, const struct gkv_options *options, char *text,
+		     size_t cap)
+{
+	struct error err = { 0 };
+	struct gkv_session *s = NULL;
+	int rc;
+
+	pthread_once(&forks_once, watch_forks);
+	rc = out ? session_new(&s, options, &err)
+		 : error_set(&err, -EINVAL, "there is no place for the session (out is NULL)");
+	if (rc == 0) {
+		pthread_mutex_lock(&s->lock);
+		rc = session_connect(s,
+				     time_now_ns() + (uint64_t)s->settings.timeout_ms * NS_PER_MS,
+				     true, &err);
+		if (rc == 0)
+			describe(s);
+		pthread_mutex_unlock(&s->lock);
+	}
+	if (text && cap)
+		snprintf(text, cap, "%s", rc ? err.text : "");
+	if (rc == 0) {
+		*out = s;
+	} else if (s) {
+		session_free(s);
+	}
+	return rc;
+}
+
+void gkv_session_close(struct gkv_session *s)
+{
+	bool last;
+
+	if (!s || session_foreign(s)) /* a child has nothing of its own in it */
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->closed = true;
+	if (s->connected) {
+		const struct wire_frame bye = { .type = WIRE_BYE };
+
+		exchange_send(s->lifeline, &bye, 0, NULL);
+	}
+	session_lost(s);
+	last = s->handle_count == 0;
+	pthread_mutex_unlock(&s->lock);
+	if (last)
+		session_free(s);
+}
+
+void session_release_handle(struct gkv_session *s, unsigned number)
+{
+	bool last;
+
+	pthread_mutex_lock(&s->lock);
+	s->handle_taken[number] = false;
+	s->handle_count--;
+	last = s->closed && s->handle_count == 0;
+	pthread_mutex_unlock(&s->lock);
+	if (last)
+		session_free(s);
+}
+
+const char *gkv_session_describe(const struct gkv_session *s)
+{
+	return s ? s->describe : "";
+}
+
+const char *gkv_session_error(const struct gkv_session *s)
+{
+	return s ? s->open_error.text : "";
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * A session: the process's connection to one server. Its lock is for the control path only:
+ * connecting, opening and closing handles. Lock order: session->lock, then world->lock.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/include/gracekv.h"
+#include "client/src/options.h"
+#include "client/src/world.h"
+#include "common/base/error.h"
+#include "common/layout/wire_tcp.h"
+#include "common/rdma/device.h"
+#include "common/rdma/exchange.h"
+
+struct gkv_session {
+	/* Constant after gkv_session_open(). */
+	struct settings settings;
+	struct rdma_device *dev;
+	uint64_t client_id[2]; /* random, the same for all connections of this session */
+	unsigned fork_count; /* fork_current() at open */
+	char describe[768];
+
+	/* Any thread, no lock. */
+	_Atomic uint64_t number; /* grows with each connection lost; handles compare theirs */
+	_Atomic uint64_t next_sequence; /* of requests, from 1, never used twice */
+
+	pthread_mutex_t lock; /* protects all that follows */
+	bool connected;
+	bool closed; /* gkv_session_close() was called */
+	int lifeline; /* TCP socket, -1: none */
+	struct exchange_reader reader;
+	struct wire_welcome welcome; /* of the current, or last, connection */
+	struct world *world; /* counted; NULL before the first connection */
+	unsigned handle_count;
+	bool handle_taken[SESSION_QPS_MAX];
+	struct error open_error; /* of the last gkv_open() that failed */
+};
+
+/* fork_current - differs in a child of fork() from the value in its parent. No system call. */
+unsigned fork_current(void);
+
+static inline bool session_foreign(const struct gkv_session *s)
+{
+	return s->fork_count != fork_current();
+}
+
+/* session_lock - until @deadline_ns (CLOCK_MONOTONIC). Returns 0 or -ETIMEDOUT. */
+int session_lock(struct gkv_session *s, uint64_t deadline_ns, struct error *err);
+void session_unlock(struct gkv_session *s);
+
+/*
+ * session_connect - must hold the lock: make sure that there is a connection, trying again with
+ * back-off where the server cannot be reached, until @deadline_ns; @once: one attempt.
+ * Returns 0 or why the last attempt failed.
+ */
+int session_connect(struct gkv_session *s, uint64_t deadline_ns, bool once, struct error *err);
+
+/* session_lost - must hold the lock: the connection is given up. */
+void session_lost(struct gkv_session *s);
+
+/*
+ * session_check - the life line of connection @number became readable or hung up: find out
+ * whether it is still there. Takes the lock, waiting for it until @deadline_ns.
+ * Returns 0: it is, or nobody could tell in that time; -ECONNRESET.
+ */
+int session_check(struct gkv_session *s, uint64_t number, uint64_t deadline_ns, struct error *err);
+
+/* session_release_handle - give @number back; frees the session where it was the last and
+ * gkv_session_close() was called. Takes the lock. */
+void session_release_handle(struct gkv_session *s, unsigned number);
