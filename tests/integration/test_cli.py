@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""kv-cli: commands, output, exit codes, limits."""
+import json
+import os
+import random
+import re
+
+import pytest
+
+from kvt_client import assert_error, run
+from kvt_process import DEVICE, free_port, program
+
+KIB, MIB = 1 << 10, 1 << 20
+EAGER = 8 * KIB
+ALL_BYTES = bytes(range(256))
+
+
+def noise(size, seed=1):
+    return random.Random(seed).randbytes(size)
+
+
+def test_put_get_del_exists(cli):
+    assert cli("exists", "round").rc == 1
+    cli.good("put", "round", "trip")
+    assert cli.get("round") == b"trip"
+    assert cli("exists", "round").rc == 0
+    cli.good("del", "round")
+    assert cli("exists", "round").rc == 1
+    assert cli("get", "round").rc == 1
+
+
+def test_get_of_a_missing_key_is_no_and_prints_no_value(cli):
+    result = cli("get", "never written")
+    assert result.rc == 1
+    assert result.out == b""
+
+
+def test_del_of_a_missing_key_is_no(cli):
+    assert cli("del", "never written").rc == 1
+
+
+def test_overwrite_takes_the_last_value(cli):
+    for size in (0, 1, 100, EAGER, 100 * KIB, 3, 0, 2 * MIB, 10):
+        value = noise(size, seed=size + 7)
+        cli.put("overwritten", value)
+        assert cli.get("overwritten") == value
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 127, 128, 129, 4095, 4096, EAGER - 1, EAGER,
+                                  EAGER + 1, 64 * KIB, 256 * KIB - 1, 256 * KIB, 256 * KIB + 1,
+                                  MIB - 1, MIB, MIB + 1, 5 * MIB, 16 * MIB - 1, 16 * MIB])
+def test_value_sizes(cli, size):
+    value = noise(size, seed=size)
+    cli.put(f"size {size}", value)
+    assert cli.get(f"size {size}") == value
+    cli.good("del", f"size {size}")
+    assert cli("get", f"size {size}").rc == 1
+
+
+@pytest.mark.parametrize("value", [b"\0", b"\0" * 1000, ALL_BYTES, b"\n", b"a\n", b"\xff\xfe",
+                                   b" x "], ids=range(7))
+def test_values_are_bytes(cli, value):
+    cli.put("bytes", value)
+    assert cli.get("bytes") == value
+
+
+@pytest.mark.parametrize("key", [b"k", b" ", b"\n", b"\xff\xfe", b"a b\tc", "schlüssel".encode(),
+                                 ALL_BYTES[1:], b"k" * 1023, b"k" * 1024], ids=range(9))
+def test_keys_are_bytes(cli, key):
+    other = key[:-1] + bytes([(key[-1] % 255) + 1])
+    cli.put(key, b"of " + key)
+    assert cli.get(key) == b"of " + key
+    assert cli("get", other).rc == 1
+    assert cli("exists", key).rc == 0
+    cli.good("del", key)
+    assert cli("get", key).rc == 1
+
+
+def test_a_key_that_looks_like_an_option(cli):
+    cli.good("put", "--", "-x", "--json")
+    assert cli.good("get", "--", "-x") == b"--json"
+
+
+def test_put_of_a_dash_itself(cli):
+    cli.good("put", "--", "dash", "-")
+    assert cli.get("dash") == b"-"
+
+
+def test_mget_found_and_missing(cli):
+    for i in range(5):
+        cli.put(f"many {i}", b"value %d" % i)
+    out = cli.good("mget", *[f"many {i}" for i in range(5)])
+    assert len(out.splitlines()) == 5
+    for i, line in enumerate(out.splitlines()):
+        assert b"many %d" % i in line and b"value %d" % i in line
+    result = cli("mget", "many 0", "many missing", "many 3")
+    lines = result.out.splitlines()
+    assert result.rc == 1
+    assert len(lines) == 3, "a line a key, found or not"
+    assert b"value 0" in lines[0] and b"value 3" in lines[2]
+    assert b"many missing" in lines[1] and b"value" not in lines[1]
+
+
+def test_mget_of_many_keys_at_once(cli, tmp_path):
+    path = tmp_path / "lots.tsv"
+    path.write_text("".join(f"lots {i}\tvalue {i}\n" for i in range(1000)))
+    cli.good("load", str(path))
+    out = cli.good("mget", *[f"lots {i}" for i in range(1000)]).splitlines()
+    assert len(out) == 1000
+    for i in range(1000):
+        assert out[i].endswith(b"value %d" % i), out[i]
+
+
+def test_get_meta(cli):
+    seen = []
+    for value in (b"12345", b"123456"):
+        cli.put("meta", value)
+        result = cli("get", "--meta", "meta")
+        assert result.rc == 0 and value in result.out
+        words = result.err + result.out.decode()
+        assert re.search(rf"\b{len(value)}\b", words), words
+        seen.append(int(re.search(r"version\D*(\d+)", words).group(1)))
+    assert seen[0] < seen[1]
+
+
+def test_json_output_is_json(cli):
+    cli.put("json text", b"plain \"quoted\" \xc3\xa9\n")
+    cli.put("json bytes", b"\xff\0")
+    for command in (["get", "json text"], ["get", "json bytes"], ["exists", "json text"],
+                    ["get", "--meta", "json text"], ["stats"], ["ping"],
+                    ["put", "json put", "x"], ["del", "json put"]):
+        out = cli.good("--json", *command)
+        document = json.loads(out)
+        assert isinstance(document, dict), out
+    assert json.loads(cli.good("--json", "get", "json text"))["value"] == "plain \"quoted\" é\n"
+    assert json.loads(cli.good("--json", "get", "json bytes"))["value_b64"] == "/wA="
+
+
+def test_json_of_mget(cli):
+    cli.put("json many", b"here")
+    result = cli("--json", "mget", "json many", "json none")
+    assert result.rc == 1
+    try:
+        documents = json.loads(result.out)
+    except json.JSONDecodeError:
+        documents = [json.loads(line) for line in result.out.splitlines()]
+    if isinstance(documents, dict):
+        documents = next(v for v in documents.values() if isinstance(v, list))
+    assert len(documents) == 2
+    assert documents[0]["key"] == "json many" and documents[0]["value"] == "here"
+    assert documents[1]["key"] == "json none" and "value" not in documents[1]
+
+
+def test_json_of_a_miss_is_json_too(cli):
+    result = cli("--json", "get", "never written")
+    assert result.rc == 1
+    if result.out:
+        assert "value" not in json.loads(result.out)
+
+
+def test_ping(cli):
+    out = cli.good("ping", "-c", "2")
+    assert len(out.splitlines()) >= 2, out
+
+
+def test_stats_counts(cli):
+    before = cli.stats()
+    cli.put("counted", b"x")
+    after = cli.stats()
+    assert after["rpc_puts"] == before["rpc_puts"] + 1
+    assert after["records"] >= 1
+
+
+def test_help_and_version():
+    for name in ("kv-cli", "kv-server"):
+        for flag in ("--help", "-h"):
+            result = run([program(name), flag])
+            assert result.rc == 0 and result.err == ""
+            assert b"sage" in result.out and len(result.out.splitlines()) > 10
+        result = run([program(name), "--version"])
+        assert result.rc == 0 and result.err == ""
+        for word in (b"ibverbs", b"urcu", b"ayout"):
+            assert word in result.out, result.out
+
+
+@pytest.mark.parametrize("words", [["frobnicate"], ["get"], ["put", "a"], ["get", "a", "b"],
+                                   ["--frobnicate", "get", "a"], ["del"], ["exists"], ["mget"],
+                                   ["put", "a", "b", "c"], ["load", "--format", "xml", "x"],
+                                   ["dump", "--format", "deb822"], ["-s", "nohost:port:x", "ping"],
+                                   ["-s"]],
+                         ids=" ".join)
+def test_wrong_usage(cli, words):
+    assert_error(cli(*words), 2)
+
+
+def test_wrong_usage_needs_no_server():
+    assert_error(run([program("kv-cli"), "-s", f"127.0.0.1:{free_port()}", "put", "a"]), 2)
+
+
+def test_empty_key(cli):
+    for command in (["get", ""], ["put", "", "v"], ["del", ""], ["exists", ""], ["mget", "a", ""]):
+        assert_error(cli(*command), 2, "key", r"1 to 1024|empty")
+
+
+def test_key_of_1025_bytes(cli):
+    for command in (["get", "k" * 1025], ["put", "k" * 1025, "v"], ["del", "k" * 1025],
+                    ["exists", "k" * 1025]):
+        assert_error(cli(*command), 2, "key", "1024")
+
+
+def test_value_above_the_limit(cli):
+    assert_error(cli("put", "too long", "-", stdin=bytes(16 * MIB + 1)), (2, 3), "value",
+                 "16777216|16 MiB")
+    assert cli("exists", "too long").rc == 1
+
+
+def test_server_that_is_not_there():
+    result = run([program("kv-cli"), "-s", f"127.0.0.1:{free_port()}", "-d", DEVICE, "get", "a"],
+                 seconds=8)
+    assert_error(result, 3, "refused", "127.0.0.1")
+
+
+def test_server_from_the_environment(shared):
+    result = run([program("kv-cli"), "ping"], env={"GRACEKV_SERVER": shared.address,
+                                                   "GRACEKV_DEVICE": DEVICE})
+    assert result.rc == 0, result.err
+
+
+def test_unknown_device(cli, shared):
+    result = run([program("kv-cli"), "-s", shared.address, "-d", "mlx9_9", "get", "a"])
+    assert_error(result, 3, "mlx9_9", "soft0")
+
+
+def test_value_into_a_full_device(cli):
+    cli.put("for /dev/full", b"x" * 100000)
+    with open("/dev/full", "wb") as full:
+        result = cli("get", "for /dev/full", stdout=full)
+    assert result.rc == 3
+    assert "No space left" in result.err and len(result.err.splitlines()) == 1
+
+
+def test_value_into_a_closed_pipe_does_not_hang(cli):
+    cli.put("for a pipe", b"x" * MIB)
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb", buffering=0) as pipe:
+        assert cli("get", "for a pipe", stdout=pipe).rc == 3

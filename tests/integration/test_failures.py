@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""Processes that die, stop, come back; clients that share keys."""
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+from kvt_client import CallFailed, assert_error
+from kvt_process import FULL, Process, environment, free_port, program, wait_until
+
+TIMEOUT_S = 5  # of a call, the library's default
+LOST = (-110, -111, -113, -104, -71, -121)  # what a call may answer when the server is gone
+
+
+def only_the_asker(cli):
+    return lambda: cli.stats()["sessions"] == 1
+
+
+# The server dies
+
+
+def test_server_killed_while_kv_cli_loads(world, tmp_path):
+    server = world.server()
+    command = [program("kv-cli"), "-s", server.address, "-d", server.ready["device"], "load",
+               "--format", "tsv", "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, env=environment()) as load:
+        for i in range(2000):
+            load.stdin.write(b"key %d\tvalue\n" % i)
+        load.stdin.flush()
+        wait_until("records arrive", lambda: world.cli(server).stats()["records"] > 100, 10)
+        server.crash()
+        killed = time.monotonic()
+        try:
+            for i in range(200000):
+                load.stdin.write(b"key %d\tvalue\n" % i)
+        except BrokenPipeError:
+            pass
+        try:
+            load.stdin.close()
+        except BrokenPipeError:
+            pass
+        err = load.stderr.read().decode()
+        rc = load.wait(10)
+    assert time.monotonic() - killed < TIMEOUT_S + 3, "within its timeout"
+    assert rc == 3, err
+    assert err.count("\n") == 1 and err.startswith("kv-cli: ") and len(err) > 30, err
+
+
+@pytest.mark.parametrize("how", ["get", "put", "ping", "scan"])
+def test_server_killed_under_a_connected_client(world, how):
+    server = world.server()
+    client = world.client(server, 2000, 1000)
+    client.put(b"key", b"value")
+    server.crash()
+    started = time.monotonic()
+    words = {"get": [b"key"], "put": [b"key", b"new"], "ping": [], "scan": []}[how]
+    with pytest.raises(CallFailed) as failure:
+        client.ask(how, *words)
+    assert time.monotonic() - started < 4, "within its timeout of 2 s"
+    assert failure.value.code in LOST, failure.value
+    assert len(failure.value.text) > 10, "a sentence"
+    client.quit()
+
+
+def test_server_killed_while_a_client_reads_and_another_writes(world):
+    server = world.server()
+    reader, writer = world.client(server, 2000), world.client(server, 2000)
+    reader.put(b"key", bytes(1000))
+    reader.start("spin", b"key", 20000)
+    writer.start("raise", b"key", 100000000, 1000)
+    time.sleep(0.5)
+    server.crash()
+    started = time.monotonic()
+    for client in (reader, writer):
+        with pytest.raises(CallFailed) as failure:
+            client.answer(10)
+        assert failure.value.code in LOST, failure.value
+        client.quit()
+    assert time.monotonic() - started < 5
+
+
+def test_server_restarted_on_the_same_port(world):
+    """A connected client finds the new server by itself, and knows that it is another one."""
+    first = world.server()
+    client = world.client(first)
+    client.put(b"key", b"of the first")
+    assert client.get(b"key") == b"of the first"
+    first.crash()
+    second = world.server(listen=first.address)
+    assert client.get(b"key") is None, "the new server has nothing; the old memory is not read"
+    client.put(b"key", b"of the second")
+    assert client.get(b"key") == b"of the second"
+    assert world.cli(second).get("key") == b"of the second"
+    assert client.stats()["reconnects"] >= 1
+    client.quit()
+
+
+def test_server_stopped_and_restarted_many_times(world):
+    server = world.server(memory="64M")
+    client = world.client(server)
+    for i in range(10 if FULL else 4):
+        client.put(b"key", b"%d" % i)
+        assert client.get(b"key") == b"%d" % i
+        if i % 2:
+            server.crash()
+        else:
+            server.stop()
+        server = world.server(memory="64M", listen=server.address)
+        assert client.get(b"key") is None
+    client.quit()
+
+
+def test_put_that_waits_for_a_server_to_come_back(world):
+    server = world.server()
+    client = world.client(server, 8000)
+    client.put(b"a", b"1")
+    server.crash()
+    client.start("put", b"b", b"2")
+    time.sleep(1)
+    server = world.server(listen=server.address)
+    client.answer(10)
+    assert world.cli(server).get("b") == b"2"
+    assert client.get(b"a") is None
+
+
+def test_connecting_to_a_port_that_only_listens_ends_in_time(world):
+    """Something accepts and never answers."""
+    listener = Process(["/usr/bin/env", "python3", "-c",
+                        "import socket, time; s = socket.socket(); s.bind(('127.0.0.1', 0));"
+                        "s.listen(); print(s.getsockname()[1], flush=True); time.sleep(60)"],
+                       world.folder / "listener.stderr")
+    try:
+        port = listener.read_line(10)
+        started = time.monotonic()
+        result = world.cli(type("Fake", (), {"address": f"127.0.0.1:{port}"}))("get", "a")
+        assert_error(result, 3, port)
+        assert time.monotonic() - started < TIMEOUT_S + 2
+    finally:
+        listener.close()
+
+
+# Clients die
+
+
+def test_client_killed_in_the_middle_of_a_load(world):
+    """What was acknowledged is there; what is there is whole; the session is cleaned up."""
+    server = world.server()
+    cli, other = world.cli(server), world.client(server)
+    writer = world.client(server)
+    writer.start("stream", "record", 0, 10000000, 3000)
+    acknowledged = -1
+    deadline = time.monotonic() + 0.7
+    while time.monotonic() < deadline:
+        acknowledged = int(writer.read_line(5).split()[1])
+    writer.kill()
+    while (line := writer.read_line(5)) is not None:
+        acknowledged = int(line.split()[1])
+    count = acknowledged + 1
+    assert count > 50
+    other.put(b"others", b"go on")
+    seen = other.ask("check", "record", 0, count + 1, 3000)
+    assert int(seen["wrong"]) == 0
+    assert int(seen["found"]) >= count and int(seen["missing"]) <= 1
+    other.quit()
+    wait_until("the session of the killed client ends", only_the_asker(cli), 3)
+    assert cli.stats()["records"] in (count + 1, count + 2), "records and one other"
+
+
+def test_kv_cli_killed_in_the_middle_of_a_load(world):
+    server = world.server()
+    cli = world.cli(server)
+    load = Process([program("kv-cli"), "-s", server.address, "-d", server.ready["device"], "load",
+                    "--format", "tsv", "-"], world.folder / "load.stderr",
+                   stdin=subprocess.PIPE)
+    lines = b"".join(b"key %06d\tvalue of %06d\n" % (i, i) for i in range(3000))
+    load.popen.stdin.write(lines)
+    wait_until("some records arrive", lambda: cli.stats()["records"] > 500, 10)
+    load.kill()
+    load.close()
+    wait_until("its session ends", only_the_asker(cli), 3)
+    cli.put("others", b"go on")
+    for line in cli.good("dump", "--format", "tsv").splitlines():
+        key, value = line.split(b"\t")
+        assert key == b"others" or value == b"value of " + key[4:]
+
+
+def test_clients_that_come_and_go(world):
+    """Sessions, queue pairs and memory of clients that ended in any way are given back."""
+    server = world.server()
+    rng = random.Random(7)
+    clients = []
+    for i in range(60 if FULL else 24):
+        client = world.client(server)
+        client.put(b"from %d" % i, bytes(rng.randint(0, 20000)))
+        client.start("spin", b"from 0", rng.choice([1, 5000]))
+        clients.append(client)
+        if len(clients) > 4:
+            victim = clients.pop(rng.randrange(len(clients)))
+            if rng.random() < 0.7:
+                victim.kill()
+            else:
+                victim.popen.stdin.close()
+    for client in clients:
+        client.kill()
+    cli = world.cli(server)
+    wait_until("nobody is left but the asker",
+               lambda: {k: v for k, v in cli.stats().items()
+                        if k in ("sessions", "queue_pairs", "handshakes_pending")} ==
+               {"sessions": 1, "queue_pairs": 1, "handshakes_pending": 0}, 8)
+    fds = lambda: len(os.listdir(f"/proc/{server.pid}/fd"))
+    before = fds()
+    for _ in range(10):
+        cli.good("get", "from 0")
+    wait_until("descriptors do not pile up", lambda: fds() <= before, 3)
+
+
+def test_killed_reader_does_not_hold_memory_back(world):
+    """A client killed inside a section is fenced, and what it may have read is freed."""
+    server = world.server(memory="64M")
+    cli = world.cli(server)
+    writer = world.client(server)
+    writer.put(b"key", bytes(100000))
+    for _ in range(3):
+        reader = world.client(server)
+        reader.start("spin", b"key", 20000)
+        time.sleep(0.2)
+        reader.kill()
+        writer.ask("raise", b"key", 2000, 100000)  # 200 MB through a store of 64 MiB
+    wait_until("all of it is reclaimed", lambda: cli.stats()["deferred_bytes"] < 1 << 20, 5)
+
+
+# The server's threads stand still
+
+
+def test_stopped_server_still_serves_one_sided_gets(world):
+    server = world.server()
+    cli, client = world.cli(server), world.client(server)
+    client.put(b"key", bytes(1000))
+    assert client.get(b"key") == bytes(1000)
+    before = client.stats()
+    server.signal(signal.SIGSTOP)
+    wait_until("the server is stopped", lambda: server.state() == "T", 2)
+    seen = client.ask("spin", b"key", 1500)
+    assert server.state() == "T", "nothing let it go on meanwhile"
+    server.signal(signal.SIGCONT)
+    assert int(seen["gets"]) > 500 and seen["misses"] == "0", seen
+    assert int(seen["max_us"]) < 1000000, seen
+    after = client.stats()
+    assert after["rpc_fallbacks"] == before["rpc_fallbacks"]
+    assert after["reconnects"] == before["reconnects"]
+    client.put(b"key", b"new")
+    assert client.get(b"key") == b"new"
+    cli.put("other", b"all well")
+    assert cli.get("other") == b"all well"
+
+
+def test_put_to_a_stopped_server_ends_in_time(world):
+    server = world.server()
+    client = world.client(server, 1500)
+    client.put(b"key", b"old")
+    server.signal(signal.SIGSTOP)
+    started = time.monotonic()
+    with pytest.raises(CallFailed) as failure:
+        client.ask("put", b"key", b"new")
+    took = time.monotonic() - started
+    server.signal(signal.SIGCONT)
+    assert failure.value.code in (-110, -121), failure.value
+    assert 1 < took < 3
+    assert client.get(b"key") in (b"old", b"new")
+    client.put(b"key", b"last")
+    assert client.get(b"key") == b"last"
+
+
+def test_stopped_client_is_fenced_and_comes_back(world):
+    """A client that stands still for longer than its lease does not hold back the server."""
+    server = world.server("--lease", "300", memory="64M")
+    cli, client, writer = world.cli(server), world.client(server), world.client(server)
+    client.put(b"key", bytes(100000))
+    client.start("spin", b"key", 2000)
+    time.sleep(0.3)
+    client.signal(signal.SIGSTOP)
+    writer.ask("raise", b"key", 3000, 100000)  # 300 MB through a store of 64 MiB
+    client.signal(signal.SIGCONT)
+    try:
+        client.answer(10)
+    except CallFailed as failure:
+        assert failure.code in LOST
+    assert client.get(b"key") == (3000).to_bytes(8, "little") * 12500
+    client.put(b"key", b"again")
+    assert cli.get("key") == b"again"
+
+
+def test_idle_client_works_after_its_lease(world):
+    server = world.server("--lease", "200")
+    client, other = world.client(server), world.client(server)
+    client.put(b"key", b"1")
+    for i in range(3):
+        time.sleep(0.7)
+        other.put(b"key", b"by another %d" % i)
+        assert client.get(b"key") == b"by another %d" % i
+        client.put(b"mine", b"%d" % i)
+        assert other.get(b"mine") == b"%d" % i
+
+
+# Clients side by side
+
+
+@pytest.mark.parametrize("size", [8, 1000, 8192, 8200, 200000])
+def test_readers_never_see_a_torn_or_older_value(world, size):
+    server = world.server()
+    writer = world.client(server)
+    readers = [world.client(server) for _ in range(2)]
+    writer.ask("raise", b"key", 1, size)
+    for reader in readers:
+        reader.start("watch", b"key", 2000, size)
+    writer.start("raise", b"key", 100000000, size)
+    for reader in readers:
+        seen = {k: int(v) for k, v in reader.answer(15).items()}
+        assert seen["torn"] == 0 and seen["older"] == 0, seen
+        assert seen["gets"] > 20 and seen["changes"] > 1, seen
+    writer.kill()
+
+
+def test_two_writers_on_the_same_keys(world):
+    server = world.server()
+    writers = [world.client(server) for _ in range(2)]
+    for writer, size in zip(writers, (500, 9000)):
+        writer.start("fill", "same", 0, 3000, size)
+    for writer in writers:
+        assert writer.answer(30)["done"] == "3000"
+    found = [int(writers[0].ask("check", "same", 0, 3000, size)["found"]) for size in (500, 9000)]
+    assert sum(found) == 3000, "each key has the value of one of them, whole"
+    assert world.cli(server).stats()["records"] == 3000
+
+
+def test_writers_and_deleters_on_the_same_keys(world):
+    server = world.server()
+    one, two = world.client(server), world.client(server)
+    one.start("fill", "same", 0, 4000, 300)
+    two.start("drop", "same", 0, 4000)
+    one.answer(30)
+    deleted = int(two.answer(30)["deleted"])
+    seen = one.ask("check", "same", 0, 4000, 300)
+    assert int(seen["wrong"]) == 0
+    assert int(seen["missing"]) == deleted
+    assert world.cli(server).stats()["records"] == 4000 - deleted
+
+
+def test_many_clients_write_their_own_keys(world):
+    server = world.server()
+    clients = [world.client(server) for _ in range(8)]
+    for i, client in enumerate(clients):
+        client.start("fill", f"c{i}.", 0, 1000, 700)
+    for client in clients:
+        assert client.answer(40)["done"] == "1000"
+    for i in range(8):
+        assert clients[(i + 1) % 8].ask("check", f"c{i}.", 0, 1000, 700)["found"] == "1000"
+    assert world.cli(server).stats()["records"] == 8000
+
+
+def test_as_many_handles_as_a_session_has(world):
+    """64 handles; the next one is refused with -EUSERS; closing them makes room again."""
+    server = world.server()
+    client = world.client(server)
+    client.put(b"key", b"value")
+    for _ in range(2):
+        assert client.ask("handles", b"key", 64) == {"opened": "63", "code": "-87"}
+    assert client.get(b"key") == b"value"
+
+
+def test_wrong_port_of_the_client(world):
+    address = f"127.0.0.1:{free_port()}"
+    with pytest.raises(CallFailed) as failure:
+        world.client(type("Fake", (), {"address": address}))
+    assert failure.value.code == -111 and address.split(":")[1] in failure.value.text

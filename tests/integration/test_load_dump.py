@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""kv-cli load and dump: formats, round trips, bad files."""
+import base64
+import json
+import random
+
+import pytest
+
+from kvt_client import assert_error
+
+STANZAS = [
+    ("alpha", "Package: alpha\nVersion: 1.0\nDescription: the first\n with a second line\n .\n end\n"),
+    ("beta", "Package: beta\nVersion: 2:3.4-5~deb12u1\n"),
+    ("libgamma++", "Source: gamma\nPackage: libgamma++\nMaintainer: Jürgen <j@example.org>\n"),
+]
+
+
+def escape_tsv(data):
+    out = []
+    for byte in data:
+        plain = 0x20 <= byte < 0x7f and byte != 0x5c
+        out.append(chr(byte) if plain else
+                   {9: "\\t", 10: "\\n", 0x5c: "\\\\"}.get(byte, f"\\x{byte:02x}"))
+    return "".join(out)
+
+
+def unescape_tsv(text):
+    """An implementation of its own of what INTERFACE promises of tsv."""
+    out, i = bytearray(), 0
+    while i < len(text):
+        if text[i:i + 1] != b"\\":
+            out += text[i:i + 1]
+            i += 1
+        elif text[i + 1:i + 2] == b"x":
+            out.append(int(text[i + 2:i + 4], 16))
+            i += 4
+        else:
+            out += {b"t": b"\t", b"n": b"\n", b"\\": b"\\"}[text[i + 1:i + 2]]
+            i += 2
+    return bytes(out)
+
+
+def records_of_tsv(data):
+    return dict(tuple(unescape_tsv(part) for part in line.split(b"\t"))
+                for line in data.splitlines())
+
+
+def json_bytes(document, name):
+    if name in document:
+        return document[name].encode()
+    return base64.b64decode(document[f"{name}_b64"], validate=True)
+
+
+def records_of_jsonl(data):
+    return dict((json_bytes(d, "key"), json_bytes(d, "value"))
+                for d in map(json.loads, data.splitlines()))
+
+
+READERS = {"tsv": records_of_tsv, "jsonl": records_of_jsonl}
+
+
+def hard_records():
+    rng = random.Random(20240229)
+    records = {
+        b"plain": b"value", b"empty": b"", b"\0": b"\0\0", b"nul\0inside": b"a\0b",
+        b"tab\there": b"line\nbreak\\", bytes(range(256)): bytes(range(255, -1, -1)),
+        "ключ".encode(): "значение".encode(), b"\xff\xfe": b"\xc3", b"#comment?": b"# no",
+        b" lead": b" trail ", b"k" * 1024: b"v" * 8193, b"cr\r": b"\r\n", b"large": rng.randbytes(300000),
+        b"x41": b"\\x41", b"quote\"": b"{\"a\": \"\\u0000\"}", b"del\x7f": b"\x7f\x80",
+    }
+    for _ in range(500):
+        records[rng.randbytes(rng.randint(1, 40))] = rng.randbytes(rng.choice([0, 1, 5, 50, 700]))
+    return records
+
+
+@pytest.mark.parametrize("form", ["tsv", "jsonl"])
+def test_dump_load_dump(world, form, tmp_path):
+    records = hard_records()
+    cli = world.cli(world.server())
+    source = tmp_path / "source.tsv"
+    source.write_text("".join(f"{escape_tsv(k)}\t{escape_tsv(v)}\n" for k, v in records.items()))
+    cli.good("load", "--format", "tsv", str(source))
+    first = cli.good("dump", "--format", form)
+    assert READERS[form](first) == records
+    second = world.cli(world.server())
+    second.good("load", "--format", form, "-", stdin=first)
+    again = second.good("dump", "--format", form)
+    assert sorted(again.splitlines()) == sorted(first.splitlines())
+    assert len(again.splitlines()) == len(records)
+
+
+def test_dump_default_format_loads_again(world):
+    cli = world.cli(world.server())
+    cli.put("a", b"\0\t\n\\")
+    cli.put("b", b"")
+    dump = cli.good("dump")
+    reader = records_of_jsonl if dump.lstrip().startswith(b"{") else records_of_tsv
+    assert reader(dump) == {b"a": b"\0\t\n\\", b"b": b""}
+
+
+def test_dump_of_an_empty_store(world):
+    assert world.cli(world.server()).good("dump") == b""
+
+
+def test_dump_of_many_records_has_each_once(world):
+    server = world.server()
+    cli, client = world.cli(server), world.client(server)
+    client.ask("fill", "many", 0, 20000, 20)
+    keys = [line.split(b"\t")[0] for line in cli.good("dump", "--format", "tsv").splitlines()]
+    assert len(keys) == len(set(keys)) == 20000
+    assert client.ask("scan") == {"records": "20000", "bytes": "400000"}
+
+
+def test_load_deb822_and_verify(world, tmp_path):
+    cli = world.cli(world.server())
+    path = tmp_path / "Packages"
+    path.write_text("\n".join(text for _, text in STANZAS))
+    cli.good("load", "--format", "deb822", str(path))
+    for name, text in STANZAS:
+        assert cli.get(name).decode().rstrip("\n") == text.rstrip("\n")
+    assert cli.stats()["records"] == len(STANZAS)
+
+
+def test_load_guesses_or_asks_for_the_format(world, tmp_path):
+    cli = world.cli(world.server())
+    for name, text in (("a.tsv", "ta\tva\n"), ("b.jsonl", '{"key": "tb", "value": "vb"}\n')):
+        (tmp_path / name).write_text(text)
+        cli.good("load", str(tmp_path / name))
+    assert cli.get("ta") == b"va" and cli.get("tb") == b"vb"
+    (tmp_path / "c.bin").write_text("x\ty\n")
+    assert_error(cli("load", str(tmp_path / "c.bin")), 2, "--format")
+
+
+def test_load_takes_windows_ends_and_a_missing_last_newline_literally(world):
+    cli = world.cli(world.server())
+    cli.good("load", "--format", "tsv", "-", stdin=b"a\tb\r\nc\td")
+    assert cli.get("c") == b"d"
+    assert cli.get("a") == b"b\r"
+
+
+@pytest.mark.parametrize("form,good,bad,line", [
+    ("tsv", b"k1\tv1\nk2\tv2\n", b"no tab here\n", 3),
+    ("tsv", b"k1\tv1\nk2\tv2\n", b"k3\tbad \\q escape\n", 3),
+    ("tsv", b"k1\tv1\nk2\tv2\n", b"k3\tcut \\x4\n", 3),
+    ("tsv", b"k1\tv1\nk2\tv2\n", b"\tempty key\n", 3),
+    ("tsv", b"k1\tv1\nk2\tv2\n", b"k" * 1025 + b"\tlong key\n", 3),
+    ("tsv", b"k1\tv1\nk2\tv2\n", b"k3\t" + b"v" * ((16 << 20) + 1) + b"\n", 3),
+    ("jsonl", b'{"key":"k1","value":"v1"}\n{"key":"k2","value":"v2"}\n', b'{"key":"k3"\n', 3),
+    ("jsonl", b'{"key":"k1","value":"v1"}\n{"key":"k2","value":"v2"}\n', b'{"value":"v"}\n', 3),
+    ("jsonl", b'{"key":"k1","value":"v1"}\n{"key":"k2","value":"v2"}\n', b'["k3", "v3"]\n', 3),
+    ("jsonl", b'{"key":"k1","value":"v1"}\n{"key":"k2","value":"v2"}\n',
+     b'{"key":"k3","value_b64":"?"}\n', 3),
+    ("jsonl", b'{"key":"k1","value":"v1"}\n{"key":"k2","value":"v2"}\n', b'{"key":3,"value":"v"}\n',
+     3),
+    ("deb822", b"Package: k1\nA: v1\n\nPackage: k2\nA: v2\n\n", b"nonsense\n\n", 7),
+    ("deb822", b"Package: k1\nA: v1\n\nPackage: k2\nA: v2\n\n", b"Version: 1\nA: v3\n\n", 7),
+], ids=range(13))
+def test_a_bad_record_in_the_middle_names_its_line(world, form, good, bad, line):
+    cli = world.cli(world.server())
+    after = {"tsv": b"k9\tv9\n", "jsonl": b'{"key":"k9","value":"v9"}\n',
+             "deb822": b"Package: k9\nA: v9\n\n"}[form]
+    result = cli("load", "--format", form, "-", stdin=good + bad + after)
+    assert result.rc == 3, result
+    assert f"line {line}" in result.err, result.err
+    assert len(result.err) < 4000, "a message for a person"
+    for key in ("k1", "k2"):
+        assert b"v" + key[1:].encode() in cli.get(key), "records before the bad one are there"
+    assert cli("exists", "k3").rc == 1
+
+
+def test_load_of_a_missing_file(world, tmp_path):
+    cli = world.cli(world.server())
+    path = str(tmp_path / "missing.tsv")
+    assert_error(cli("load", path), 3, "missing.tsv", "No such file")
+
+
+def test_load_of_a_folder(world, tmp_path):
+    cli = world.cli(world.server())
+    folder = tmp_path / "folder.tsv"
+    folder.mkdir()
+    assert_error(cli("load", str(folder)), 3, "folder.tsv", "directory")
+
+
+def test_dump_into_a_full_device(world):
+    server = world.server()
+    cli = world.cli(server)
+    world.client(server).ask("fill", "full", 0, 1000, 100)
+    with open("/dev/full", "wb") as full:
+        result = cli("dump", stdout=full)
+    assert result.rc == 3
+    assert "No space left" in result.err and len(result.err.splitlines()) == 1, result.err
+
+
+def test_load_of_an_empty_file(world):
+    server = world.server()
+    cli = world.cli(server)
+    assert cli("load", "--format", "tsv", "-").rc == 0
+    assert cli.stats()["records"] == 0

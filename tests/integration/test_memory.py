@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""A store that fills up, and memory that comes back."""
+import re
+
+import pytest
+
+from kvt_client import CallFailed, assert_error
+from kvt_process import wait_until
+
+MIB = 1 << 20
+ENOMEM = -12
+
+
+def fill_up(client, size, prefix="record", limit=1000000):
+    """Put records until the store is full; how many there are, and the sentence."""
+    with pytest.raises(CallFailed) as failure:
+        client.ask("fill", prefix, 0, limit, size, seconds=50)
+    assert failure.value.code == ENOMEM, failure.value
+    text = failure.value.text
+    done = int(re.match(r"done=(\d+) ", text).group(1))
+    assert "memory" in text and len(text) > 30, text
+    return done, text
+
+
+@pytest.mark.parametrize("size", [100, 4000, 30000, 1000000])
+def test_full_store(world, size):
+    server = world.server(memory="32M")
+    cli, client = world.cli(server), world.client(server, 10000)
+    done, _ = fill_up(client, size)
+    assert done * size > 8 * MIB, "a good part of the memory holds values"
+    assert client.ask("check", "record", 0, done, size)["found"] == str(done)
+    result = cli("put", "one more", "-", stdin=bytes(size))
+    if result.rc:
+        assert_error(result, 3, "memory|full")
+        assert cli("exists", "one more").rc == 1
+    for i in range(0, done, 2):
+        client.delete(b"record%08d" % i)
+    left = client.ask("check", "record", 0, done, size)
+    assert (int(left["found"]), int(left["wrong"])) == (done // 2, 0)
+
+    def put_again():
+        return cli("put", "one more", "-", stdin=bytes(size)).rc == 0
+    wait_until("room again after half was deleted", put_again, 5)
+    assert cli.get("one more") == bytes(size)
+
+
+def test_overwriting_in_a_full_store_keeps_the_old_value_or_takes_the_new(world):
+    server = world.server(memory="16M")
+    client = world.client(server, 10000)
+    done, _ = fill_up(client, 8000)
+    for i in range(20):
+        key = b"record%08d" % i
+        old = client.get(key)
+        try:
+            client.put(key, b"n" * 8000)
+            assert client.get(key) == b"n" * 8000
+        except CallFailed as failure:
+            assert failure.code == ENOMEM
+            assert client.get(key) == old
+    assert client.ask("check", "record", 20, done - 20, 8000)["found"] == str(done - 20)
+
+
+def test_memory_comes_back_when_all_is_deleted_and_sessions_are_gone(world):
+    server = world.server(memory="32M")
+    cli = world.cli(server)
+    counts = []
+    for _ in range(3):
+        client = world.client(server, 10000)
+        done, _ = fill_up(client, 5000)
+        counts.append(done)
+        assert client.ask("drop", "record", 0, done)["deleted"] == str(done)
+        client.quit()
+        wait_until("nothing is deferred",
+                   lambda: cli.stats()["sessions"] == 1 and cli.stats()["deferred_bytes"] == 0, 5)
+    assert cli.stats()["records"] == 0
+    assert min(counts) > 0.95 * counts[0], f"the store shrinks: {counts}"
+
+
+def test_large_records_after_small_ones(world):
+    """Slabs that were cut for small blocks are used for large ones again."""
+    server = world.server(memory="32M")
+    cli = world.cli(server)
+    client = world.client(server, 10000)
+    done, _ = fill_up(client, 200)
+    client.ask("drop", "record", 0, done)
+    client.quit()
+
+    def large_fits():
+        return cli("put", "large", "-", stdin=bytes(8 * MIB)).rc == 0
+    wait_until("8 MiB in one piece", large_fits, 8, step=0.3)
+    assert cli.get("large") == bytes(8 * MIB)
+
+
+def test_a_value_larger_than_the_store(world):
+    server = world.server(memory="12M")
+    cli = world.cli(server)
+    cli.put("small", b"stays")
+    assert_error(cli("put", "large", "-", stdin=bytes(16 * MIB)), 3, "memory|full")
+    assert cli("exists", "large").rc == 1
+    assert cli.get("small") == b"stays"
+
+
+def test_overwriting_one_key_for_ever_needs_no_more_memory(world):
+    server = world.server(memory="32M")
+    client = world.client(server)
+    client.ask("raise", b"key", 20000, 10000, seconds=50)  # 200 MB
+    assert client.get(b"key") == (20000).to_bytes(8, "little") * 1250
+    stats = world.cli(server).stats()
+    assert stats["records"] == 1
+
+
+def test_load_into_a_full_store_says_so(world):
+    cli = world.cli(world.server(memory="16M"))
+    lines = b"".join(b"key %d\t%s\n" % (i, b"v" * 10000) for i in range(4000))
+    result = cli("load", "--format", "tsv", "-", stdin=lines)
+    assert_error(result, 3, "memory|full")
+    assert cli.get("key 0") == b"v" * 10000
+
+
+def test_index_grows_with_the_records(world):
+    server = world.server(memory="256M")
+    client = world.client(server)
+    client.ask("fill", "grow", 0, 100000, 16, seconds=50)
+    assert client.ask("check", "grow", 0, 100000, 16, seconds=50)["found"] == "100000"
+    assert world.cli(server).stats()["records"] == 100000

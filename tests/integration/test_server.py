@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""kv-server: ready line, signals, where settings come from, settings that cannot work."""
+import json
+import os
+import re
+import signal
+import socket
+import time
+
+import pytest
+
+from kvt_client import assert_error, run
+from kvt_process import DEVICE, HOST, SANITIZED, free_port, program, wait_until
+from kvt_server import Server, ServerFailed
+
+MIB = 1 << 20
+
+
+def refuse(tmp_path, *args, **how):
+    """kv-server must not start; what it said."""
+    started = time.monotonic()
+    with pytest.raises(ServerFailed) as failure:
+        server = Server(tmp_path, *args, **how)
+        server.crash()
+    assert time.monotonic() - started < 5, "a refusal comes at once"
+    assert failure.value.rc >= 0, f"died of signal {-failure.value.rc}"
+    failure.value.err = failure.value.stderr
+    return failure.value
+
+
+def test_ready_line(world):
+    server = world.server(memory="64M")
+    assert server.ready["host"] == HOST
+    assert server.ready["device"] == DEVICE
+    assert int(server.ready["memory"]) == 64 * MIB
+    assert int(server.ready["pid"]) == server.pid
+    assert server.port > 0
+    server.stop()
+    assert server.read_line(1) is None, "one line on stdout and no more"
+
+
+def test_port_0_takes_different_free_ports(world):
+    assert world.server(memory="64M").port != world.server(memory="64M").port
+
+
+def test_two_servers_keep_their_records_apart(world):
+    one, two = world.server(memory="64M"), world.server(memory="64M")
+    world.cli(one).put("key", b"one")
+    world.cli(two).put("key", b"two")
+    assert world.cli(one).get("key") == b"one"
+    assert world.cli(two).get("key") == b"two"
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_stops_when_told(world, how):
+    server = world.server(memory="64M")
+    started = time.monotonic()
+    server.stop(how)
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_stops_with_clients_connected_and_at_work(world, how):
+    server = world.server()
+    idle, reader, writer = (world.client(server) for _ in range(3))
+    idle.put(b"key", b"value")
+    reader.start("spin", b"key", 20000)
+    writer.start("fill", "record", 0, 10000000, 1000)
+    time.sleep(0.3)
+    server.stop(how, seconds=5)
+    for client in (reader, writer):
+        with pytest.raises(Exception, match="-[0-9]+"):
+            client.answer(15)
+
+
+def test_stops_with_half_a_handshake_pending(world):
+    server = world.server(memory="64M")
+    with socket.create_connection((HOST, server.port)) as s:
+        s.sendall(b"GKVX")
+        time.sleep(0.1)
+        server.stop()
+
+
+def test_port_can_be_taken_again_at_once(world):
+    first = world.server(memory="64M")
+    client = world.client(first)
+    client.put(b"a", b"b")
+    first.stop()
+    second = world.server(memory="64M", listen=first.address)
+    assert second.port == first.port
+    assert world.cli(second)("get", "a").rc == 1, "a new server begins empty"
+
+
+def test_closed_stdin_and_no_terminal_are_fine(world):
+    server = world.server(memory="64M")
+    assert world.cli(server).good("ping", "-c", "1")
+
+
+# Where settings come from
+
+
+def test_listen_flag_before_environment_before_file_before_default(world, tmp_path):
+    ports = {free_port() for _ in range(10)}
+    in_file, in_env, in_flag = list(ports)[:3]
+    config = tmp_path / "kv-server.conf"
+    config.write_text(f"listen = {HOST}:{in_file}\n")
+    env = {"GRACEKV_LISTEN": f"{HOST}:{in_env}"}
+    file = ["--config", str(config)]
+    assert world.server(*file, memory="64M", env=env, listen=f"{HOST}:{in_flag}").port == in_flag
+    assert world.server(*file, memory="64M", env=env, listen=None).port == in_env
+    assert world.server(*file, memory="64M", listen=None).port == in_file
+
+
+def test_default_port(world):
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", 7471)) == 0:
+            pytest.skip("something listens on port 7471 of this machine")
+    server = world.server(memory="64M", listen=None)
+    assert (server.ready["host"], server.port) == ("127.0.0.1", 7471)
+    assert run([program("kv-cli"), "-d", DEVICE, "ping", "-c", "1"]).rc == 0
+
+
+def test_settings_of_a_file(world, tmp_path):
+    config = tmp_path / "kv-server.conf"
+    config.write_text(f"# comment\nlisten = {HOST}:0\nmemory = 48M\ndevice = {DEVICE}\n"
+                      "lease = 700\nworkers = 3\n")
+    server = world.server("--config", str(config), listen=None, memory=None, device=None)
+    assert int(server.ready["memory"]) == 48 * MIB
+    assert server.ready["device"] == DEVICE
+    assert world.cli(server).stats()["workers"] == 3
+
+
+def test_default_memory_is_a_quarter_of_ram_and_at_most_4_gib(world):
+    ram = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    memory = int(world.server(memory=None).ready["memory"])
+    assert min(ram // 4, 4 << 30) - 64 * MIB <= memory <= min(ram // 4, 4 << 30)
+
+
+@pytest.mark.parametrize("text,words", [
+    ("lisen = 127.0.0.1:0\n", ["lisen", "line 1"]),
+    ("# fine\nlisten 127.0.0.1 0\n", ["line 2"]),
+    ("memory = much\n", ["much"]),
+])
+def test_bad_file(tmp_path, text, words):
+    config = tmp_path / "bad.conf"
+    config.write_text(text)
+    assert_error(refuse(tmp_path, "--config", str(config), memory=None), 2, *words,
+                 who="kv-server")
+
+
+def test_missing_file(tmp_path):
+    failure = refuse(tmp_path, "--config", str(tmp_path / "none.conf"))
+    assert_error(failure, (2, 3), "none.conf", "No such file", who="kv-server")
+
+
+def test_json_log(world):
+    server = world.server("--log-format", "json", "--log-level", "debug", memory="64M")
+    world.cli(server).put("a", b"b")
+    server.stop()
+    lines = server.stderr().splitlines()
+    assert lines
+    for line in lines:
+        assert {"time", "level", "topic", "text"} <= json.loads(line).keys(), line
+
+
+# Settings that cannot work: one line that says what, why and what to do
+
+
+@pytest.mark.parametrize("args", [["--frobnicate"], ["--listen"], ["extra"], ["-Q"],
+                                  ["--workers", "many"], ["--workers", "-1"],
+                                  ["--lease", "0"], ["--retry-cnt", "8"], ["--rnr-retry", "9"],
+                                  ["--timeout", "32"], ["--mtu", "x"], ["--ib-port", "one"],
+                                  ["--gid-index", "first"], ["--log-level", "loud"],
+                                  ["--log-format", "xml"], ["--connect", "pigeon"],
+                                  ["--listen", "127.0.0.1:http"], ["--listen", "127.0.0.1:99999"]],
+                         ids=" ".join)
+def test_wrong_usage(tmp_path, args):
+    assert_error(refuse(tmp_path, *args), 2, who="kv-server")
+
+
+@pytest.mark.parametrize("size", ["", "x", "12Q", "1.5G", "-1", "0x100", "99999999999999999999",
+                                  "17179869184T", "1GG", " "])
+def test_bad_size(tmp_path, size):
+    failure = refuse(tmp_path, "--memory", size, memory=None)
+    assert_error(failure, 2, "--memory", who="kv-server")
+
+
+@pytest.mark.parametrize("size", ["0", "1", "4096", "1M"])
+def test_memory_too_small(tmp_path, size):
+    failure = refuse(tmp_path, memory=size)
+    assert_error(failure, (2, 3), "memory|store", "8 ?M", who="kv-server")
+
+
+def test_memory_beyond_ram(tmp_path):
+    failure = refuse(tmp_path, memory="1000T")
+    assert_error(failure, (2, 3), "RAM|memory", "--memory|less|machine", who="kv-server")
+
+
+def test_unknown_device(tmp_path):
+    failure = refuse(tmp_path, device="mlx9_9")
+    assert_error(failure, 3, "mlx9_9", "soft0", who="kv-server")
+
+
+def test_port_taken(world, tmp_path):
+    server = world.server(memory="64M")
+    failure = refuse(tmp_path, listen=server.address)
+    assert_error(failure, 3, str(server.port), "Address already in use", "another",
+                 who="kv-server")
+
+
+def test_address_of_another_machine(tmp_path):
+    failure = refuse(tmp_path, listen="192.0.2.1:0")
+    assert_error(failure, 3, "192.0.2.1", who="kv-server")
+
+
+@pytest.mark.parametrize("args,words", [
+    (["--gid-index", "60000"], ["60000", "GID"]), (["--ib-port", "200"], ["200", "port"]),
+    (["--mtu", "1000"], ["1000", "4096"]), (["--mtu", "8192"], ["8192|4096"]),
+], ids=["gid", "port", "mtu", "mtu-max"])
+def test_what_the_device_does_not_have(tmp_path, args, words):
+    assert_error(refuse(tmp_path, *args), (2, 3), *words, who="kv-server")
+
+
+@pytest.mark.parametrize("call", range(1, 8))
+def test_registration_that_fails_names_the_limit(world, tmp_path, soft_device, call):
+    """The Nth registration and all after it fail: at start, or, where it is later, in use."""
+    env = {"SOFTRDMA_FAULT": f"reg_mr=ENOMEM@{call}"}
+    try:
+        server = world.server(env=env)
+    except ServerFailed as failure:
+        failure.err = failure.stderr
+        assert_error(failure, 3, "ibv_reg_mr|register", "Cannot allocate memory",
+                     "RLIMIT_MEMLOCK", who="kv-server")
+        return
+    assert call > 1, "the first registration is needed to start"
+    result = world.cli(server)("put", "key", "value", seconds=10)
+    assert result.rc in (0, 3)
+    if result.rc == 3:
+        assert len(result.err.splitlines()) == 1, result.err
+
+
+def test_registration_that_fails_in_the_client(world, soft_device):
+    server = world.server()
+    for call in range(1, 5):
+        result = world.cli(server)("put", "key", "-", stdin=bytes(100000), seconds=10,
+                                   env={"SOFTRDMA_FAULT": f"reg_mr=ENOMEM@{call}"})
+        if result.rc:
+            assert_error(result, 3, "RLIMIT_MEMLOCK")
+        else:
+            assert call > 1
+    assert world.cli(server).put("key", b"v") is not None
+
+
+def test_queue_pair_that_cannot_be_made(world, soft_device):
+    server = world.server(env={"SOFTRDMA_FAULT": "create_qp=ENOMEM@2"})
+    client = world.client(server)
+    client.put(b"a", b"1")
+    result = world.cli(server)("get", "a", seconds=10)
+    assert_error(result, 3, "Cannot allocate memory|memory")
+    assert client.get(b"a") == b"1", "who is connected goes on"
+
+
+@pytest.mark.skipif(SANITIZED, reason="sanitizers need the address space")
+def test_low_address_space_limit(world):
+    """Memory that the settings promise and the system does not have."""
+    probe = world.server(memory="2G")
+    status = open(f"/proc/{probe.pid}/status", encoding="ascii").read()
+    used = int(re.search(r"VmSize:\s+(\d+) kB", status).group(1)) << 10
+    probe.stop()
+    refused = served = 0
+    for room in (-24 * MIB, -2 * MIB, 16 * MIB, 100 * MIB):
+        try:
+            server = world.server(memory="2G", address_space=used + room)
+        except ServerFailed as failure:
+            failure.err = failure.stderr
+            if failure.rc != 127:  # the loader itself found no room
+                assert_error(failure, 3, "memory", who="kv-server")
+            refused += 1
+            continue
+        served += 1
+        client = world.client(server)
+        with pytest.raises(Exception, match="-12 done=") as failure:
+            client.ask("fill", "record", 0, 10000, 200000, seconds=40)
+        done = int(re.search(r"done=(\d+)", str(failure.value)).group(1))
+        assert "memory" in str(failure.value)
+        assert client.ask("check", "record", 0, done, 200000)["found"] == str(done)
+        client.delete(b"record00000000") if done else None
+        client.quit()
+        wait_until("sessions gone", lambda s=server: world.cli(s).stats()["sessions"] <= 1, 3)
+    assert refused + served == 4 and served, "no limit was low enough, or all were too low"

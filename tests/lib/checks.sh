@@ -1,0 +1,134 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # root, work, logs, install, failed are of tests/run
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+#
+# Checks of the source files. Read by tests/run.
+
+lines_max=1000
+
+# The files of the tree, also those not committed yet, one a line.
+tree_files() {
+    local name
+    {
+        git -C "$root" -c safe.directory="$root" ls-files --cached --others --exclude-standard \
+            2>/dev/null ||
+            (cd "$root" && find . -name '.?*' -prune -o -name 'build*' -prune -o -type f -print |
+                sed 's,^\./,,')
+    } | sort -u | while IFS= read -r name; do
+        [ -f "$root/$name" ] && say "$name"
+    done
+}
+
+c_files() {
+    tree_files | grep -E '\.[ch]$'
+}
+
+shell_scripts() {
+    local name
+    tree_files | while IFS= read -r name; do
+        case $name in
+        *.sh) say "$name" ;;
+        *.c | *.h | *.py | *.md) ;;
+        *)
+            if head -n 1 "$name" | grep -qaE '^#!.*\b(ba|da)?sh\b'; then
+                say "$name"
+            fi
+            ;;
+        esac
+    done
+}
+
+check_format() {
+    local out
+    if out=$(c_files | xargs -r -d '\n' "$1" --dry-run -Werror 2>&1); then
+        return 0
+    fi
+    say "$1 -i would change:"
+    say "$out" | grep -E '^[^ ]+:[0-9]+:[0-9]+: error' | cut -d: -f1 | sort | uniq -c
+    return 1
+}
+
+check_shell() {
+    shell_scripts | xargs -r -d '\n' shellcheck -x
+}
+
+check_lengths() {
+    local name lines bad=0
+    while IFS= read -r name; do
+        lines=$(wc -l <"$name")
+        if [ "$lines" -gt "$lines_max" ]; then
+            say "$name: $lines lines, more than $lines_max"
+            bad=1
+        fi
+    done < <(
+        c_files
+        shell_scripts
+        tree_files | grep -E '\.py$'
+    )
+    return "$bad"
+}
+
+check_licences() {
+    local name bad=0
+    while IFS= read -r name; do
+        if [ "$(head -n 4 "$name" | grep -caE 'SPDX-(License-Identifier|FileCopyrightText): ')" != 2 ]; then
+            say "$name: the two SPDX lines are not on top"
+            bad=1
+        fi
+    done < <(
+        c_files
+        shell_scripts
+        tree_files | grep -E '(\.py|(^|/)meson\.build)$'
+    )
+    return "$bad"
+}
+
+# One header, with nothing included before it.
+compile_header() {
+    printf '#include "%s"\n' "$2" |
+        $1 -I. -Iclient/include -D_GNU_SOURCE -DGRACEKV_VERSION='"0"' -fsyntax-only \
+            -fno-strict-aliasing -Wall -Wextra -Wno-unused-parameter -Wundef -Wstrict-prototypes \
+            -Werror -o /dev/null -
+}
+
+check_headers() {
+    local name flags bad=0
+    flags=$(pkg-config --cflags libibverbs liburcu-qsbr libxxhash cmocka) || return 1
+    while IFS= read -r name; do
+        compile_header "${CC:-cc} -x c -std=gnu17 $flags" "$name" || bad=1
+    done < <(tree_files | grep -E '\.h$')
+    return "$bad"
+}
+
+check_public_header_cxx() {
+    printf '#include "gracekv.h"\n' |
+        ${CXX:-c++} -x c++ -std=c++11 -Iclient/include -fsyntax-only -Wall -Wextra -Werror -
+}
+
+source_checks() {
+    local format
+    if command -v clang-format-14 >/dev/null; then
+        format=clang-format-14
+    elif clang-format --version 2>/dev/null | grep -q 'version 14\.'; then
+        format=clang-format
+    fi
+    if [ -n "${format:-}" ]; then
+        check "unit: format of C files" check_format "$format"
+    else
+        skip "unit: format of C files" "clang-format 14 is not installed"
+    fi
+    if command -v shellcheck >/dev/null; then
+        check "unit: shellcheck" check_shell
+    else
+        skip "unit: shellcheck" "shellcheck is not installed"
+    fi
+    check "unit: every header compiles alone" check_headers
+    if command -v "${CXX:-c++}" >/dev/null; then
+        check "unit: gracekv.h in C++" check_public_header_cxx
+    else
+        skip "unit: gracekv.h in C++" "there is no C++ compiler"
+    fi
+    check "unit: no file above $lines_max lines" check_lengths
+    check "unit: SPDX lines" check_licences
+}

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""Clients under test: kv-cli, and kv-test-client, a client that stays connected."""
+import collections
+import itertools
+import json
+import re
+import subprocess
+
+from kvt_process import DEVICE, Process, environment, program, sanitizer_report
+
+CLI_S = 20
+number = itertools.count(1)
+Result = collections.namedtuple("Result", "rc out err")
+
+
+def run(args, *, stdin=b"", env=None, seconds=CLI_S, stdout=subprocess.PIPE):
+    """A program to its end: return code, stdout (bytes), stderr (text)."""
+    done = subprocess.run(args, input=stdin, stdout=stdout, stderr=subprocess.PIPE,
+                          env=environment(env), timeout=seconds, check=False)
+    err = done.stderr.decode("utf-8", errors="replace")
+    report = sanitizer_report(err)
+    assert not report, f"{args[0]}: {report}"
+    assert done.returncode >= 0, f"{args} died of signal {-done.returncode}\n{err}"
+    return Result(done.returncode, done.stdout, err)
+
+
+class Cli:
+    """kv-cli on one server."""
+
+    def __init__(self, address, device=DEVICE):
+        self.base = [program("kv-cli"), "-s", address]
+        if device:
+            self.base += ["-d", device]
+
+    def __call__(self, *args, **how):
+        return run([*self.base, *args], **how)
+
+    def good(self, *args, **how):
+        """It must exit 0 and complain of nothing; stdout."""
+        result = self(*args, **how)
+        assert result.rc == 0, f"kv-cli {args[:2]} exited {result.rc}: {result.err}"
+        assert result.err == "", result.err
+        return result.out
+
+    def put(self, key, value):
+        return self.good("put", key, "-", stdin=value)
+
+    def get(self, key):
+        return self.good("get", key)
+
+    def stats(self):
+        """The server's counters."""
+        return {k: v for k, v in json.loads(self.good("--json", "stats")).items()
+                if isinstance(v, int)}
+
+
+def assert_error(result, rc, *words, who="kv-cli"):
+    """The form that all errors have: `PROGRAM: what failed: why (what to do)`, one line."""
+    codes = (rc,) if isinstance(rc, int) else rc
+    assert result.rc in codes, f"exit {result.rc}, not {rc}: {result.err!r}"
+    lines = [line for line in result.err.splitlines() if line.startswith(f"{who}: ")]
+    assert len(lines) == 1, f"not one line of {who}: {result.err!r}"
+    if who == "kv-cli":
+        assert result.err == lines[0] + "\n", f"more than an error: {result.err!r}"
+    assert len(lines[0]) > len(who) + 12, f"no sentence: {result.err!r}"
+    for word in words:
+        assert re.search(word, lines[0], re.IGNORECASE), f"no {word!r} in {lines[0]!r}"
+    return lines[0]
+
+
+class CallFailed(Exception):
+    """A call of the library failed: code, a negative errno, and its sentence."""
+
+    def __init__(self, code, text):
+        super().__init__(f"{code}: {text}")
+        self.code = code
+        self.text = text
+
+
+class Client(Process):
+    """kv-test-client: one session and one handle of libgracekv, driven line by line."""
+
+    def __init__(self, folder, address, *options, device=DEVICE, env=None):
+        super().__init__([program("kv-test-client"), address, device, *options],
+                         folder / f"kv-test-client.{next(number)}.stderr",
+                         stdin=subprocess.PIPE, env=env)
+        self.answer(15)
+
+    def start(self, *words):
+        """Give a command without waiting for its answer."""
+        line = " ".join(w.hex() or "-" if isinstance(w, bytes) else str(w) for w in words)
+        self.popen.stdin.write(line.encode() + b"\n")
+
+    def answer(self, seconds=20):
+        """{name: value} of an "ok" line; CallFailed of an "err" line."""
+        line = self.read_line(seconds)
+        assert line is not None, f"kv-test-client ended: {self.wait(5)}\n{self.stderr()}"
+        head, _, rest = line.partition(" ")
+        if head == "err":
+            code, _, text = rest.partition(" ")
+            raise CallFailed(int(code), text)
+        assert head == "ok", line
+        return dict(pair.split("=", 1) for pair in rest.split())
+
+    def ask(self, *words, seconds=20):
+        self.start(*words)
+        return self.answer(seconds)
+
+    def put(self, key, value):
+        return int(self.ask("put", key, value)["version"])
+
+    def get(self, key):
+        """The value, or None."""
+        try:
+            return bytes.fromhex(self.ask("get", key)["value"])
+        except CallFailed as error:
+            if error.code == -2:
+                return None
+            raise
+
+    def delete(self, key):
+        self.ask("del", key)
+
+    def stats(self):
+        return {k: int(v) for k, v in self.ask("stats").items()}
+
+    def quit(self):
+        """Close handle and session; the process must exit 0."""
+        self.start("quit")
+        rc = self.wait(10)
+        assert rc == 0, f"kv-test-client exited {rc}\n{self.stderr()}"
+
+
+def layout():
+    """(version, hash) of the memory layout, as this build has it."""
+    out = run([program("kv-test-client"), "--layout"]).out.decode().split()
+    return int(out[0]), int(out[1])

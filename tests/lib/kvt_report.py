@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""pytest plugin: a line for each test, in the form of tests/run, and a bound on its time.
+
+Environment: GRACEKV_TEST_NAME, the suite's name; GRACEKV_TEST_COUNTS, a file that receives
+"PASSED FAILED SKIPPED".
+"""
+import os
+import signal
+
+import pytest
+
+LIMIT_S = 60
+
+
+class Report:
+    def __init__(self):
+        self.suite = os.environ.get("GRACEKV_TEST_NAME", "integration")
+        self.counts = {"passed": 0, "failed": 0, "skipped": 0}
+        self.spent = {}
+
+    def name(self, nodeid):
+        return f"{self.suite}: {nodeid.split('/')[-1]}"
+
+    def fail(self, nodeid, phase, text):
+        self.counts["failed"] += 1
+        where = "" if phase == "call" else f" ({phase})"
+        print(f"FAIL  {self.name(nodeid)}{where}")
+        for line in str(text).splitlines()[-200:]:
+            print(f"      | {line}")
+
+    def pytest_runtest_logreport(self, report):
+        self.spent[report.nodeid] = self.spent.get(report.nodeid, 0) + report.duration
+        if report.failed:
+            text = report.longreprtext
+            for title, content in report.sections:
+                text += f"\n--- {title}\n{content}"
+            self.fail(report.nodeid, report.when, text)
+        elif report.skipped:
+            self.counts["skipped"] += 1
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "xfail"
+            print(f"skip  {self.name(report.nodeid)}: {reason.removeprefix('Skipped: ')}")
+        elif report.when == "call":
+            self.counts["passed"] += 1
+            print(f"ok    {self.name(report.nodeid)} ({self.spent[report.nodeid]:.1f} s)",
+                  flush=True)
+
+    def pytest_collectreport(self, report):
+        if report.failed:
+            self.fail(report.nodeid, "collection", report.longrepr)
+
+    def pytest_internalerror(self, excrepr):
+        self.fail("pytest", "internal error", excrepr)
+
+    def pytest_sessionfinish(self, session):
+        path = os.environ.get("GRACEKV_TEST_COUNTS")
+        if path:
+            with open(path, "w", encoding="ascii") as out:
+                out.write("{passed} {failed} {skipped}\n".format(**self.counts))
+
+
+class OutOfTime(Exception):
+    """The test ran longer than it may."""
+
+
+def bounded(item):
+    """One phase of a test, ended by an alarm: a hang is a failure like another."""
+    marker = item.get_closest_marker("limit")
+    seconds = (marker.args[0] if marker else LIMIT_S)
+    seconds *= int(os.environ.get("GRACEKV_TEST_SLOW", "1"))
+
+    def ring(signum, frame):
+        raise OutOfTime(f"not done after {seconds} s")
+
+    previous = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    return (yield from bounded(item))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    return (yield from bounded(item))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item):
+    return (yield from bounded(item))
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "limit(seconds): the time that each phase of a test has")
+    if os.environ.get("GRACEKV_TEST_COUNTS"):
+        config.option.tbstyle = "short"
+        config.pluginmanager.register(Report(), "kvt-report-lines")

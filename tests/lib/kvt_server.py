@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""kv-server as a child process."""
+import itertools
+import re
+import signal
+
+from kvt_process import DEVICE, HOST, Process, program
+
+READY = re.compile(r"^kv-server ready tcp=(?P<host>\S+):(?P<port>\d+) device=(?P<device>\S+) "
+                   r"gid=(?P<gid>\d+) memory=(?P<memory>\d+) pid=(?P<pid>\d+)$")
+READY_S = 10
+STOP_S = 5
+number = itertools.count(1)
+
+
+class ServerFailed(Exception):
+    """kv-server ended instead of serving; rc and stderr tell how."""
+
+    def __init__(self, rc, stderr):
+        super().__init__(f"kv-server exited {rc}: {stderr}")
+        self.rc = rc
+        self.stderr = stderr
+
+
+class Server(Process):
+    """A kv-server that has printed its ready line."""
+
+    def __init__(self, folder, *args, listen=f"{HOST}:0", memory="256M", device=DEVICE, env=None,
+                 address_space=None):
+        command = [program("kv-server")]
+        if listen:
+            command += ["--listen", listen]
+        if memory:
+            command += ["--memory", memory]
+        if device:
+            command += ["--device", device]
+        command += args
+        super().__init__(command, folder / f"kv-server.{next(number)}.stderr", env=env,
+                         address_space=address_space)
+        self.ready_line = self.read_line(READY_S)
+        if self.ready_line is None:
+            rc = self.wait(STOP_S)
+            raise ServerFailed(rc, self.stderr())
+        match = READY.match(self.ready_line)
+        if not match:
+            self.kill()
+        assert match, f"not a ready line: {self.ready_line!r}"
+        self.ready = match.groupdict()
+        self.port = int(self.ready["port"])
+        self.address = f"{self.ready['host']}:{self.port}"
+        self.expected_dead = False
+
+    def stop(self, how=signal.SIGTERM, seconds=STOP_S):
+        """End it as an administrator does; it must exit 0."""
+        self.expected_dead = True
+        self.signal(how)
+        if self.state() == "T":
+            self.signal(signal.SIGCONT)
+        rc = self.wait(seconds)
+        assert rc == 0, f"kv-server exited {rc} after signal {how}\n{self.stderr()}"
+
+    def crash(self):
+        """SIGKILL."""
+        self.expected_dead = True
+        self.kill()
+
+    def finish(self):
+        """At the end of a test: it must still be there, unless the test ended it."""
+        try:
+            if not self.expected_dead:
+                assert self.running(), (f"kv-server ended by itself: {self.popen.returncode}\n"
+                                        f"{self.stderr()}")
+                self.stop()
+        finally:
+            self.close()

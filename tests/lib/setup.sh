@@ -1,0 +1,115 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # root, work, logs, install, failed are of tests/run
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+#
+# What the tests need: packages, build folders, a Python environment. Read by tests/run, which
+# defines root, work, logs, install and the functions that report.
+
+venv=$work/.venv
+requirements=$root/tests/lib/requirements.txt
+declare -A built=()
+
+# Debian's names. clang-format-14 is the version that the style is checked with.
+packages=(build-essential g++ meson ninja-build pkg-config git libibverbs-dev liburcu-dev
+    libxxhash-dev libinih-dev libjansson-dev libsystemd-dev libedit-dev libcmocka-dev python3
+    python3-venv clang-format-14 shellcheck)
+
+missing_packages() {
+    local name
+    for name in "${packages[@]}"; do
+        case $(dpkg-query -W -f '${db:Status-Abbrev}' "$name" 2>/dev/null) in
+        ii* | hi*) ;;
+        *) say "$name" ;;
+        esac
+    done
+}
+
+install_packages() {
+    local missing=() as_root=()
+    if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+        say "no apt-get on this machine; the tests need what Debian calls: ${packages[*]}"
+        return
+    fi
+    mapfile -t missing < <(missing_packages)
+    [ ${#missing[@]} -gt 0 ] || return 0
+    if [ "$install" = 0 ]; then
+        say "not installed: ${missing[*]}"
+        return
+    fi
+    if [ "$(id -u)" -ne 0 ]; then
+        as_root=(sudo -n)
+    fi
+    say "installing: ${missing[*]}"
+    if ! { "${as_root[@]}" apt-get update &&
+        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y \
+            --no-install-recommends "${missing[@]}"; } >"$logs/install.log" 2>&1; then
+        tail -n 20 "$logs/install.log" >&2
+        say "tests/run: cannot install ${missing[*]}: apt-get failed (install them by hand, or" \
+            "give --no-install to try without)" >&2
+        exit 3
+    fi
+}
+
+# What a build folder was made with; another tool or another tree wants a new one.
+build_stamp() {
+    say "$root"
+    meson --version
+    ${CC:-cc} --version | head -n 1
+    say "${CC:-cc} ${CFLAGS:-} ${LDFLAGS:-} $*"
+}
+
+configure_and_compile() {
+    local dir=$1 stamp
+    shift
+    stamp=$(build_stamp "$@")
+    if [ "$(cat "$dir/run-stamp" 2>/dev/null)" != "$stamp" ]; then
+        case $dir in
+        "$work"/build-?*) rm -rf "$dir" ;;
+        *) return 1 ;;
+        esac
+        meson setup -Dwerror=true -Dbuildtype=debugoptimized "$@" "$dir" "$root" || return 1
+        say "$stamp" >"$dir/run-stamp"
+    fi
+    ninja -C "$dir"
+}
+
+# build FOLDER MESON-OPTION... - once a run; is a test of its own. Fails where it did not build.
+build() {
+    local name=$1 before=$failed
+    shift
+    if [ -z "${built[$name]:-}" ]; then
+        check "build: $name" configure_and_compile "$work/$name" "$@"
+        built[$name]=$((failed == before))
+    fi
+    [ "${built[$name]}" = 1 ]
+}
+
+sanitizer_options() {
+    export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:halt_on_error=1:print_summary=1
+    export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+    export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+}
+
+venv_current() {
+    [ -x "$venv/bin/python" ] && cmp -s "$requirements" "$venv/requirements.txt" &&
+        "$venv/bin/python" -c 'import pytest'
+}
+
+# Debian's own Python first: it is the one that python3-venv belongs to.
+make_venv() {
+    local python
+    venv_current && return 0
+    for python in /usr/bin/python3 python3; do
+        rm -rf "$venv"
+        if "$python" -m venv "$venv" &&
+            "$venv/bin/python" -m pip install --disable-pip-version-check --no-input -q \
+                -r "$requirements" &&
+            "$venv/bin/python" -c 'import pytest'; then
+            cp "$requirements" "$venv/requirements.txt"
+            return 0
+        fi
+    done
+    rm -rf "$venv"
+    return 1
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "tests/unit/kv-cli/fake_gkv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/include/gracekv.h"
+
+#define FAKE_MAX 4096
+
+struct fake_record {
+	char *key, *value;
+	size_t key_len;
+	struct gkv_meta meta;
+};
+
+struct fake_faults fake_faults;
+static struct fake_record fake_records[FAKE_MAX];
+static size_t fake_used;
+static uint64_t fake_version;
+static struct gkv_stats fake_stats;
+static char *fake_view;
+static const char *fake_error = "";
+
+static struct fake_record *fake_find(const void *key, size_t len)
+{
+	for (size_t i = 0; i < fake_used; i++) {
+		if (fake_records[i].key_len == len && memcmp(fake_records[i].key, key, len) == 0)
+			return &fake_records[i];
+	}
+	return NULL;
+}
+
+static void *fake_copy(const void *data, size_t len)
+{
+	char *copy = malloc(len + 1);
+
+	if (!copy)
+		abort();
+	if (len)
+		memcpy(copy, data, len);
+	return copy;
+}
+
+void fake_clear(void)
+{
+	for (size_t i = 0; i < fake_used; i++) {
+		free(fake_records[i].key);
+		free(fake_records[i].value);
+	}
+	fake_used = 0;
+	free(fake_view);
+	fake_view = NULL;
+	fake_error = "";
+	fake_faults = (struct fake_faults){ 0 };
+}
+
+size_t fake_count(void)
+{
+	return fake_used;
+}
+
+void gkv_options_init(struct gkv_options *options)
+{
+	*options = (struct gkv_options){ .size = sizeof(*options), .gid_index = -1 };
+}
+
+int gkv_session_open(struct gkv_session **out, const struct gkv_options *options, char *text,
+		     size_t cap)
+{
+	*out = NULL;
+	if (fake_faults.unreachable) {
+		snprintf(text, cap, "nobody listens there (start kv-server)");
+		return -ECONNREFUSED;
+	}
+	*out = (struct gkv_session *)&fake_version;
+	return 0;
+}
+
+void gkv_session_close(struct gkv_session *session)
+{
+}
+
+const char *gkv_session_describe(const struct gkv_session *session)
+{
+	return "device fake0";
+}
+
+int gkv_open(struct gkv_session *session, struct gkv **out)
+{
+	*out = (struct gkv *)&fake_stats;
+	return 0;
+}
+
+void gkv_close(struct gkv *handle)
+{
+}
+
+static bool fake_is(const char *name, const void *key, size_t len)
+{
+	return name && strlen(name) == len && memcmp(name, key, len) == 0;
+}
+
+int gkv_get_view(struct gkv *handle, const void *key, size_t key_len, const void **value,
+		 struct gkv_meta *meta)
+{
+	struct fake_record *r = fake_find(key, key_len);
+
+	fake_stats.gets++;
+	fake_stats.reads += 2;
+	if (!r || fake_is(fake_faults.lose, key, key_len))
+		return -ENOENT;
+	free(fake_view);
+	fake_view = fake_copy(r->value, r->meta.value_len);
+	if (fake_is(fake_faults.corrupt, key, key_len) && r->meta.value_len)
+		fake_view[r->meta.value_len - 1] ^= 1;
+	*value = fake_view;
+	if (meta)
+		*meta = r->meta;
+	return 0;
+}
+
+int gkv_exists(struct gkv *handle, const void *key, size_t key_len, struct gkv_meta *meta)
+{
+	return fake_find(key, key_len) ? 0 : -ENOENT;
+}
+
+int gkv_put(struct gkv *handle, const void *key, size_t key_len, const void *value,
+	    size_t value_len, uint64_t *version)
+{
+	struct fake_record *r = fake_find(key, key_len);
+
+	if ((fake_faults.fail_put && --fake_faults.fail_put == 0) || fake_used == FAKE_MAX) {
+		fake_error = "the store is full (start kv-server with more --memory)";
+		return -ENOMEM;
+	}
+	if (!r) {
+		r = &fake_records[fake_used++];
+		r->key = fake_copy(key, key_len);
+		r->key_len = key_len;
+	} else {
+		free(r->value);
+	}
+	r->value = fake_copy(value, value_len);
+	r->meta = (struct gkv_meta){ .version = ++fake_version, .value_len = (uint32_t)value_len };
+	if (version)
+		*version = fake_version;
+	return 0;
+}
+
+int gkv_del(struct gkv *handle, const void *key, size_t key_len)
+{
+	struct fake_record *r = fake_find(key, key_len);
+
+	if (!r)
+		return -ENOENT;
+	free(r->key);
+	free(r->value);
+	*r = fake_records[--fake_used];
+	return 0;
+}
+
+int gkv_mget(struct gkv *handle, struct gkv_item *items, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct fake_record *r = fake_find(items[i].key, items[i].key_len);
+
+		items[i].status = r ? 0 : -ENOENT;
+		if (!r)
+			continue;
+		items[i].len = r->meta.value_len;
+		if (items[i].len > items[i].cap)
+			items[i].status = -EMSGSIZE;
+		else
+			memcpy(items[i].value, r->value, items[i].len);
+	}
+	return 0;
+}
+
+int gkv_scan(struct gkv *handle, gkv_visit visit, void *arg)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < fake_used; i++)
+		rc = visit(arg, fake_records[i].key, fake_records[i].key_len, fake_records[i].value,
+			   &fake_records[i].meta);
+	return rc;
+}
+
+int gkv_ping(struct gkv *handle, uint64_t *ns)
+{
+	*ns = 12300;
+	return 0;
+}
+
+int gkv_server_stats(struct gkv *handle, char **text)
+{
+	*text = strdup("records 2\ndata_bytes 4194304\n");
+	return *text ? 0 : -ENOMEM;
+}
+
+void gkv_stats_get(const struct gkv *handle, struct gkv_stats *out)
+{
+	*out = fake_stats;
+}
+
+const char *gkv_strerror(int code)
+{
+	return strerror(-code);
+}
+
+const char *gkv_error(const struct gkv *handle)
+{
+	return fake_error;
+}
+
+const char *gkv_version(void)
+{
+	return "0.1.0";
+}

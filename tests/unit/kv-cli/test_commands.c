@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Whole command lines against the store of fake_gkv.c: exit codes, stdout, stderr, files. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "tests/unit/kv-cli/fake_gkv.h"
+#include "tools/kv-cli/cli.h"
+
+#define CAPTURE_MAX 65536
+#define WORDS_MAX   32
+
+static char folder[] = "/tmp/kv-cli-test-XXXXXX";
+static char out[CAPTURE_MAX], errors[CAPTURE_MAX]; /* what the last command printed */
+static size_t out_len;
+static const char *stdout_path; /* stdout of the next command, NULL: captured */
+
+static size_t capture_end(int fd, int saved, int target, char *text)
+{
+	ssize_t n;
+
+	dup2(saved, target);
+	close(saved);
+	n = pread(fd, text, CAPTURE_MAX - 1, 0);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0 ? (size_t)n : 0;
+}
+
+/* Run "kv-cli" with the words up to NULL, @input on stdin. Returns its exit code. */
+static int run(const char *input, ...)
+{
+	int out_fd = stdout_path ? open(stdout_path, O_RDWR) : memfd_create("out", 0);
+	int err_fd = memfd_create("err", 0), in_fd = memfd_create("in", 0);
+	int saved[3] = { dup(0), dup(1), dup(2) };
+	char *argv[WORDS_MAX] = { strdup("kv-cli") };
+	int argc = 1, code;
+	va_list ap;
+	char *word;
+
+	va_start(ap, input);
+	while ((word = va_arg(ap, char *)) && argc < WORDS_MAX - 1)
+		argv[argc++] = strdup(word);
+	va_end(ap);
+	assert_true(pwrite(in_fd, input, strlen(input), 0) == (ssize_t)strlen(input));
+	fflush(stdout);
+	fflush(stderr);
+	dup2(in_fd, 0);
+	dup2(out_fd, 1);
+	dup2(err_fd, 2);
+	code = cli_run(argc, argv);
+	fflush(stdout);
+	clearerr(stdout);
+	out_len = capture_end(out_fd, saved[1], 1, out);
+	capture_end(err_fd, saved[2], 2, errors);
+	dup2(saved[0], 0);
+	close(saved[0]);
+	close(in_fd);
+	stdout_path = NULL;
+	for (int i = 0; i < argc; i++)
+		free(argv[i]);
+	/* an error is one line with the program's name */
+	if (code == CLI_USAGE && argc > 1)
+		assert_ptr_equal(strchr(errors, '\n'), errors + strlen(errors) - 1);
+	if (errors[0] && argc > 1)
+		assert_true(strncmp(errors, "kv-cli: ", 8) == 0 ||
+			    strncmp(errors, "version=", 8) == 0);
+	return code;
+}
+
+static const char *path(const char *name)
+{
+	static char whole[4][256];
+	static unsigned next;
+	char *p = whole[next++ % 4];
+
+	snprintf(p, sizeof(whole[0]), "%s/%s", folder, name);
+	return p;
+}
+
+static const char *file(const char *name, const char *text)
+{
+	const char *whole = path(name);
+	FILE *f = fopen(whole, "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+	return whole;
+}
+
+static int setup(void **state)
+{
+	fake_clear();
+	return 0;
+}
+
+static void has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("'%s' has no '%s'", text, part);
+}
+
+static void test_records(void **state)
+{
+	assert_int_equal(run("", "get", "k", NULL), CLI_NO);
+	assert_string_equal(errors, "kv-cli: get k: not found\n");
+	assert_int_equal(run("", "put", "k", "v\xff", NULL), CLI_OK);
+	assert_int_equal(run("", "get", "k", NULL), CLI_OK);
+	assert_string_equal(out, "v\xff");
+	assert_int_equal(run("", "get", "--json", "k", NULL), CLI_OK);
+	has(out, "\"value_b64\": \"dv8=\"");
+	assert_int_equal(run("", "get", "k", "--meta", NULL), CLI_OK);
+	has(errors, "size=2 expiry=never");
+	assert_int_equal(run("from\nstdin", "put", "k", "-", NULL), CLI_OK);
+	assert_int_equal(run("", "get", "k", NULL), CLI_OK);
+	assert_string_equal(out, "from\nstdin");
+	assert_int_equal(run("x", "put", "--", "k", "-", NULL), CLI_OK);
+	assert_int_equal(run("", "get", "k", NULL), CLI_OK);
+	assert_string_equal(out, "-");
+	assert_int_equal(run("x", "put", "k", "--", "-", NULL), CLI_OK);
+	assert_int_equal(run("", "put", "--", "-k", "--", NULL), CLI_OK);
+	assert_int_equal(run("", "get", "--", "-k", NULL), CLI_OK);
+	assert_string_equal(out, "--");
+	assert_int_equal(run("", "put", "e", "", NULL), CLI_OK);
+	assert_int_equal(run("", "get", "e", NULL), CLI_OK);
+	assert_int_equal(out_len, 0);
+	assert_int_equal(run("", "exists", "e", NULL), CLI_OK);
+	assert_string_equal(out, "yes\n");
+	assert_int_equal(run("", "del", "e", NULL), CLI_OK);
+	assert_int_equal(run("", "exists", "e", NULL), CLI_NO);
+	assert_string_equal(out, "no\n");
+	assert_int_equal(run("", "del", "e", NULL), CLI_NO);
+}
+
+static void test_mget(void **state)
+{
+	char long_value[6001];
+
+	memset(long_value, 'x', 6000);
+	long_value[6000] = '\0';
+	assert_int_equal(run("", "put", "a", "1\t2", NULL), CLI_OK);
+	assert_int_equal(run("", "put", "b", long_value, NULL), CLI_OK);
+	assert_int_equal(run("", "mget", "a", NULL), CLI_OK);
+	assert_int_equal(run("", "mget", "b", "none", "a", NULL), CLI_NO);
+	assert_memory_equal(out, "b\txxx", 5);
+	assert_string_equal(out + 6002, "\nnone\t(not found)\na\t1\\t2\n");
+	assert_int_equal(run("", "mget", "--json", "a", "none", NULL), CLI_NO);
+	has(out, "\"found\": false");
+}
+
+static void test_usage(void **state)
+{
+	char key[GKV_KEY_MAX + 2];
+
+	memset(key, 'k', sizeof(key));
+	key[GKV_KEY_MAX + 1] = '\0';
+	assert_int_equal(run("", NULL), CLI_USAGE);
+	assert_int_equal(out_len, 0);
+	has(errors, "Usage:");
+	assert_int_equal(run("", "frobnicate", NULL), CLI_USAGE);
+	assert_int_equal(run("", "get", NULL), CLI_USAGE);
+	assert_int_equal(run("", "get", "a", "b", NULL), CLI_USAGE);
+	assert_int_equal(run("", "get", "", NULL), CLI_USAGE);
+	assert_int_equal(run("", "get", key, NULL), CLI_USAGE);
+	assert_int_equal(run("", "put", "a", "-5", NULL), CLI_USAGE);
+	has(errors, "-5: unknown option");
+	assert_int_equal(run("", "get", "a", "--frob", NULL), CLI_USAGE);
+	has(errors, "--frob: unknown");
+	assert_int_equal(run("", "get", "a", "--verify", NULL), CLI_USAGE);
+	assert_int_equal(run("", "ping", "-c", NULL), CLI_USAGE);
+	assert_int_equal(run("", "ping", "-c", "0", NULL), CLI_USAGE);
+	assert_int_equal(run("", "-s", "a:b:c", "ping", NULL), CLI_USAGE);
+	assert_int_equal(run("", "--timeout", "1s", "ping", NULL), CLI_USAGE);
+	assert_int_equal(run("", "load", "x", "--format", "csv", NULL), CLI_USAGE);
+	assert_int_equal(run("", "load", "-", NULL), CLI_USAGE);
+	assert_int_equal(run("", "dump", "--format", "deb822", NULL), CLI_USAGE);
+	key[GKV_KEY_MAX] = '\0';
+	assert_int_equal(run("", "get", key, NULL), CLI_NO);
+	assert_int_equal(run("", "load", "--help", NULL), CLI_OK);
+	has(out, "Example: apt-cache");
+	assert_int_equal(run("", "--version", NULL), CLI_OK);
+	has(out, ", layout 1 hash ");
+}
+
+static void test_later_words(void **state)
+{
+	static const char *const words[] = { "cas", "incr", "ttl", "touch", "doctor" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		assert_int_equal(run("", words[i], "k", NULL), CLI_USAGE);
+		has(errors, "is not supported by this version yet");
+	}
+	assert_int_equal(run("", "put", "--ttl", "5", "k", "v", NULL), CLI_USAGE);
+	has(errors, "--ttl is not supported by this version yet");
+	assert_int_equal(run("", "put", "--if-absent", "k", "v", NULL), CLI_USAGE);
+	assert_int_equal(run("", "put", "k", "v", "--if-version=3", NULL), CLI_USAGE);
+	has(errors, "--if-version is not");
+	assert_int_equal(run("", "stats", "--watch", NULL), CLI_USAGE);
+	assert_int_equal(fake_count(), 0);
+}
+
+static void test_server_commands(void **state)
+{
+	assert_int_equal(run("", "-s", "[::1]:99", "ping", "-c", "2", NULL), CLI_OK);
+	has(out, "reply from [::1]:99: seq=1 time=12.3 us\n2 sent, 2 answered, min/avg/max "
+		 "12.3/12.3/12.3 us\n");
+	assert_int_equal(run("", "stats", NULL), CLI_OK);
+	assert_string_equal(out, "counter       value\nrecords           2\ndata_bytes  4.0 MiB\n");
+	assert_int_equal(run("", "stats", "--json", NULL), CLI_OK);
+	has(out, "\"records\": 2");
+	fake_faults.unreachable = true;
+	assert_int_equal(run("", "-s", ":1", "ping", NULL), CLI_FAILED);
+	assert_string_equal(errors,
+			    "kv-cli: connecting to 127.0.0.1:1: nobody listens there (start "
+			    "kv-server)\n");
+}
+
+static void test_load_and_verify(void **state)
+{
+	const char *f = file("a.tsv", "a\t1\nb\t2\na\t3\nempty\t\n");
+
+	assert_int_equal(run("", "load", "--verify", f, NULL), CLI_OK);
+	has(out, "loaded 4 records");
+	has(out, ", 1 repeat a key");
+	has(out, "2.00 READs per GET), 0 mismatches\n");
+	assert_int_equal(fake_count(), 3);
+	assert_int_equal(run("", "get", "a", NULL), CLI_OK);
+	assert_string_equal(out, "3");
+	assert_int_equal(run("", "load", "--json", "--verify", f, NULL), CLI_OK);
+	has(out, "\"mismatches\": 0");
+	fake_faults.corrupt = "b";
+	assert_int_equal(run("", "load", "--verify", f, NULL), CLI_NO);
+	has(out, "1 mismatches");
+	assert_string_equal(errors, "kv-cli: verify: line 2: b: differs from byte 0 on (1 bytes in "
+				    "the file, 1 read)\n");
+	assert_int_equal(run("", "verify", f, NULL), CLI_NO);
+	has(out, "verified 4 records");
+	assert_int_equal(run("", "verify", "-c", "3", f, NULL), CLI_NO);
+	has(out, "verified 12 records");
+	has(out, ", 1 mismatches");
+	fake_faults.corrupt = NULL;
+	assert_int_equal(run("b\t2\n", "verify", "--format", "tsv", "-", NULL), CLI_OK);
+	assert_int_equal(run("b\t3\n", "verify", "--format", "tsv", "-", NULL), CLI_NO);
+	fake_faults.corrupt = "b";
+	fake_faults.lose = "empty";
+	assert_int_equal(run("", "load", "--verify", "--json", f, NULL), CLI_NO);
+	has(errors, "line 4: empty: not found");
+	has(out, "\"mismatches\": 2");
+	assert_int_equal(run("", "load", "--verify", "--format", "tsv", "/dev/null", NULL),
+			 CLI_USAGE);
+}
+
+static void test_load_bad(void **state)
+{
+	const char *f = file("bad.tsv", "a\t1\nb\nc\t3\nd\\\t4\n");
+
+	assert_int_equal(run("", "load", f, NULL), CLI_FAILED);
+	has(errors, "bad.tsv: line 2: no tab");
+	has(errors, "; 1 records were loaded before it (--skip-bad goes on)\n");
+	assert_int_equal(fake_count(), 1);
+	assert_int_equal(run("", "load", "--skip-bad", "--verify", f, NULL), CLI_NO);
+	has(errors, "line 2: no tab");
+	has(errors, "line 4: a backslash");
+	has(out, "loaded 2 records");
+	has(out, ", 2 bad ones skipped");
+	has(out, "verified 2 records");
+	fake_faults.fail_put = 2;
+	assert_int_equal(run("", "load", "--skip-bad", f, NULL), CLI_FAILED);
+	has(errors,
+	    "line 3: put c: the store is full (start kv-server with more --memory); 1 records");
+	assert_int_equal(run("", "load", "--format", "tsv", folder, NULL), CLI_FAILED);
+	has(errors, "is a directory");
+	assert_int_equal(run("", "load", path("none.tsv"), NULL), CLI_FAILED);
+	has(errors, "No such file");
+	assert_int_equal(run("", "load", file("empty.jsonl", "\n"), NULL), CLI_FAILED);
+	has(errors, "there are no records in it");
+	assert_int_equal(run("Package: p\n", "load", "--format", "deb822", "-", NULL), CLI_OK);
+	assert_int_equal(run("", "get", "p", NULL), CLI_OK);
+	assert_string_equal(out, "Package: p\n");
+}
+
+/* What is dumped loads again, bytes and all, in both formats. */
+static void test_dump_round_trip(void **state)
+{
+	static const char *const names[] = { "d.tsv", "d.jsonl" };
+	const char *f =
+		file("in.tsv", "k\\x00\\xff\t\\x00\\xff\\n\\t\\\\\ngr\xc3\xbc\tx\nempty\t\n");
+
+	for (int i = 0; i < 2; i++) {
+		const char *dumped = path(names[i]);
+
+		fake_clear();
+		assert_int_equal(run("", "load", f, NULL), CLI_OK);
+		assert_int_equal(run("", "dump", "-o", dumped, NULL), CLI_OK);
+		has(out, "dumped 3 records");
+		fake_clear();
+		assert_int_equal(run("", "load", "--verify", dumped, NULL), CLI_OK);
+		assert_int_equal(fake_count(), 3);
+		assert_int_equal(run("", "load", "--verify", f, NULL), CLI_OK);
+		assert_int_equal(fake_count(), 3);
+	}
+	assert_int_equal(run("", "dump", NULL), CLI_OK);
+	has(out, "k\\x00\\xff\t\\x00\\xff\\n\\t\\\\\n");
+	assert_int_equal(run("", "dump", "--format", "jsonl", NULL), CLI_OK);
+	has(out, "{\"key\":\"gr\xc3\xbc\",\"value\":\"x\"}\n");
+}
+
+/* A dump that fails leaves what stood under its name, and no .part. */
+static void test_dump_failures(void **state)
+{
+	const char *kept = file("kept.tsv", "old\t1\n"), *part;
+
+	assert_int_equal(run("", "put", "k", "v", NULL), CLI_OK);
+	assert_int_equal(run("", "dump", "-o", "/dev/full", NULL), CLI_FAILED);
+	has(errors, "No space left on device");
+	stdout_path = "/dev/full";
+	assert_int_equal(run("", "dump", NULL), CLI_FAILED);
+	has(errors, "writing to stdout: No space left on device");
+	stdout_path = "/dev/full";
+	assert_int_equal(run("", "get", "k", NULL), CLI_FAILED);
+	has(errors, "writing to stdout: No space left on device");
+	stdout_path = "/dev/full";
+	assert_int_equal(run("", "get", "--json", "k", NULL), CLI_FAILED);
+	has(errors, "writing to stdout: No space left on device");
+	assert_int_equal(run("", "dump", "-o", folder, NULL), CLI_FAILED);
+	assert_int_equal(run("", "dump", "-o", path("none/x"), NULL), CLI_FAILED);
+	part = path("kept.tsv.part");
+	assert_int_equal(mkdir(part, 0700), 0);
+	assert_int_equal(run("", "dump", "-o", kept, NULL), CLI_FAILED);
+	assert_int_equal(rmdir(part), 0);
+	assert_int_equal(run("", "load", kept, NULL), CLI_OK);
+	has(out, "loaded 1 records");
+	assert_int_equal(run("", "dump", "-o", kept, NULL), CLI_OK);
+	assert_int_equal(access(part, F_OK), -1);
+}
+
+static int remove_folder(void **state)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -r %s", folder);
+	return system(command);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_records, setup),
+		cmocka_unit_test_setup(test_mget, setup),
+		cmocka_unit_test_setup(test_usage, setup),
+		cmocka_unit_test_setup(test_later_words, setup),
+		cmocka_unit_test_setup(test_server_commands, setup),
+		cmocka_unit_test_setup(test_load_and_verify, setup),
+		cmocka_unit_test_setup(test_load_bad, setup),
+		cmocka_unit_test_setup(test_dump_round_trip, setup),
+		cmocka_unit_test_setup(test_dump_failures, setup),
+	};
+
+	unsetenv("GRACEKV_SERVER");
+	if (!mkdtemp(folder))
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, remove_folder);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Escapes, base64, figures, output files. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "tools/kv-cli/key_set.h"
+#include "tools/kv-cli/text.h"
+#include "tools/kv-cli/verify.h"
+
+#define SEED   20240117u
+#define ROUNDS 20000
+
+static uint32_t rng_state;
+
+static uint32_t rng(void)
+{
+	rng_state = rng_state * 1664525u + 1013904223u;
+	return rng_state >> 8;
+}
+
+static void expect_escape(const void *data, size_t len, const char *text)
+{
+	struct buffer b = { 0 };
+
+	assert_int_equal(text_escape(&b, data, len), 0);
+	assert_int_equal(b.len, strlen(text));
+	assert_memory_equal(b.data, text, b.len);
+	buffer_free(&b);
+}
+
+static void test_escape(void **state)
+{
+	expect_escape("plain", 5, "plain");
+	expect_escape("a\tb\nc\\d", 7, "a\\tb\\nc\\\\d");
+	expect_escape("\0\r\x7f\xff", 4, "\\x00\\x0d\\x7f\\xff");
+	expect_escape("gr\xc3\xbc\xc3\x9f", 6, "gr\xc3\xbc\xc3\x9f");
+	expect_escape("\xc3", 1, "\\xc3"); /* cut */
+	expect_escape("\xc0\x80", 2, "\\xc0\\x80"); /* not the shortest form */
+	expect_escape("\xed\xa0\x80", 3, "\\xed\\xa0\\x80"); /* a surrogate */
+	expect_escape("\xf0\x9f\x98\x80", 4, "\xf0\x9f\x98\x80");
+	expect_escape("\xf4\x90\x80\x80", 4, "\\xf4\\x90\\x80\\x80"); /* above U+10FFFF */
+}
+
+static void test_unescape_refuses(void **state)
+{
+	static const char *const bad[] = { "\\",    "a\\",   "\\x", "\\x1",
+					   "\\xg0", "\\x0g", "\\q", "\\N" };
+	struct buffer b = { 0 };
+	struct error err;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(text_unescape(&b, bad[i], strlen(bad[i]), &err), -EBADMSG);
+	assert_int_equal(text_unescape(&b, "\\\0n", 3, &err), -EBADMSG);
+	buffer_free(&b);
+}
+
+/* Random bytes come back, through both encodings. */
+static void test_round_trips(void **state)
+{
+	struct buffer text = { 0 }, back = { 0 };
+	unsigned char data[64];
+	struct error err;
+
+	print_message("seed %u\n", SEED);
+	rng_state = SEED;
+	for (int i = 0; i < ROUNDS; i++) {
+		size_t len = rng() % sizeof(data);
+
+		for (size_t k = 0; k < len; k++)
+			data[k] = (unsigned char)rng();
+		text.len = back.len = 0;
+		assert_int_equal(text_escape(&text, data, len), 0);
+		assert_int_equal(text_unescape(&back, text.data, text.len, &err), 0);
+		assert_int_equal(back.len, len);
+		assert_memory_equal(len ? back.data : "", data, len);
+		assert_null(len ? memchr(text.data, '\n', text.len) : NULL);
+		text.len = back.len = 0;
+		assert_int_equal(text_base64(&text, data, len), 0);
+		assert_int_equal(text_base64_decode(&back, text.data, text.len), 0);
+		assert_int_equal(back.len, len);
+		assert_memory_equal(len ? back.data : "", data, len);
+	}
+	buffer_free(&text);
+	buffer_free(&back);
+}
+
+/* The vectors of RFC 4648, section 10, and texts that are not base64. */
+static void test_base64(void **state)
+{
+	static const char *const pairs[][2] = {
+		{ "", "" },
+		{ "f", "Zg==" },
+		{ "fo", "Zm8=" },
+		{ "foo", "Zm9v" },
+		{ "foob", "Zm9vYg==" },
+		{ "fooba", "Zm9vYmE=" },
+		{ "foobar", "Zm9vYmFy" },
+	};
+	static const char *const bad[] = { "Z",	   "Zg",       "Zg=",	"Zg===", "Z===", "Zh==",
+					   "Zm9=", "Zg==Zg==", "Zm 9v", "Zm9\n", "=m9v", "Zm=v" };
+	struct buffer b = { 0 };
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		b.len = 0;
+		assert_int_equal(text_base64(&b, pairs[i][0], strlen(pairs[i][0])), 0);
+		assert_int_equal(b.len, strlen(pairs[i][1]));
+		assert_memory_equal(b.data, pairs[i][1], b.len);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(text_base64_decode(&b, bad[i], strlen(bad[i])), -EBADMSG);
+	assert_int_equal(text_base64_decode(&b, "Zm9\0", 4), -EBADMSG);
+	buffer_free(&b);
+}
+
+static void test_sizes(void **state)
+{
+	char out[TEXT_SIZE_MAX];
+
+	assert_string_equal(text_size(out, 0), "0 B");
+	assert_string_equal(text_size(out, 999), "999 B");
+	assert_string_equal(text_size(out, 1000), "1.0 kB");
+	assert_string_equal(text_size(out, 999999), "1.0 MB");
+	assert_string_equal(text_size(out, 70100000), "70.1 MB");
+	assert_string_equal(text_size_binary(out, 4ull << 30), "4.0 GiB");
+	assert_string_equal(text_size_binary(out, 1023), "1023 B");
+	assert_string_equal(text_size(out, UINT64_MAX), "18446.7 PB");
+}
+
+static void test_key_is_shortened(void **state)
+{
+	char out[TEXT_KEY_MAX], long_key[1024];
+
+	memset(long_key, '\n', sizeof(long_key));
+	text_key(out, long_key, sizeof(long_key));
+	assert_true(strlen(out) < TEXT_KEY_MAX);
+	assert_string_equal(out + strlen(out) - 5, "\\n...");
+	assert_string_equal(text_key(out, "a", 1), "a");
+	assert_string_equal(text_key(out, "", 0), "");
+}
+
+static void test_key_set(void **state)
+{
+	struct key_set s = { 0 };
+
+	for (unsigned i = 0; i < 100000; i++)
+		assert_false(key_set_add(&s, &i, sizeof(i)));
+	for (unsigned i = 0; i < 100000; i++)
+		assert_true(key_set_add(&s, &i, sizeof(i)));
+	assert_false(s.full);
+	key_set_free(&s);
+}
+
+static unsigned sentences;
+
+static void count_sentence(const char *sentence)
+{
+	sentences++;
+}
+
+/* The last record of a key decides, in any order and beyond the first growth of the table. */
+static void test_verify_last_record_decides(void **state)
+{
+	struct verify v = { 0 };
+
+	for (unsigned i = 0; i < 1000; i++) {
+		struct record r = { .key = &i,
+				    .key_len = sizeof(i),
+				    .value = "old",
+				    .value_len = 3,
+				    .line = i + 1 };
+
+		assert_int_equal(verify_record(&v, &r, "new", 3), 0);
+	}
+	assert_int_equal(v.open, 1000);
+	for (unsigned i = 0; i < 995; i++) {
+		struct record r = {
+			.key = &i, .key_len = sizeof(i), .value = "new", .value_len = 3
+		};
+
+		assert_int_equal(verify_record(&v, &r, "new", 3), 0);
+		assert_int_equal(verify_record(&v, &r, "new", 3), 0); /* closed once */
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		struct record r = {
+			.key = &i, .key_len = sizeof(i), .value = "new", .value_len = 3
+		};
+
+		assert_int_equal(verify_record(&v, &r, i ? "newer" : NULL, i ? 5 : 0), 0);
+	}
+	assert_int_equal(v.open, 7);
+	sentences = 0;
+	assert_int_equal(verify_report(&v, 4, count_sentence), 7);
+	assert_int_equal(sentences, 4);
+	verify_free(&v);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_escape),
+		cmocka_unit_test(test_unescape_refuses),
+		cmocka_unit_test(test_round_trips),
+		cmocka_unit_test(test_base64),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_key_is_shortened),
+		cmocka_unit_test(test_key_set),
+		cmocka_unit_test(test_verify_last_record_decides),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

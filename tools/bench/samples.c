@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "tools/bench/samples.h"
+
+#include <stdlib.h>
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+void samples_sort(double *v, size_t n)
+{
+	qsort(v, n, sizeof(*v), compare);
+}
+
+double samples_at(const double *sorted, size_t n, double q)
+{
+	size_t rank = (size_t)(q * (double)(n - 1) + 0.5);
+
+	return n ? sorted[rank] : 0;
+}
+
+uint64_t bench_random(uint64_t *state)
+{
+	uint64_t z = (*state += 0x9e3779b97f4a7c15ull);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}

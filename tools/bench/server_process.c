@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "tools/bench/server_process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void run(const char *binary, const char *memory, const char *device, int out)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	dup2(out, STDOUT_FILENO);
+	execl(binary, binary, "--listen", "127.0.0.1:0", "--memory", memory, "--device", device,
+	      "--log-level", "warn", (char *)NULL);
+	_exit(127);
+}
+
+int server_process_start(struct server_process *p, const char *binary, const char *memory,
+			 const char *device, struct error *err)
+{
+	char line[512];
+	int fds[2];
+	FILE *in;
+	int fields = 0;
+
+	if (pipe(fds))
+		return error_set(err, -errno, "pipe failed: %s", error_name(errno));
+	p->pid = fork();
+	if (p->pid == 0)
+		run(binary, memory, device, fds[1]);
+	close(fds[1]);
+	in = fdopen(fds[0], "r");
+	if (in && fgets(line, sizeof(line), in))
+		fields = sscanf(line, "kv-server ready tcp=%279s device=%63s", p->address,
+				p->device);
+	if (in)
+		fclose(in);
+	if (fields == 2)
+		return 0;
+	server_process_stop(p);
+	return error_set(err, -EIO, "%s did not become ready (is the path right? see --help)",
+			 binary);
+}
+
+int server_process_stop(struct server_process *p)
+{
+	int status;
+
+	if (p->pid <= 0)
+		return 0;
+	kill(p->pid, SIGTERM);
+	if (waitpid(p->pid, &status, 0) < 0)
+		return -errno;
+	p->pid = 0;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -ECHILD;
+}
+
+/* The first number of schedstat is the time spent on a CPU, in ns. */
+static int64_t thread_cpu_ns(pid_t pid, const char *thread)
+{
+	char path[300];
+	int64_t ns = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%s/schedstat", (int)pid, thread);
+	f = fopen(path, "r");
+	if (!f)
+		return 0; /* it has just ended */
+	if (fscanf(f, "%" SCNd64, &ns) != 1)
+		ns = 0;
+	fclose(f);
+	return ns;
+}
+
+int64_t server_process_cpu_ns(pid_t pid)
+{
+	struct dirent *entry;
+	int64_t sum = 0;
+	char path[64];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	if (!dir)
+		return -errno;
+	while ((entry = readdir(dir))) {
+		if (entry->d_name[0] != '.')
+			sum += thread_cpu_ns(pid, entry->d_name);
+	}
+	closedir(dir);
+	return sum;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/* A kv-server of the benchmark's own, and what it costs. */
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/base/error.h"
+
+struct server_process {
+	pid_t pid; /* 0: somebody else's server */
+	char address[280]; /* HOST:PORT */
+	char device[64];
+};
+
+/*
+ * server_process_start - run @binary on loopback with a free port and wait for its ready line.
+ * It dies with this process. Returns 0 or a negative errno with @err.
+ */
+int server_process_start(struct server_process *p, const char *binary, const char *memory,
+			 const char *device, struct error *err);
+
+/* server_process_stop - SIGTERM, and wait. Returns its exit status, or a negative errno. */
+int server_process_stop(struct server_process *p);
+
+/* server_process_cpu_ns - CPU time of all its threads so far, user and system. */
+int64_t server_process_cpu_ns(pid_t pid);

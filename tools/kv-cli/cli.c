@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "tools/kv-cli/cli.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/kv-cli/text.h"
+
+int cli_error(int exit_code, const char *fmt, ...)
+{
+	char text[2 * ERROR_TEXT_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "kv-cli: %s\n", text);
+	return exit_code;
+}
+
+int cli_call_failed(const struct cli *cli, int rc, const char *what, const void *key,
+		    size_t key_len)
+{
+	const char *why = cli->handle ? gkv_error(cli->handle) : "";
+	char shown[TEXT_KEY_MAX] = "";
+
+	if (key)
+		text_key(shown, key, key_len);
+	if (!why || !why[0])
+		why = gkv_strerror(rc);
+	return cli_error(CLI_FAILED, "%s%s%s: %s", what, key ? " " : "", shown, why);
+}
+
+int cli_key(const struct cli *cli, const char *operand, size_t *len)
+{
+	char shown[TEXT_KEY_MAX];
+
+	*len = strlen(operand);
+	if (*len == 0)
+		return cli_error(CLI_USAGE, "%s: the key is empty (keys have 1 to %u bytes)",
+				 cli->command->name, GKV_KEY_MAX);
+	if (*len > GKV_KEY_MAX)
+		return cli_error(CLI_USAGE, "%s %s: the key has %zu bytes (keys have 1 to %u)",
+				 cli->command->name, text_key(shown, operand, *len), *len,
+				 GKV_KEY_MAX);
+	return 0;
+}
+
+int cli_flush(FILE *out, const char *name)
+{
+	int bad = ferror(out);
+	int flushed = fflush(out);
+
+	if (!flushed && !bad)
+		return 0;
+	/* a write that failed before has left its errno behind only if the flush failed as well */
+	return cli_error(CLI_FAILED, "writing to %s: %s (what was written is cut off)", name,
+			 flushed ? error_name(-errno) : "an earlier write failed");
+}
+
+int cli_print_json(json_t *document)
+{
+	int rc;
+
+	if (!document)
+		return cli_error(CLI_FAILED, "printing JSON: no memory");
+	errno = 0;
+	rc = json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+	json_decref(document);
+	if (rc == 0)
+		fputc('\n', stdout);
+	else if (!ferror(stdout))
+		return cli_error(CLI_FAILED, "printing JSON: no memory");
+	return cli_flush(stdout, "stdout");
+}
+
+int cli_connect(struct cli *cli)
+{
+	char text[ERROR_TEXT_MAX] = "";
+	int rc = gkv_session_open(&cli->session, &cli->options, text, sizeof(text));
+
+	if (rc)
+		return cli_error(CLI_FAILED, "connecting to %s: %s", cli->server,
+				 text[0] ? text : gkv_strerror(rc));
+	if (cli->verbose)
+		fprintf(stderr, "kv-cli: %s\n", gkv_session_describe(cli->session));
+	rc = gkv_open(cli->session, &cli->handle);
+	if (rc)
+		return cli_call_failed(cli, rc, "opening a handle", NULL, 0);
+	return 0;
+}
+
+static _Atomic bool cli_stop;
+
+static void cli_on_signal(int number)
+{
+	/* relaxed: a flag that stands for nothing else; lock-free, so a handler may store it */
+	atomic_store_explicit(&cli_stop, true, memory_order_relaxed);
+}
+
+void cli_watch_signals(void)
+{
+	/* once: a second signal ends the program whatever it waits for */
+	struct sigaction action = { .sa_handler = cli_on_signal,
+				    .sa_flags = SA_RESTART | (int)SA_RESETHAND };
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+bool cli_stopped(void)
+{
+	return atomic_load_explicit(&cli_stop, memory_order_relaxed); /* as in cli_on_signal() */
+}
+
+int cli_run(int argc, char **argv)
+{
+	struct cli cli;
+	int code = cli_parse(&cli, argc, argv);
+
+	if (code == 0 && cli.version) {
+		cli_version(stdout);
+		code = cli_flush(stdout, "stdout");
+	} else if (code == 0 && cli.help) {
+		cli_help(cli.command, stdout);
+		code = cli_flush(stdout, "stdout");
+	} else if (code == 0 && !cli.command) {
+		cli_help(NULL, stderr);
+		code = CLI_USAGE;
+	} else if (code == 0) {
+		code = cli.command->run(&cli);
+	}
+	gkv_close(cli.handle);
+	gkv_session_close(cli.session);
+	free(cli.operands);
+	return code;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * What the commands of kv-cli share: the parsed command line, the connection, errors in one line.
+ * One thread.
+ */
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "client/include/gracekv.h"
+#include "common/base/error.h"
+
+enum cli_exit {
+	CLI_OK = 0,
+	CLI_NO = 1, /* the answer is no: not found, a comparison failed, bad records skipped */
+	CLI_USAGE = 2,
+	CLI_FAILED = 3,
+};
+
+struct cli;
+
+/* Options of commands, for struct command.allowed. */
+enum cli_option {
+	CLI_META = 1 << 0,
+	CLI_FORMAT = 1 << 1,
+	CLI_VERIFY = 1 << 2,
+	CLI_SKIP_BAD = 1 << 3,
+	CLI_OUTPUT = 1 << 4,
+	CLI_COUNT = 1 << 5,
+};
+
+struct command {
+	const char *name;
+	const char *usage; /* the operands and options, as --help shows them */
+	const char *summary; /* one line */
+	const char *details; /* lines for --help of the command, or "" */
+	const char *example;
+	unsigned allowed; /* enum cli_option */
+	int operands_min, operands_max; /* -1: no limit */
+	int (*run)(struct cli *cli); /* returns enum cli_exit */
+};
+
+struct cli {
+	struct gkv_options options;
+	char server[256 + 16]; /* "HOST:PORT" in full, for options.server and for messages */
+	bool json, verbose, help, version;
+	unsigned given; /* enum cli_option */
+	const char *format, *output;
+	uint64_t count;
+	const struct command *command; /* NULL: none was given */
+	const char **operands; /* without the command */
+	int operand_count;
+	int literal_from; /* operands from this one on stood behind "--" */
+	struct gkv_session *session; /* NULL until cli_connect() */
+	struct gkv *handle;
+};
+
+/* cli_parse - fills @cli. Returns 0, or CLI_USAGE after it printed why. */
+int cli_parse(struct cli *cli, int argc, char **argv);
+
+/* cli_run - the whole program but for the state of its descriptors. Returns enum cli_exit. */
+int cli_run(int argc, char **argv);
+
+/* cli_connect - open session and handle. Returns 0, or CLI_FAILED after it printed why. */
+int cli_connect(struct cli *cli);
+
+/* cli_error - print "kv-cli: <text>" on one line to stderr and return @exit_code. */
+int cli_error(int exit_code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * cli_call_failed - the same for a call of the library: "<what>[ KEY]: <why>".
+ * @key may be NULL. Returns CLI_FAILED.
+ */
+int cli_call_failed(const struct cli *cli, int rc, const char *what, const void *key,
+		    size_t key_len);
+
+/* cli_key - the operand as a key. Returns 0, or CLI_USAGE after it printed why. */
+int cli_key(const struct cli *cli, const char *operand, size_t *len);
+
+/* cli_flush - push out what was written. Returns 0, or CLI_FAILED after it printed why. */
+int cli_flush(FILE *out, const char *name);
+
+/* cli_print_json - print a document to stdout and drop it. Returns 0 or CLI_FAILED. */
+int cli_print_json(json_t *document);
+
+/* cli_watch_signals - SIGINT and SIGTERM only set what cli_stopped() returns. */
+void cli_watch_signals(void);
+bool cli_stopped(void);
+
+/* The commands. */
+extern const struct command cli_commands[]; /* ends with a NULL name */
+
+/* cli_help - general, or of one command. */
+void cli_help(const struct command *command, FILE *out);
+void cli_version(FILE *out);
+
+int cli_get(struct cli *cli);
+int cli_put(struct cli *cli);
+int cli_del(struct cli *cli);
+int cli_exists(struct cli *cli);
+int cli_mget(struct cli *cli);
+int cli_load(struct cli *cli);
+int cli_verify(struct cli *cli);
+int cli_dump(struct cli *cli);
+int cli_stats(struct cli *cli);
+int cli_ping(struct cli *cli);

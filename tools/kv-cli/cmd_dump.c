@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* dump: every record of the store, by one-sided reads, as lines. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/kv-cli/cli.h"
+#include "tools/kv-cli/out_file.h"
+#include "tools/kv-cli/progress.h"
+#include "tools/kv-cli/record_reader.h"
+#include "tools/kv-cli/text.h"
+
+struct dump {
+	FILE *out;
+	enum record_format format;
+	struct buffer line;
+	struct progress progress;
+	uint64_t records, bytes;
+	int write_code; /* negative errno of a write that failed */
+	bool no_memory;
+};
+
+/* What dump_visit() ends a scan with; no negative errno, so that it is told from the library's. */
+#define DUMP_ENDED 1
+
+static int dump_json(struct buffer *line, const void *key, size_t key_len, const void *value,
+		     size_t value_len)
+{
+	json_t *object = json_object();
+	char *text = NULL;
+	int rc = object ? 0 : -ENOMEM;
+
+	if (rc == 0)
+		rc = text_json_set(object, "key", key, key_len);
+	if (rc == 0)
+		rc = text_json_set(object, "value", value, value_len);
+	if (rc == 0)
+		text = json_dumps(object, JSON_COMPACT);
+	if (rc == 0)
+		rc = text ? buffer_append(line, text, strlen(text)) : -ENOMEM;
+	free(text);
+	json_decref(object);
+	return rc;
+}
+
+static int dump_visit(void *arg, const void *key, size_t key_len, const void *value,
+		      const struct gkv_meta *meta)
+{
+	struct dump *d = arg;
+	int rc;
+
+	d->line.len = 0;
+	if (d->format == RECORD_JSONL) {
+		rc = dump_json(&d->line, key, key_len, value, meta->value_len);
+	} else {
+		rc = text_escape(&d->line, key, key_len);
+		if (rc == 0)
+			rc = buffer_append(&d->line, "\t", 1);
+		if (rc == 0)
+			rc = text_escape(&d->line, value, meta->value_len);
+	}
+	if (rc == 0)
+		rc = buffer_append(&d->line, "\n", 1);
+	d->no_memory = rc != 0;
+	if (rc)
+		return DUMP_ENDED;
+	if (fwrite(d->line.data, 1, d->line.len, d->out) != d->line.len) {
+		d->write_code = -errno;
+		return DUMP_ENDED;
+	}
+	d->records++;
+	d->bytes += key_len + meta->value_len;
+	progress_show(&d->progress, 0, d->records, d->bytes);
+	return cli_stopped() ? DUMP_ENDED : 0;
+}
+
+static int dump_format(const struct cli *cli, enum record_format *format)
+{
+	*format = RECORD_TSV;
+	if (!cli->format) {
+		if (!cli->output || record_format_guess(cli->output, format) ||
+		    *format == RECORD_DEB822)
+			*format = RECORD_TSV;
+		return 0;
+	}
+	if (record_format_parse(cli->format, format) || *format == RECORD_DEB822)
+		return cli_error(CLI_USAGE, "--format: '%s' cannot be dumped (give tsv or jsonl)",
+				 cli->format);
+	return 0;
+}
+
+/* The scan, and one sentence if it did not come to its end. */
+static int dump_scan(struct cli *cli, struct dump *d, const char *name)
+{
+	int rc;
+
+	progress_start(&d->progress, "dumping", 0);
+	rc = gkv_scan(cli->handle, dump_visit, d);
+	progress_clear(&d->progress);
+	buffer_free(&d->line);
+	if (rc == 0)
+		return 0;
+	if (rc != DUMP_ENDED)
+		return cli_call_failed(cli, rc, "dump", NULL, 0);
+	if (d->no_memory)
+		return cli_error(CLI_FAILED, "dump: no memory for a record");
+	if (d->write_code)
+		return cli_error(CLI_FAILED, "dump: writing to %s: %s (the dump is not complete)",
+				 name, error_name(d->write_code));
+	return cli_error(CLI_FAILED, "dump: stopped by a signal after %" PRIu64 " records",
+			 d->records);
+}
+
+static int dump_summary(const struct cli *cli, const struct dump *d)
+{
+	double seconds = progress_seconds(&d->progress);
+	char size[TEXT_SIZE_MAX];
+
+	if (cli->json)
+		return cli_print_json(json_pack("{s:I, s:I, s:f}", "records",
+						(json_int_t)d->records, "bytes",
+						(json_int_t)d->bytes, "seconds", seconds));
+	printf("dumped %" PRIu64 " records, %s in %.1f s (%.0f/s) to %s\n", d->records,
+	       text_size(size, d->bytes), seconds, (double)d->records / seconds, cli->output);
+	return cli_flush(stdout, "stdout");
+}
+
+static int dump_to_file(struct cli *cli, struct dump *d)
+{
+	struct out_file file;
+	struct error err;
+	int code;
+
+	if (out_file_open(&file, cli->output, &err))
+		return cli_error(CLI_FAILED, "dump -o %s: %s", cli->output, err.text);
+	d->out = file.stream;
+	code = dump_scan(cli, d, cli->output);
+	if (code == 0 && out_file_commit(&file, &err))
+		code = cli_error(CLI_FAILED, "dump -o %s: %s (no dump was left there)", cli->output,
+				 err.text);
+	out_file_abandon(&file);
+	return code ? code : dump_summary(cli, d);
+}
+
+int cli_dump(struct cli *cli)
+{
+	struct dump d = { .out = stdout };
+	int code = dump_format(cli, &d.format);
+
+	if (code)
+		return code;
+	if (cli_connect(cli))
+		return CLI_FAILED;
+	cli_watch_signals();
+	if (cli->output && strcmp(cli->output, "-") != 0)
+		return dump_to_file(cli, &d);
+	code = dump_scan(cli, &d, "stdout");
+	return code ? code : cli_flush(stdout, "stdout");
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* get, put, del, exists, mget: commands on records that the command line names. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/cleanup.h"
+#include "tools/kv-cli/cli.h"
+#include "tools/kv-cli/text.h"
+
+#define MGET_BATCH     64u
+#define MGET_VALUE_CAP 4096u /* longer values are fetched one by one */
+
+/* {"key": ..., "found": ...} */
+static json_t *record_json(const char *key, size_t key_len, bool found)
+{
+	json_t *object = json_object();
+
+	if (object && (text_json_set(object, "key", key, key_len) ||
+		       json_object_set_new(object, "found", json_boolean(found)))) {
+		json_decref(object);
+		return NULL;
+	}
+	return object;
+}
+
+/* The answer is no: on stdout with --json, else on stderr. */
+static int record_missing(const struct cli *cli, const char *key, size_t key_len)
+{
+	char shown[TEXT_KEY_MAX];
+
+	if (cli->json)
+		return cli_print_json(record_json(key, key_len, false)) ? CLI_FAILED : CLI_NO;
+	return cli_error(CLI_NO, "%s %s: not found", cli->command->name,
+			 text_key(shown, key, key_len));
+}
+
+static void record_expiry(char out[64], uint64_t expiry_ms)
+{
+	time_t seconds = (time_t)(expiry_ms / 1000);
+	struct tm utc;
+
+	if (!expiry_ms || !gmtime_r(&seconds, &utc) ||
+	    !strftime(out, 64, "%Y-%m-%dT%H:%M:%SZ", &utc))
+		strcpy(out, "never");
+}
+
+static int get_print_json(const struct cli *cli, const char *key, size_t key_len, const void *value,
+			  const struct gkv_meta *meta)
+{
+	json_t *object = record_json(key, key_len, true);
+	int rc = object ? text_json_set(object, "value", value, meta->value_len) : -ENOMEM;
+
+	if (rc == 0 && (cli->given & CLI_META)) {
+		json_object_set_new(object, "version", json_integer((json_int_t)meta->version));
+		json_object_set_new(object, "size", json_integer(meta->value_len));
+		json_object_set_new(object, "expiry_ms", json_integer((json_int_t)meta->expiry_ms));
+	}
+	if (rc) {
+		json_decref(object);
+		return cli_error(CLI_FAILED, "printing JSON: no memory");
+	}
+	return cli_print_json(object);
+}
+
+int cli_get(struct cli *cli)
+{
+	const char *key = cli->operands[0];
+	struct gkv_meta meta;
+	const void *value;
+	size_t key_len;
+	int rc;
+
+	if (cli_key(cli, key, &key_len))
+		return CLI_USAGE;
+	if (cli_connect(cli))
+		return CLI_FAILED;
+	rc = gkv_get_view(cli->handle, key, key_len, &value, &meta);
+	if (rc == -ENOENT)
+		return record_missing(cli, key, key_len);
+	if (rc)
+		return cli_call_failed(cli, rc, "get", key, key_len);
+	if (cli->json)
+		return get_print_json(cli, key, key_len, value, &meta);
+	if (meta.value_len)
+		fwrite(value, 1, meta.value_len, stdout);
+	if (isatty(STDOUT_FILENO))
+		fputc('\n', stdout);
+	if (cli_flush(stdout, "stdout"))
+		return CLI_FAILED;
+	if (cli->given & CLI_META) {
+		char expiry[64];
+
+		record_expiry(expiry, meta.expiry_ms);
+		fprintf(stderr, "version=%" PRIu64 " size=%" PRIu32 " expiry=%s\n", meta.version,
+			meta.value_len, expiry);
+	}
+	return CLI_OK;
+}
+
+/* All of stdin, up to the longest value and one byte more. */
+static int put_read_stdin(struct buffer *b)
+{
+	for (;;) {
+		int rc = buffer_reserve(b, 65536);
+		ssize_t n;
+
+		if (rc)
+			return rc;
+		n = read(STDIN_FILENO, b->data + b->len, b->cap - b->len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			return 0;
+		b->len += (size_t)n;
+		if (b->len > GKV_VALUE_MAX)
+			return -E2BIG;
+	}
+}
+
+static int put_value(struct cli *cli, const char *key, size_t key_len, const void *value,
+		     size_t value_len)
+{
+	uint64_t version;
+	int rc;
+
+	if (cli_connect(cli))
+		return CLI_FAILED;
+	rc = gkv_put(cli->handle, key, key_len, value, value_len, &version);
+	if (rc)
+		return cli_call_failed(cli, rc, "put", key, key_len);
+	if (cli->json) {
+		json_t *object = json_object();
+
+		if (object &&
+		    (text_json_set(object, "key", key, key_len) ||
+		     json_object_set_new(object, "version", json_integer((json_int_t)version)))) {
+			json_decref(object);
+			object = NULL;
+		}
+		return cli_print_json(object);
+	}
+	printf("stored, version %" PRIu64 "\n", version);
+	return cli_flush(stdout, "stdout");
+}
+
+int cli_put(struct cli *cli)
+{
+	const char *key = cli->operands[0], *value = cli->operands[1];
+	struct buffer input = { 0 };
+	char shown[TEXT_KEY_MAX];
+	size_t key_len;
+	int rc;
+
+	if (cli_key(cli, key, &key_len))
+		return CLI_USAGE;
+	if (strcmp(value, "-") != 0 || cli->literal_from <= 1)
+		return put_value(cli, key, key_len, value, strlen(value));
+	text_key(shown, key, key_len);
+	rc = put_read_stdin(&input);
+	if (rc == -E2BIG)
+		rc = cli_error(CLI_FAILED, "put %s: the value on stdin has more than %u bytes",
+			       shown, GKV_VALUE_MAX);
+	else if (rc)
+		rc = cli_error(CLI_FAILED, "put %s: reading stdin: %s", shown, error_name(rc));
+	else
+		rc = put_value(cli, key, key_len, input.data, input.len);
+	buffer_free(&input);
+	return rc;
+}
+
+int cli_del(struct cli *cli)
+{
+	const char *key = cli->operands[0];
+	size_t key_len;
+	int rc;
+
+	if (cli_key(cli, key, &key_len))
+		return CLI_USAGE;
+	if (cli_connect(cli))
+		return CLI_FAILED;
+	rc = gkv_del(cli->handle, key, key_len);
+	if (rc == -ENOENT)
+		return record_missing(cli, key, key_len);
+	if (rc)
+		return cli_call_failed(cli, rc, "del", key, key_len);
+	if (cli->json)
+		return cli_print_json(record_json(key, key_len, true));
+	puts("deleted");
+	return cli_flush(stdout, "stdout");
+}
+
+int cli_exists(struct cli *cli)
+{
+	const char *key = cli->operands[0];
+	size_t key_len;
+	int rc;
+
+	if (cli_key(cli, key, &key_len))
+		return CLI_USAGE;
+	if (cli_connect(cli))
+		return CLI_FAILED;
+	rc = gkv_exists(cli->handle, key, key_len, NULL);
+	if (rc && rc != -ENOENT)
+		return cli_call_failed(cli, rc, "exists", key, key_len);
+	if (cli->json)
+		return cli_print_json(record_json(key, key_len, rc == 0)) ? CLI_FAILED
+		       : rc						  ? CLI_NO
+									  : CLI_OK;
+	puts(rc ? "no" : "yes");
+	if (cli_flush(stdout, "stdout"))
+		return CLI_FAILED;
+	return rc ? CLI_NO : CLI_OK;
+}
+
+/* One answered item, as a line or into @array. Returns 0, -ENOMEM. */
+static int mget_print(const struct gkv_item *item, const void *value, json_t *array)
+{
+	struct buffer line = { 0 };
+	bool found = item->status == 0;
+	int rc;
+
+	if (array) {
+		json_t *object = record_json(item->key, item->key_len, found);
+
+		if (object && found)
+			text_json_set(object, "value", value, item->len);
+		return json_array_append_new(array, object) ? -ENOMEM : 0;
+	}
+	rc = text_escape(&line, item->key, item->key_len);
+	if (rc == 0)
+		rc = buffer_append(&line, "\t", 1);
+	if (rc == 0)
+		rc = found ? text_escape(&line, value, item->len)
+			   : buffer_append(&line, "(not found)", strlen("(not found)"));
+	if (rc == 0)
+		rc = buffer_append(&line, "\n", 1);
+	if (rc == 0)
+		fwrite(line.data, 1, line.len, stdout);
+	buffer_free(&line);
+	return rc;
+}
+
+/* A batch of keys. Returns enum cli_exit. */
+static int mget_batch(struct cli *cli, struct gkv_item *items, size_t count, json_t *array)
+{
+	int rc = gkv_mget(cli->handle, items, count), code = CLI_OK;
+
+	if (rc)
+		return cli_call_failed(cli, rc, "mget", NULL, 0);
+	for (size_t i = 0; i < count; i++) {
+		struct gkv_item *item = &items[i];
+		const void *value = item->value;
+
+		if (item->status == -EMSGSIZE) {
+			struct gkv_meta meta;
+
+			item->status =
+				gkv_get_view(cli->handle, item->key, item->key_len, &value, &meta);
+			item->len = meta.value_len;
+		}
+		if (item->status && item->status != -ENOENT)
+			return cli_call_failed(cli, item->status, "mget", item->key, item->key_len);
+		if (item->status)
+			code = CLI_NO;
+		if (mget_print(item, value, array))
+			return cli_error(CLI_FAILED, "mget: no memory");
+	}
+	return code;
+}
+
+int cli_mget(struct cli *cli)
+{
+	autofree struct gkv_item *items = calloc(MGET_BATCH, sizeof(*items));
+	autofree char *values = malloc((size_t)MGET_BATCH * MGET_VALUE_CAP);
+	json_t *array = cli->json ? json_array() : NULL;
+	int code = CLI_OK, done = 0;
+
+	if (!items || !values || (cli->json && !array))
+		return cli_error(CLI_FAILED, "mget: no memory");
+	for (int i = 0; i < cli->operand_count; i++) {
+		size_t len;
+
+		if (cli_key(cli, cli->operands[i], &len))
+			return CLI_USAGE;
+	}
+	if (cli_connect(cli))
+		return CLI_FAILED;
+	while (done < cli->operand_count && code != CLI_FAILED) {
+		size_t n = 0;
+		int one;
+
+		for (; n < MGET_BATCH && done < cli->operand_count; n++, done++) {
+			items[n] = (struct gkv_item){ .key = cli->operands[done],
+						      .key_len = strlen(cli->operands[done]),
+						      .value = values + n * MGET_VALUE_CAP,
+						      .cap = MGET_VALUE_CAP };
+		}
+		one = mget_batch(cli, items, n, array);
+		code = one == CLI_OK ? code : one;
+	}
+	if (array && code != CLI_FAILED)
+		return cli_print_json(array) ? CLI_FAILED : code;
+	json_decref(array);
+	return cli_flush(stdout, "stdout") ? CLI_FAILED : code;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* The command line: options may stand before and behind the command; "--" ends them. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/parse.h"
+#include "tools/kv-cli/cli.h"
+
+#define CLI_TIMEOUT_MS_MAX 3600000u
+#define CLI_COUNT_MAX	   1000000000u
+
+/* Options without a letter. */
+enum {
+	OPTION_TIMEOUT = 256,
+	OPTION_JSON,
+	OPTION_META,
+	OPTION_FORMAT,
+	OPTION_VERIFY,
+	OPTION_SKIP_BAD,
+	OPTION_LATER, /* documented, for a later version */
+};
+
+/* The leading '-' hands operands over in order, so that what stands behind "--" can be told. */
+static const char short_options[] = "-:s:d:i:x:vVho:c:";
+
+static const struct option long_options[] = {
+	{ "server", required_argument, NULL, 's' },
+	{ "device", required_argument, NULL, 'd' },
+	{ "gid-index", required_argument, NULL, 'x' },
+	{ "ib-port", required_argument, NULL, 'i' },
+	{ "timeout", required_argument, NULL, OPTION_TIMEOUT },
+	{ "json", no_argument, NULL, OPTION_JSON },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ "meta", no_argument, NULL, OPTION_META },
+	{ "format", required_argument, NULL, OPTION_FORMAT },
+	{ "verify", no_argument, NULL, OPTION_VERIFY },
+	{ "skip-bad", no_argument, NULL, OPTION_SKIP_BAD },
+	{ "output", required_argument, NULL, 'o' },
+	{ "count", required_argument, NULL, 'c' },
+	{ "ttl", required_argument, NULL, OPTION_LATER },
+	{ "if-absent", no_argument, NULL, OPTION_LATER },
+	{ "if-version", required_argument, NULL, OPTION_LATER },
+	{ "watch", no_argument, NULL, OPTION_LATER },
+	{ NULL, 0, NULL, 0 },
+};
+
+static const char *const later_commands[] = { "cas", "incr", "ttl", "touch", "doctor", NULL };
+
+static int options_number(const char *what, const char *text, uint64_t min, uint64_t max,
+			  uint64_t *out)
+{
+	struct error err;
+
+	if (parse_u64(what, text, min, max, out, &err))
+		return cli_error(CLI_USAGE, "%s", err.text);
+	return 0;
+}
+
+static int options_server(struct cli *cli, const char *what, const char *text)
+{
+	char host[256] = "127.0.0.1", port[8] = "7471";
+	struct error err;
+
+	if (parse_host_port(what, text, host, port, &err))
+		return cli_error(CLI_USAGE, "%s", err.text);
+	snprintf(cli->server, sizeof(cli->server), strchr(host, ':') ? "[%s]:%s" : "%s:%s", host,
+		 port);
+	return 0;
+}
+
+static int options_take(struct cli *cli, int option, const char *value)
+{
+	uint64_t number = 0;
+	int rc = 0;
+
+	switch (option) {
+	case 's':
+		return options_server(cli, "--server", value);
+	case 'd':
+		cli->options.device = value;
+		break;
+	case 'x':
+		if (strcmp(value, "auto") == 0) {
+			cli->options.gid_index = -1;
+			break;
+		}
+		rc = options_number("--gid-index", value, 0, 65535, &number);
+		cli->options.gid_index = (int)number;
+		break;
+	case 'i':
+		rc = options_number("--ib-port", value, 1, 255, &number);
+		cli->options.ib_port = (unsigned)number;
+		break;
+	case OPTION_TIMEOUT:
+		rc = options_number("--timeout", value, 1, CLI_TIMEOUT_MS_MAX, &number);
+		cli->options.timeout_ms = (unsigned)number;
+		break;
+	case OPTION_JSON:
+		cli->json = true;
+		break;
+	case 'v':
+		cli->verbose = true;
+		break;
+	case 'h':
+		cli->help = true;
+		break;
+	case 'V':
+		cli->version = true;
+		break;
+	case OPTION_META:
+		cli->given |= CLI_META;
+		break;
+	case OPTION_FORMAT:
+		cli->given |= CLI_FORMAT;
+		cli->format = value;
+		break;
+	case OPTION_VERIFY:
+		cli->given |= CLI_VERIFY;
+		break;
+	case OPTION_SKIP_BAD:
+		cli->given |= CLI_SKIP_BAD;
+		break;
+	case 'o':
+		cli->given |= CLI_OUTPUT;
+		cli->output = value;
+		break;
+	case 'c':
+		cli->given |= CLI_COUNT;
+		rc = options_number("--count", value, 1, CLI_COUNT_MAX, &cli->count);
+		break;
+	}
+	return rc;
+}
+
+static int options_unknown(int option, char **argv)
+{
+	const char *word = argv[optind - 1];
+
+	if (option == ':')
+		return cli_error(CLI_USAGE, "%s: needs a value (see kv-cli --help)", word);
+	if (optopt && optopt < 256 && strncmp(word, "--", 2) != 0)
+		return cli_error(CLI_USAGE,
+				 "-%c: unknown option (see kv-cli --help; put -- before a key or "
+				 "value that starts with a dash)",
+				 optopt);
+	return cli_error(CLI_USAGE,
+			 "%s: unknown option (see kv-cli --help; put -- before a key or value that "
+			 "starts with a dash)",
+			 word);
+}
+
+/* Set the command from its word. */
+static int options_command(struct cli *cli, const char *word)
+{
+	for (size_t i = 0; later_commands[i]; i++) {
+		if (strcmp(word, later_commands[i]) == 0)
+			return cli_error(CLI_USAGE,
+					 "%s is not supported by this version yet (see kv-cli "
+					 "--help for what is)",
+					 word);
+	}
+	for (const struct command *c = cli_commands; c->name; c++) {
+		if (strcmp(word, c->name) == 0) {
+			cli->command = c;
+			return 0;
+		}
+	}
+	return cli_error(CLI_USAGE, "%.60s: unknown command (see kv-cli --help)", word);
+}
+
+static int options_operand(struct cli *cli, const char *word)
+{
+	if (!cli->command)
+		return options_command(cli, word);
+	cli->operands[cli->operand_count++] = word;
+	return 0;
+}
+
+/* Do the options and operands fit the command? */
+static int options_check(const struct cli *cli)
+{
+	static const char *const names[] = { "--meta",	   "--format", "--verify",
+					     "--skip-bad", "--output", "--count" };
+	const struct command *c = cli->command;
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (cli->given & ~c->allowed & (1u << i))
+			return cli_error(CLI_USAGE, "%s: does not know %s (usage: kv-cli %s %s)",
+					 c->name, names[i], c->name, c->usage);
+	}
+	if (cli->operand_count < c->operands_min)
+		return cli_error(CLI_USAGE, "%s: too few words (usage: kv-cli %s %s)", c->name,
+				 c->name, c->usage);
+	if (c->operands_max >= 0 && cli->operand_count > c->operands_max)
+		return cli_error(CLI_USAGE,
+				 "%s: '%.60s' is one word too many (usage: kv-cli %s %s; quote "
+				 "values with spaces)",
+				 c->name, cli->operands[c->operands_max], c->name, c->usage);
+	return 0;
+}
+
+int cli_parse(struct cli *cli, int argc, char **argv)
+{
+	const char *server = getenv("GRACEKV_SERVER");
+	int option, index = 0, rc;
+
+	*cli = (struct cli){ .literal_from = argc };
+	gkv_options_init(&cli->options);
+	cli->options.name = "kv-cli";
+	cli->operands = calloc((size_t)argc + 1, sizeof(*cli->operands));
+	if (!cli->operands)
+		return cli_error(CLI_FAILED, "starting: no memory");
+	rc = options_server(cli, "GRACEKV_SERVER", server ? server : "");
+	opterr = 0;
+	optind = 0; /* glibc: start anew, also where a program parses twice */
+	while (rc == 0 &&
+	       (option = getopt_long(argc, argv, short_options, long_options, &index)) != -1) {
+		if (option == 1)
+			rc = options_operand(cli, optarg);
+		else if (option == '?' || option == ':')
+			rc = options_unknown(option, argv);
+		else if (option == OPTION_LATER)
+			rc = cli_error(CLI_USAGE, "--%s is not supported by this version yet",
+				       long_options[index].name);
+		else
+			rc = options_take(cli, option, optarg);
+	}
+	if (rc == 0)
+		cli->literal_from = cli->operand_count;
+	for (; rc == 0 && optind < argc; optind++)
+		rc = options_operand(cli, argv[optind]);
+	cli->options.server = cli->server;
+	if (rc == 0 && cli->command && !cli->help && !cli->version)
+		rc = options_check(cli);
+	return rc;
+}
