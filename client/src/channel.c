@@ -28,6 +28,7 @@
 #define SPIN_POLLS   1000u
 #define CLOCK_POLLS  16u /* a look at the clock for so many yields */
 #define SPIN_NS	     80000u
+#define QUIET_NS     (10 * NS_PER_MS)
 #define SLEEP_MS_MAX 20 /* polled again then, whether there was an event or not */
 
 /* wr_id: what it was in the upper half, its number in the lower. */
@@ -156,6 +157,17 @@ static int channel_sleep(struct gkv *h, uint64_t now)
 		return -ECONNRESET;
 	}
 	return 0;
+}
+
+void channel_probe(struct gkv *h)
+{
+	struct pollfd p = { .fd = h->lifeline, .events = POLLIN };
+
+	if (!handle_current(h) || time_now_ns() - h->clock_at_ns < QUIET_NS)
+		return;
+	if (poll(&p, 1, 0) > 0 &&
+	    session_check(h->session, h->session_number, handle_deadline(h), &h->error))
+		h->live = false;
 }
 
 int channel_progress(struct gkv *h, struct waiter *w)

@@ -148,6 +148,12 @@ struct waiter {
  */
 int channel_progress(struct gkv *h, struct waiter *w);
 
+/*
+ * channel_probe - look at the life line, where nothing was heard of the server for a while: a write
+ * that is posted to a server that has gone has an unknown outcome, one that is not has none.
+ */
+void channel_probe(struct gkv *h);
+
 /* channel_read - reader_ops.read of a handle. */
 int channel_read(void *ctx, const struct read_op *ops, unsigned count);
 

@@ -238,6 +238,8 @@ int rpc_run(struct gkv *h, struct rpc_call *c)
 	unsigned tries = 0;
 	int rc;
 
+	if (is_write(c))
+		channel_probe(h);
 	for (;;) {
 		rc = handle_ready(h);
 		if (rc && c->posted && is_write(c)) {

@@ -88,7 +88,7 @@ static int fetch_buckets(struct scan *s)
 				.local = &r->buckets[i],
 				.lkey = r->buckets_lkey,
 			};
-		rc = reader_read(r, op, w.count);
+		rc = r->ops->read(r->ctx, op, w.count); /* not a get's: not counted */
 		if (rc == 0)
 			rc = take_buckets(s, &w);
 		if (rc)
@@ -132,7 +132,7 @@ static int fetch_blocks(struct scan *s)
 		op[s->count] = o;
 		s->fetched[s->count++] = (struct scan_block){ o.local, o.len, f->position };
 	}
-	return s->count ? reader_read(r, op, s->count) : 0;
+	return s->count ? r->ops->read(r->ctx, op, s->count) : 0;
 }
 
 int scan_fetch(struct scan *s)

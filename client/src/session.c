@@ -33,12 +33,32 @@ unsigned fork_current(void)
 	return forks;
 }
 
+/* ThreadSanitizer of gcc 12 and clang 14 does not know pthread_mutex_clocklock(): tell it. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) && !defined(__SANITIZE_THREAD__)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#define say_locking(mutex) __tsan_mutex_pre_lock(mutex, __tsan_mutex_try_lock)
+#define say_locked(mutex, rc)   \
+	__tsan_mutex_post_lock( \
+		mutex, __tsan_mutex_try_lock | ((rc) ? __tsan_mutex_try_lock_failed : 0), 0)
+#else
+#define say_locking(mutex)    ((void)(mutex))
+#define say_locked(mutex, rc) ((void)(mutex))
+#endif
+
 int session_lock(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
 	struct timespec until = { (time_t)(deadline_ns / NS_PER_S),
 				  (long)(deadline_ns % NS_PER_S) };
-	int rc = pthread_mutex_clocklock(&s->lock, CLOCK_MONOTONIC, &until);
+	int rc;
 
+	say_locking(&s->lock);
+	rc = pthread_mutex_clocklock(&s->lock, CLOCK_MONOTONIC, &until);
+	say_locked(&s->lock, rc);
 	if (rc == 0)
 		return 0;
 	return error_set(err, -rc,

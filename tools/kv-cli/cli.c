@@ -85,8 +85,9 @@ int cli_connect(struct cli *cli)
 	int rc = gkv_session_open(&cli->session, &cli->options, text, sizeof(text));
 
 	if (rc)
-		return cli_error(CLI_FAILED, "connecting to %s: %s", cli->server,
-				 text[0] ? text : gkv_strerror(rc));
+		return text[0] ? cli_error(CLI_FAILED, "%s", text)
+			       : cli_error(CLI_FAILED, "connecting to %s: %s", cli->server,
+					   gkv_strerror(rc));
 	if (cli->verbose)
 		fprintf(stderr, "kv-cli: %s\n", gkv_session_describe(cli->session));
 	rc = gkv_open(cli->session, &cli->handle);

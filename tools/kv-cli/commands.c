@@ -152,8 +152,9 @@ static const char help_options[] =
 void cli_help(const struct command *command, FILE *out)
 {
 	if (command) {
-		fprintf(out, "Usage: kv-cli [OPTIONS] %s %s\n\n%c%s.\n", command->name,
-			command->usage, command->summary[0] - 'a' + 'A', command->summary + 1);
+		fprintf(out, "Usage: kv-cli [OPTIONS] %s%s%s\n\n%c%s.\n", command->name,
+			command->usage[0] ? " " : "", command->usage,
+			command->summary[0] - 'a' + 'A', command->summary + 1);
 		if (command->details[0])
 			fprintf(out, "\n%s", command->details);
 		fprintf(out, "\nExample: %s\n", command->example);
@@ -163,7 +164,8 @@ void cli_help(const struct command *command, FILE *out)
 	      "Read and write the records of a kv-server.\n\nCommands:\n",
 	      out);
 	for (const struct command *c = cli_commands; c->name; c++)
-		fprintf(out, "  %s %s\n        %s\n", c->name, c->usage, c->summary);
+		fprintf(out, "  %s%s%s\n        %s\n", c->name, c->usage[0] ? " " : "", c->usage,
+			c->summary);
 	fprintf(out, "\n%s", help_options);
 	fputs("\nKeys have 1 to 1024 bytes, values 0 to 16 MiB, any bytes.\n"
 	      "Exit: 0 done, 1 the answer is no (not found, differs), 2 wrong usage, 3 failed.\n\n"

@@ -158,11 +158,13 @@ int text_base64(struct buffer *out, const void *data, size_t len)
 
 int text_base64_decode(struct buffer *out, const char *text, size_t len)
 {
+	size_t padding = len > 1 ? (text[len - 1] == '=') + (text[len - 2] == '=') : 0;
 	int rc;
 
 	if (len % 4)
 		return -EBADMSG;
-	rc = buffer_reserve(out, len / 4 * 3);
+	/* exactly: what decodes to as much as the buffer may hold is not over its limit */
+	rc = buffer_reserve(out, len / 4 * 3 - padding);
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < len; i += 4) {

@@ -117,6 +117,12 @@ static void test_base64(void **state)
 		assert_int_equal(text_base64_decode(&b, bad[i], strlen(bad[i])), -EBADMSG);
 	assert_int_equal(text_base64_decode(&b, "Zm9\0", 4), -EBADMSG);
 	buffer_free(&b);
+	/* padding is no part of what a limit counts */
+	b.max = 4;
+	assert_int_equal(text_base64_decode(&b, "Zm9vYg==", 8), 0);
+	b.len = 0;
+	assert_int_equal(text_base64_decode(&b, "Zm9vYmE=", 8), -E2BIG);
+	buffer_free(&b);
 }
 
 static void test_sizes(void **state)

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <urcu/urcu-qsbr.h>
 
@@ -173,7 +174,7 @@ static void full(uint64_t bytes, uint64_t slots, uint32_t value_len)
 		if (rc == 0)
 			break;
 		urcu_qsbr_thread_offline();
-		memory_growth_wait(f.store.memory, 10);
+		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 		urcu_qsbr_thread_online();
 	}
 	assert_int_equal(rc, 0);

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* A kv-server that is stopped, killed, started anew. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "client/src/handle.h"
+#include "with_server.h"
+
+static unsigned port;
+static pid_t server;
+static struct gkv_session *session;
+static struct gkv *kv;
+
+static int set_up(void **state)
+{
+	struct gkv_options o;
+	char address[32], text[700];
+
+	server = server_start(&port, "64M");
+	snprintf(address, sizeof(address), "127.0.0.1:%u", port);
+	gkv_options_init(&o);
+	o.server = address;
+	o.device = "soft0";
+	o.timeout_ms = 1500;
+	if (gkv_session_open(&session, &o, text, sizeof(text))) {
+		printf("%s\n", text);
+		return -1;
+	}
+	return gkv_open(session, &kv);
+}
+
+static int tear_down(void **state)
+{
+	gkv_close(kv);
+	gkv_session_close(session);
+	server_stop(server, SIGKILL);
+	return 0;
+}
+
+static void test_stopped_server_serves_reads(void **state)
+{
+	static char large[100000];
+	char value[8];
+	size_t len;
+	int rc;
+
+	assert_int_equal(gkv_put(kv, "k", 1, "value", 5, NULL), 0);
+	server_pause(server);
+	for (unsigned i = 0; i < 1000; i++) {
+		assert_int_equal(gkv_get(kv, "k", 1, value, 8, &len), 0);
+		assert_int_equal(len, 5);
+		assert_int_equal(gkv_get(kv, "none", 4, value, 8, &len), -ENOENT);
+	}
+	/* requests are not answered: unknown outcomes, and the handle stays of use */
+	rc = gkv_put(kv, "stopped", 7, large, sizeof(large), NULL);
+	assert_int_equal(rc, -ETIMEDOUT);
+	assert_non_null(strstr(gkv_error(kv), "not known"));
+	assert_int_equal(gkv_put(kv, "stopped", 7, large, sizeof(large), NULL), -ETIMEDOUT);
+	assert_int_equal(gkv_put(kv, "small", 5, "x", 1, NULL), -ETIMEDOUT);
+	assert_int_equal(gkv_get(kv, "k", 1, value, 8, &len), 0);
+	kill(server, SIGCONT);
+	/* late replies come in between, and confuse nothing */
+	assert_int_equal(gkv_put(kv, "k", 1, "newer", 5, NULL), 0);
+	assert_int_equal(gkv_put(kv, "stopped", 7, large, sizeof(large), NULL), 0);
+	assert_int_equal(gkv_get(kv, "k", 1, value, 8, &len), 0);
+	assert_memory_equal(value, "newer", 5);
+	assert_int_equal(gkv_exists(kv, "small", 5, NULL), 0);
+	assert_int_equal(kv->reader.stats.reconnects, 0);
+}
+
+static void test_requests_fill_the_slots_of_a_stopped_server(void **state)
+{
+	kv->session->settings.timeout_ms = 20;
+	server_pause(server);
+	for (unsigned i = 0; i < HANDLE_CREDITS + 3; i++)
+		assert_int_equal(gkv_put(kv, &i, sizeof(i), "x", 1, NULL), -ETIMEDOUT);
+	assert_non_null(strstr(gkv_error(kv), "earlier calls"));
+	kv->session->settings.timeout_ms = 1500;
+	kill(server, SIGCONT);
+	assert_int_equal(gkv_ping(kv, NULL), 0);
+	for (unsigned i = 0; i < HANDLE_CREDITS; i++)
+		assert_int_equal(gkv_exists(kv, &i, sizeof(i), NULL), 0);
+}
+
+static void test_server_started_anew(void **state)
+{
+	struct gkv *second;
+	char value[8];
+
+	assert_int_equal(gkv_open(session, &second), 0);
+	for (unsigned round = 0; round < 3; round++) {
+		assert_int_equal(gkv_put(kv, "k", 1, "value", 5, NULL), 0);
+		assert_int_equal(gkv_get(second, "k", 1, value, 8, NULL), 0);
+		server_stop(server, round % 2 ? SIGTERM : SIGKILL);
+		server = server_start(&port, "64M");
+		if (round == 2)
+			assert_int_equal(gkv_put(second, "k", 1, "again", 5, NULL), 0);
+		else
+			assert_int_equal(gkv_get(second, "k", 1, value, 8, NULL), -ENOENT);
+		assert_int_equal(gkv_get(kv, "k", 1, value, 8, NULL), round == 2 ? 0 : -ENOENT);
+		assert_true(second->reader.stats.reconnects >= round + 1);
+	}
+	gkv_close(second);
+}
+
+static void test_server_gone(void **state)
+{
+	uint64_t start;
+	char value[8];
+	int rc;
+
+	assert_int_equal(gkv_put(kv, "k", 1, "value", 5, NULL), 0);
+	server_stop(server, SIGKILL);
+	start = time_now_ns();
+	rc = gkv_get(kv, "k", 1, value, 8, NULL);
+	assert_int_equal(rc, -ECONNREFUSED);
+	assert_non_null(strstr(gkv_error(kv), "kv-server"));
+	assert_in_range((time_now_ns() - start) / NS_PER_MS, 500, 4000);
+	rc = gkv_put(kv, "k", 1, "value", 5, NULL);
+	assert_int_equal(rc, -ECONNREFUSED); /* never posted: surely not applied */
+	server = server_start(&port, "64M");
+	assert_int_equal(gkv_put(kv, "k", 1, "value", 5, NULL), 0);
+}
+
+static void *write_one(void *arg)
+{
+	return (void *)(intptr_t)gkv_put(kv, "k", 1, "value", 5, NULL);
+}
+
+/* A write on its way when its server dies: the next one cannot know. */
+static void test_outcome_unknown(void **state)
+{
+	pthread_t thread;
+	void *rc;
+
+	assert_int_equal(gkv_ping(kv, NULL), 0);
+	kv->session->settings.timeout_ms = 20000;
+	server_pause(server);
+	pthread_create(&thread, NULL, write_one, NULL);
+	usleep(200 * 1000);
+	server_stop(server, SIGKILL);
+	server = server_start(&port, "64M"); /* by this thread: the server ends with its starter */
+	pthread_join(thread, &rc);
+	assert_int_equal((intptr_t)rc, -EREMOTEIO);
+	assert_non_null(strstr(gkv_error(kv), "no memory of it"));
+	assert_int_equal(gkv_exists(kv, "k", 1, NULL), -ENOENT);
+	assert_int_equal(gkv_put(kv, "k", 1, "value", 5, NULL), 0);
+}
+
+/* Another session of the same client id ends ours; the same server remembers what we wrote. */
+static void test_connection_replaced(void **state)
+{
+	struct gkv *second;
+	char value[8];
+	uint64_t version;
+
+	assert_int_equal(gkv_open(session, &second), 0);
+	for (unsigned i = 0; i < 20; i++) {
+		assert_int_equal(session_lock(session, time_now_ns() + NS_PER_S, NULL), 0);
+		session_lost(session);
+		session_unlock(session);
+		assert_int_equal(gkv_put(kv, "k", 1, &i, sizeof(i), &version), 0);
+		assert_int_equal(gkv_get(second, "k", 1, value, 8, NULL), 0);
+		assert_memory_equal(value, &i, sizeof(i));
+	}
+	assert_int_equal(kv->reader.stats.reconnects, 20);
+	gkv_close(second);
+}
+
+static void *write_many(void *arg)
+{
+	struct gkv *h;
+	uint64_t failed = 0;
+
+	assert_int_equal(gkv_open(session, &h), 0);
+	for (uint64_t i = 1; i <= 20000; i++)
+		failed += gkv_put(h, arg, 8, &i, sizeof(i), NULL) != 0;
+	gkv_close(h);
+	return (void *)(uintptr_t)failed;
+}
+
+/* Connections break under writers: every write is applied, once, in order. */
+static void test_writers_and_lost_connections(void **state)
+{
+	pthread_t thread[2];
+	static char key[2][8] = { "writer0", "writer1" };
+	void *failed;
+	uint64_t value;
+
+	kv->session->settings.timeout_ms = 20000;
+	for (unsigned i = 0; i < 2; i++)
+		pthread_create(&thread[i], NULL, write_many, key[i]);
+	for (unsigned i = 0; i < 20; i++) {
+		usleep(5000);
+		assert_int_equal(session_lock(session, time_now_ns() + 20 * NS_PER_S, NULL), 0);
+		session_lost(session);
+		session_unlock(session);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		pthread_join(thread[i], &failed);
+		assert_null(failed);
+		assert_int_equal(gkv_get(kv, key[i], 8, &value, 8, NULL), 0);
+		assert_int_equal(value, 20000);
+	}
+	uint64_t last = 0;
+
+	assert_int_equal(gkv_put(kv, "x", 1, NULL, 0, &last), 0);
+	assert_int_equal(last, 2 * 20000 + 1); /* the server's log sequence: none twice */
+}
+
+static void test_session_closed_under_a_handle(void **state)
+{
+	gkv_session_close(session);
+	assert_int_equal(gkv_ping(kv, NULL), -ECONNRESET);
+	gkv_close(kv);
+	kv = NULL;
+	session = NULL;
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_stopped_server_serves_reads, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_requests_fill_the_slots_of_a_stopped_server,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_server_started_anew, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_server_gone, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_outcome_unknown, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_connection_replaced, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_writers_and_lost_connections, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_session_closed_under_a_handle, set_up,
+						tear_down),
+	};
+
+	server_program(argc > 1 ? argv[1] : NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Look-ups in memory made by hand: sound, stale, torn, lying. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/layout/size_code.h"
+#include "common/layout/slot.h"
+#include "expect.h"
+
+static void test_found_in_two_chains(void **state)
+{
+	struct fake *f = *state;
+	unsigned chains;
+
+	fake_put(f, KEY, VALUE);
+	expect_found(f, KEY, VALUE);
+	chains = f->chains;
+	expect_found(f, KEY, VALUE);
+	assert_int_equal(f->chains - chains, 2);
+}
+
+static void test_absent_in_one_chain(void **state)
+{
+	struct fake *f = *state;
+	unsigned chains;
+
+	expect_state(f, KEY, LOOKUP_ABSENT);
+	chains = f->chains;
+	expect_state(f, KEY, LOOKUP_ABSENT);
+	assert_int_equal(f->chains - chains, 1);
+}
+
+static void test_value_is_cut_to_the_room(void **state)
+{
+	struct fake *f = *state;
+	char room[6] = "______";
+	struct lookup l = { .key = KEY, .key_len = strlen(KEY), .dest = room, .cap = 5 };
+
+	fake_put(f, KEY, VALUE);
+	assert_int_equal(lookup_run(&f->reader, &l, 1), 0);
+	assert_int_equal(l.value_len, strlen(VALUE));
+	assert_memory_equal(room, "and i_", 6);
+}
+
+static void test_colliding_fingerprints(void **state)
+{
+	struct fake *f = *state;
+	struct bucket *b = fake_bucket(f, KEY);
+
+	b->slot[0] = fake_block(f, "another key", "x", KEY, NULL);
+	b->slot[1] = fake_block(f, "the kez", "y", KEY, NULL);
+	expect_state(f, KEY, LOOKUP_ABSENT);
+	b->slot[30] = fake_block(f, KEY, VALUE, KEY, NULL);
+	expect_found(f, KEY, VALUE);
+	assert_int_equal(f->reader.stats.retry_checksum, 0);
+}
+
+static void overflow_chain(struct fake *f, const char *key, unsigned links)
+{
+	uint64_t entry = directory_entry_of(f->reader.dir, fake_hash(f, key));
+	struct segment *s = fake_segment_of(f, entry);
+	struct bucket *b = fake_bucket(f, key);
+
+	for (unsigned i = 0; i < links; i++) {
+		b->header |= (uint64_t)(i + 1) << 54;
+		b = &s->overflow[i];
+	}
+	b->slot[7] = fake_block(f, key, VALUE, key, NULL);
+}
+
+static void test_overflow_chain(void **state)
+{
+	struct fake *f = *state;
+
+	expect_state(f, KEY, LOOKUP_ABSENT);
+	overflow_chain(f, KEY, SEGMENT_OVERFLOW);
+	expect_found(f, KEY, VALUE);
+}
+
+static void test_overflow_loop_ends_by_asking(void **state)
+{
+	struct fake *f = *state;
+
+	expect_state(f, KEY, LOOKUP_ABSENT);
+	overflow_chain(f, KEY, 2);
+	fake_segment_of(f, directory_entry_of(f->reader.dir, fake_hash(f, KEY)))
+		->overflow[1]
+		.header |= 1ull << 54;
+	fake_segment_of(f, directory_entry_of(f->reader.dir, fake_hash(f, KEY)))
+		->overflow[1]
+		.slot[7] = 0;
+	expect_state(f, KEY, LOOKUP_ASK);
+}
+
+static void test_overflow_out_of_the_segment(void **state)
+{
+	struct fake *f = *state;
+
+	fake_bucket(f, KEY)->header |= 1023ull << 54;
+	expect_state(f, KEY, LOOKUP_ASK);
+}
+
+static void test_obsolete_for_ever_ends_by_asking(void **state)
+{
+	struct fake *f = *state;
+	struct block *b = fake_put(f, KEY, VALUE);
+
+	b->state = block_state_make(9, BLOCK_OBSOLETE);
+	expect_state(f, KEY, LOOKUP_ASK);
+	assert_int_equal(f->reader.stats.retry_obsolete, READER_ATTEMPTS + 1);
+	assert_true(f->chains < 40);
+}
+
+static void test_torn_for_ever_ends_by_asking(void **state)
+{
+	struct fake *f = *state;
+	struct block *b = fake_put(f, KEY, VALUE);
+
+	b->data[b->key_len] ^= 1;
+	expect_state(f, KEY, LOOKUP_ASK);
+	assert_int_equal(f->reader.stats.retry_checksum, READER_ATTEMPTS + 1);
+}
+
+static void tear_once(struct fake *f, const struct read_op *ops, unsigned count)
+{
+	unsigned *left = f->arg;
+
+	if (*left && ops[0].local == f->reader.arena) {
+		((uint8_t *)ops[0].local)[60] ^= 0x80;
+		(*left)--;
+	}
+}
+
+static void test_torn_and_then_whole(void **state)
+{
+	struct fake *f = *state;
+	unsigned left = 3;
+
+	expect_state(f, KEY, LOOKUP_ABSENT); /* root and directory are known now */
+	fake_put(f, KEY, VALUE);
+	f->after = tear_once;
+	f->arg = &left;
+	expect_found(f, KEY, VALUE);
+	assert_int_equal(f->reader.stats.retry_checksum, 3);
+}
+
+/* A PUT between the READ of the bucket and the READ of the block. */
+static void replace_once(struct fake *f, const struct read_op *ops, unsigned count)
+{
+	struct block *old = f->arg;
+
+	if (!old || ops[0].local != f->reader.arena)
+		return;
+	f->arg = NULL;
+	old->state = block_state_make(9, BLOCK_OBSOLETE);
+	fake_bucket(f, KEY)->slot[0] = fake_block(f, KEY, "newer", KEY, NULL);
+}
+
+static void test_replaced_meanwhile(void **state)
+{
+	struct fake *f = *state;
+
+	expect_state(f, KEY, LOOKUP_ABSENT); /* root and directory are known now */
+	f->arg = fake_put(f, KEY, VALUE);
+	f->before = replace_once;
+	expect_found(f, KEY, "newer");
+	assert_int_equal(f->reader.stats.retry_obsolete, 1);
+}
+
+static void test_lying_lengths(void **state)
+{
+	struct fake *f = *state;
+	struct block *b = fake_put(f, KEY, VALUE);
+	static const uint32_t lies[] = { UINT32_MAX, 1u << 31, 128, 17 };
+
+	for (unsigned i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		b->value_len = lies[i];
+		expect_state(f, KEY, LOOKUP_ASK);
+	}
+	b->value_len = strlen(VALUE);
+	b->key_len = UINT16_MAX;
+	expect_state(f, KEY, LOOKUP_ASK);
+}
+
+static void no_block(struct fake *f, const struct read_op *ops, unsigned count)
+{
+	assert_ptr_not_equal(ops[0].local, f->reader.arena);
+}
+
+/* Slots that name what cannot be; fake_read() aborts where a READ follows one out of bounds. */
+static void test_lying_slots(void **state)
+{
+	struct fake *f = *state;
+	uint32_t fp = slot_fingerprint_of_hash(fake_hash(f, KEY));
+	const uint64_t lies[] = {
+		slot_make(fp, 0, FAKE_DATA, 64), /* no size code */
+		slot_make(fp, 255, FAKE_DATA, 0), /* longer than the extent */
+		slot_make(fp, 1, FAKE_DATA, EXTENT_BYTES_MAX - 64), /* beyond its end */
+		slot_make(fp, 2, FAKE_DATA, FAKE_EXTENT_BYTES - 64), /* across its end */
+		slot_make(fp, 2, FAKE_DATA, SLAB_BYTES - 64), /* across the end of a slab */
+		slot_make(fp, 1, FAKE_INDEX, 0), /* not of DATA */
+		slot_make(fp, 1, FAKE_DIR, 0),
+		slot_make(fp, 1, 0, 0), /* no such extent */
+		slot_make(fp, 1, 4095, 0),
+	};
+
+	expect_state(f, KEY, LOOKUP_ABSENT); /* root and directory are known now */
+	f->before = no_block;
+	for (unsigned i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		fake_bucket(f, KEY)->slot[0] = lies[i];
+		expect_state(f, KEY, LOOKUP_ASK);
+	}
+	f->before = NULL;
+	for (unsigned i = 0; i < 20000; i++) {
+		uint64_t slot = (uint64_t)fp << 42;
+
+		slot |= ((uint64_t)random() << 31 ^ (uint64_t)random()) & ((1ull << 42) - 1);
+		fake_bucket(f, KEY)->slot[0] = slot;
+		assert_true(look_up(f, KEY).state >= LOOKUP_ASK);
+	}
+}
+
+static void test_extent_that_comes_late(void **state)
+{
+	struct fake *f = *state;
+	struct block *b, *late;
+	uint64_t slot = fake_block(f, KEY, VALUE, KEY, &b);
+
+	expect_state(f, KEY, LOOKUP_ABSENT);
+	fake_publish_late(f);
+	late = (void *)f->extent[FAKE_DATA_LATE];
+	memcpy(late, b, size_code_bytes(slot_size_code(slot)));
+	fake_bucket(f, KEY)->slot[3] =
+		slot_make(slot_fingerprint(slot), slot_size_code(slot), FAKE_DATA_LATE, 0);
+	expect_found(f, KEY, VALUE);
+}
+
+static void test_unsound_extent_entries(void **state)
+{
+	struct fake *f = *state;
+	struct extent_entry good = f->table[FAKE_DATA];
+
+	fake_put(f, KEY, VALUE);
+	f->table[FAKE_DATA].checksum ^= 1;
+	expect_state(f, KEY, LOOKUP_ASK);
+	f->table[FAKE_DATA] = good;
+	f->table[FAKE_DATA].length = EXTENT_BYTES_MAX + 1;
+	extent_entry_seal(&f->table[FAKE_DATA]);
+	expect_state(f, KEY, LOOKUP_ASK);
+	f->table[FAKE_DATA] = good;
+	f->table[FAKE_DATA].kind = 9;
+	extent_entry_seal(&f->table[FAKE_DATA]);
+	expect_state(f, KEY, LOOKUP_ASK);
+	f->table[FAKE_DATA] = good;
+	expect_found(f, KEY, VALUE);
+}
+
+static void test_expired_asks(void **state)
+{
+	struct fake *f = *state;
+	struct block *b = fake_put(f, KEY, VALUE);
+
+	b->expiry_ms = 1000;
+	b->checksum = block_checksum(b, block_body_hash(b));
+	f->clock_ms = 999;
+	expect_found(f, KEY, VALUE);
+	f->clock_ms = 1000;
+	expect_state(f, KEY, LOOKUP_ASK);
+}
+
+/* 64 keys in two chains; with values of 8 KiB in as many as the arena asks for. */
+static void test_batch(void **state)
+{
+	struct fake *f = *state;
+	static char key[READER_BATCH][16], value[READER_BATCH][8000], got[READER_BATCH][8000];
+	struct lookup l[READER_BATCH] = { 0 };
+	unsigned chains;
+
+	for (unsigned large = 0; large < 2; large++) {
+		for (unsigned i = 0; i < READER_BATCH; i++) {
+			snprintf(key[i], sizeof(key[i]), "key %u %u", large, i);
+			snprintf(value[i], sizeof(value[i]), "%0*u", large ? 7990 : 20, i);
+			if (i % 4)
+				fake_put(f, key[i], value[i]);
+			l[i] = (struct lookup){ .key = key[i],
+						.key_len = (uint32_t)strlen(key[i]),
+						.dest = got[i],
+						.cap = sizeof(got[i]) };
+		}
+		chains = f->chains;
+		assert_int_equal(lookup_run(&f->reader, l, READER_BATCH), 0);
+		if (large == 0)
+			assert_true(f->chains - chains <= 2 + 10); /* root, directory, extents */
+		else
+			assert_in_range(f->chains - chains, 3, 6);
+		for (unsigned i = 0; i < READER_BATCH; i++) {
+			assert_int_equal(l[i].state, i % 4 ? LOOKUP_FOUND : LOOKUP_ABSENT);
+			if (i % 4)
+				assert_memory_equal(got[i], value[i], strlen(value[i]));
+		}
+	}
+	assert_int_equal(f->grown, 0);
+}
+
+static void test_large_value_grows_the_arena(void **state)
+{
+	struct fake *f = *state;
+	size_t len = 700000;
+	char *value = malloc(len + 1);
+
+	memset(value, 'v', len);
+	value[len] = '\0';
+	f->data_used = SLAB_BYTES; /* a run of slabs */
+	uint32_t fp = slot_fingerprint_of_hash(fake_hash(f, KEY));
+	struct block *b = (void *)(f->extent[FAKE_DATA] + SLAB_BYTES);
+
+	b->state = block_state_make(1, BLOCK_LIVE);
+	b->key_hash = fake_hash(f, KEY);
+	b->key_len = strlen(KEY);
+	b->value_len = (uint32_t)len;
+	memcpy(b->data, KEY, strlen(KEY));
+	memcpy(b->data + strlen(KEY), value, len);
+	b->checksum = block_checksum(b, block_body_hash(b));
+	fake_bucket(f, KEY)->slot[0] = slot_make(
+		fp, size_code_for(block_bytes(b->key_len, b->value_len)), FAKE_DATA, SLAB_BYTES);
+	expect_found(f, KEY, value);
+	assert_int_equal(f->grown, 1);
+	free(value);
+}
+
+/* Whatever chain the connection breaks with, another call ends the batch. */
+static void test_connection_lost_anywhere(void **state)
+{
+	struct fake *f = *state;
+
+	fake_put(f, KEY, VALUE);
+	for (int at = 0; at < 12; at++) {
+		reader_drop(&f->reader);
+		f->reader.world = world_new(FAKE_INCARNATION, (uintptr_t)f->root, 100);
+		f->chains = 0;
+		f->fail_at_chain = at;
+		int rc = run(f);
+
+		assert_true(rc == -ECONNRESET || (rc == 0 && at > 4));
+		f->fail_at_chain = -1;
+		expect_found(f, KEY, VALUE);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_found_in_two_chains, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_absent_in_one_chain, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_value_is_cut_to_the_room, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_colliding_fingerprints, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_overflow_chain, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_overflow_loop_ends_by_asking, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_overflow_out_of_the_segment, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_obsolete_for_ever_ends_by_asking, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_torn_for_ever_ends_by_asking, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_torn_and_then_whole, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_replaced_meanwhile, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_lying_lengths, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_lying_slots, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_extent_that_comes_late, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_unsound_extent_entries, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_expired_asks, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_batch, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_large_value_grows_the_arena, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_connection_lost_anywhere, set_up, tear_down),
+	};
+
+	printf("seed 1 (random() without srandom())\n");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Options, and the calls with no session at all. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/src/options.h"
+
+static int refuse(const struct gkv_options *o, const char *word)
+{
+	struct settings s;
+	struct error err = { 0 };
+	int rc = settings_take(&s, o, &err);
+
+	assert_non_null(strstr(err.text, word));
+	return rc;
+}
+
+static void test_defaults_and_environment(void **state)
+{
+	struct settings s;
+	struct gkv_options o;
+
+	unsetenv("GRACEKV_SERVER");
+	unsetenv("GRACEKV_DEVICE");
+	assert_int_equal(settings_take(&s, NULL, NULL), 0);
+	assert_string_equal(s.host, "127.0.0.1");
+	assert_string_equal(s.port, "7471");
+	assert_string_equal(s.device, "auto");
+	assert_int_equal(s.timeout_ms, 5000);
+	setenv("GRACEKV_SERVER", "[::1]:99", 1);
+	setenv("GRACEKV_DEVICE", "soft0", 1);
+	assert_int_equal(settings_take(&s, NULL, NULL), 0);
+	assert_string_equal(s.host, "::1");
+	assert_string_equal(s.port, "99");
+	assert_string_equal(s.rdma.device, "soft0");
+	gkv_options_init(&o);
+	o.server = "somewhere";
+	assert_int_equal(settings_take(&s, &o, NULL), 0);
+	assert_string_equal(s.host, "somewhere"); /* the caller goes before the environment */
+	assert_string_equal(s.port, "7471");
+}
+
+static void test_out_of_range(void **state)
+{
+	struct gkv_options o;
+
+	gkv_options_init(NULL);
+	gkv_options_init(&o);
+	o.size = 3;
+	assert_int_equal(refuse(&o, "size"), -EINVAL);
+	o.size = sizeof(o) + 8;
+	assert_int_equal(refuse(&o, "size"), -EINVAL);
+	gkv_options_init(&o);
+	o.timeout_ms = 0;
+	assert_int_equal(refuse(&o, "timeout_ms"), -ERANGE);
+	gkv_options_init(&o);
+	o.lifeline_ms = 0;
+	assert_int_equal(refuse(&o, "lifeline_ms"), -ERANGE);
+	gkv_options_init(&o);
+	o.ib_port = 256;
+	assert_int_equal(refuse(&o, "ib_port"), -ERANGE);
+	gkv_options_init(&o);
+	o.gid_index = -2;
+	assert_int_equal(refuse(&o, "gid_index"), -ERANGE);
+	gkv_options_init(&o);
+	o.ack_timeout = 0;
+	assert_int_equal(refuse(&o, "ack_timeout"), -ERANGE);
+	gkv_options_init(&o);
+	o.retry_cnt = 8;
+	assert_int_equal(refuse(&o, "retry_cnt"), -ERANGE);
+	gkv_options_init(&o);
+	o.rnr_retry = 8;
+	assert_int_equal(refuse(&o, "rnr_retry"), -ERANGE);
+}
+
+static void test_nobody_there(void **state)
+{
+	struct gkv_session *s = NULL;
+	struct gkv_options o;
+	char text[300];
+
+	gkv_options_init(&o);
+	o.server = "127.0.0.1:1";
+	assert_int_equal(gkv_session_open(&s, &o, text, sizeof(text)), -ECONNREFUSED);
+	assert_non_null(strstr(text, "kv-server"));
+	assert_null(s);
+	assert_int_equal(gkv_session_open(&s, &o, NULL, 0), -ECONNREFUSED);
+	assert_int_equal(gkv_session_open(NULL, &o, text, sizeof(text)), -EINVAL);
+	o.server = "127.0.0.1:notaport";
+	assert_true(gkv_session_open(&s, &o, text, sizeof(text)) < 0);
+}
+
+static void test_no_handle(void **state)
+{
+	struct gkv_stats stats;
+	struct gkv_item item = { 0 };
+	const void *view;
+	char *text;
+
+	gkv_session_close(NULL);
+	gkv_close(NULL);
+	assert_int_equal(gkv_open(NULL, NULL), -EINVAL);
+	assert_int_equal(gkv_get(NULL, "k", 1, NULL, 0, NULL), -EINVAL);
+	assert_int_equal(gkv_get_view(NULL, "k", 1, &view, NULL), -EINVAL);
+	assert_int_equal(gkv_exists(NULL, "k", 1, NULL), -EINVAL);
+	assert_int_equal(gkv_put(NULL, "k", 1, "v", 1, NULL), -EINVAL);
+	assert_int_equal(gkv_del(NULL, "k", 1), -EINVAL);
+	assert_int_equal(gkv_mget(NULL, &item, 1), -EINVAL);
+	assert_int_equal(gkv_scan(NULL, NULL, NULL), -EINVAL);
+	assert_int_equal(gkv_ping(NULL, NULL), -EINVAL);
+	assert_int_equal(gkv_server_stats(NULL, &text), -EINVAL);
+	gkv_stats_get(NULL, &stats);
+	assert_int_equal(stats.gets, 0);
+	gkv_stats_get(NULL, NULL);
+	assert_string_equal(gkv_error(NULL), "");
+	assert_string_equal(gkv_session_error(NULL), "");
+	assert_string_equal(gkv_session_describe(NULL), "");
+	assert_string_equal(gkv_strerror(0), "success");
+	assert_non_null(gkv_strerror(-ENOENT));
+	assert_non_null(gkv_strerror(-99999));
+	assert_non_null(strchr(gkv_version(), '.'));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults_and_environment),
+		cmocka_unit_test(test_out_of_range),
+		cmocka_unit_test(test_nobody_there),
+		cmocka_unit_test(test_no_handle),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/src/seen.h"
+
+static void test_each_key_once(void **state)
+{
+	struct seen s = { 0 };
+	char key[32];
+
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < 10000; i++) {
+			int len = snprintf(key, sizeof(key), "key %u", i);
+
+			/* first hashes collide on purpose: the second one tells the keys apart */
+			assert_int_equal(seen_add(&s, i % 7, key, (size_t)len), round == 0);
+		}
+		assert_int_equal(s.count, 10000);
+	}
+	seen_clear(&s);
+	assert_int_equal(seen_add(&s, 0, "key 0", 5), 1);
+	seen_free(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_each_key_once) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "with_server.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define READY_MS 20000
+
+static const char *program;
+
+void server_program(const char *path)
+{
+	program = path;
+	if (!path || access(path, X_OK)) {
+		printf("skipped: there is no kv-server at %s\n", path ? path : "(no argument)");
+		exit(77);
+	}
+}
+
+static void child(unsigned port, const char *memory, int out)
+{
+	char listen[64];
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	unsetenv("SOFTRDMA_FAULT"); /* faults asked for are those of the test program */
+	snprintf(listen, sizeof(listen), "127.0.0.1:%u", port);
+	dup2(out, STDOUT_FILENO);
+	execl(program, program, "--listen", listen, "--device", "soft0", "--memory", memory,
+	      "--log-level", "error", (char *)NULL);
+	_exit(127);
+}
+
+pid_t server_start(unsigned *port, const char *memory)
+{
+	char line[512] = "";
+	size_t have = 0;
+	int out[2], rc;
+	pid_t pid;
+
+	rc = pipe(out);
+	assert(rc == 0);
+	pid = fork();
+	assert(pid >= 0);
+	if (pid == 0)
+		child(*port, memory, out[1]);
+	close(out[1]);
+	while (!strchr(line, '\n')) {
+		struct pollfd p = { .fd = out[0], .events = POLLIN };
+		ssize_t n = poll(&p, 1, READY_MS) > 0
+				    ? read(out[0], line + have, sizeof(line) - 1 - have)
+				    : -1;
+
+		assert(n > 0); /* or kv-server ended, or did not get ready */
+		have += (size_t)n;
+	}
+	rc = sscanf(line, "kv-server ready tcp=127.0.0.1:%u ", port);
+	assert(rc == 1);
+	close(out[0]);
+	return pid;
+}
+
+int server_stop(pid_t pid, int signal)
+{
+	int status = 0;
+
+	kill(pid, signal);
+	waitpid(pid, &status, 0);
+	return status;
+}
+
+void server_pause(pid_t pid)
+{
+	int status = 0;
+	pid_t got;
+
+	kill(pid, SIGSTOP);
+	got = waitpid(pid, &status, WUNTRACED);
+	assert(got == pid && WIFSTOPPED(status));
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Nothing is freed while somebody may read it: not before local readers have passed a quiescent
+ * state, not while a session that the stamp covers is left, not under a hazard; and everything is
+ * freed after that. What was freed shows in the counters and in the address, which is given out
+ * again.
+ */
+#include "tests/lib/unit.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+
+#include "server/reclaim/qsbr.h"
+#include "server/reclaim/reclaim.h"
+
+#define BYTES	    128
+#define LATE_NS	    (UINT64_MAX / 2) /* as `now`: every batch is old enough */
+#define PATIENCE_MS 5000
+#define SHORT_MS    50
+
+static struct memory *memory;
+static struct memory_cache *cache;
+static struct reclaim *reclaim;
+static struct reclaim_worker *worker;
+static _Atomic uint64_t newest, oldest;
+
+static uint64_t get_newest(void *ctx)
+{
+	return atomic_load(&newest);
+}
+
+static uint64_t get_oldest(void *ctx)
+{
+	return atomic_load(&oldest);
+}
+
+static int take_region(void *ctx, int fd, void *addr, size_t len, struct memory_region *out,
+		       struct error *err)
+{
+	*out = (struct memory_region){ addr, 1, 2 };
+	return 0;
+}
+
+static void drop_region(void *ctx, struct memory_region *region)
+{
+}
+
+static int setup(void **state)
+{
+	const struct memory_config config = { 64 << 20, { take_region, drop_region, NULL } };
+	const struct reclaim_sessions sessions = { get_newest, get_oldest, NULL };
+	struct error err;
+	unsigned extent;
+
+	atomic_store(&newest, 0);
+	atomic_store(&oldest, UINT64_MAX);
+	return memory_create(&memory, &config, &err) ||
+	       memory_extent_add(memory, EXTENT_DATA, 1, &extent, &err) ||
+	       memory_cache_create(&cache, memory) ||
+	       reclaim_create(&reclaim, memory, &sessions, &err) ||
+	       reclaim_worker_create(&worker, reclaim, 4);
+}
+
+static int teardown(void **state)
+{
+	reclaim_worker_destroy(worker);
+	memory_cache_destroy(cache);
+	reclaim_destroy(reclaim);
+	memory_destroy(memory);
+	return 0;
+}
+
+static struct memory_place take(void)
+{
+	struct memory_place place;
+	struct block *b;
+
+	assert_int_equal(memory_alloc(cache, BYTES, &place, &b), 0);
+	return place;
+}
+
+static void retire(struct memory_place place)
+{
+	reclaim_retire(worker, place, BYTES);
+	reclaim_poll(worker, LATE_NS);
+}
+
+static void pause_ms(unsigned ms)
+{
+	struct timespec ts = { ms / 1000, (long)(ms % 1000) * 1000000 };
+
+	nanosleep(&ts, NULL);
+}
+
+static uint64_t freed(void)
+{
+	struct reclaim_stats stats;
+
+	reclaim_stats_get(reclaim, &stats);
+	return stats.freed;
+}
+
+static void assert_freed_soon(uint64_t n)
+{
+	for (unsigned i = 0; i < PATIENCE_MS && freed() < n; i++)
+		pause_ms(1);
+	assert_int_equal(freed(), n);
+}
+
+static void assert_stays(uint64_t n)
+{
+	for (unsigned i = 0; i < 5; i++) {
+		reclaim_kick(reclaim);
+		pause_ms(SHORT_MS / 5);
+	}
+	assert_int_equal(freed(), n);
+}
+
+static void alone(void **state)
+{
+	struct reclaim_stats stats;
+
+	for (unsigned i = 0; i < 1000; i++)
+		retire(take());
+	assert_freed_soon(1000);
+	reclaim_stats_get(reclaim, &stats);
+	assert_int_equal(stats.deferred_blocks, 0);
+	assert_int_equal(stats.deferred_bytes, 0);
+}
+
+/* A full batch goes without waiting for its age; a young one stays until it is old. */
+static void batches(void **state)
+{
+	for (unsigned i = 0; i < 256; i++)
+		reclaim_retire(worker, take(), BYTES);
+	assert_freed_soon(256);
+	reclaim_retire(worker, take(), BYTES);
+	assert_true(reclaim_poll(worker, 0) > 0);
+	assert_stays(256);
+	assert_int_equal(reclaim_poll(worker, LATE_NS), UINT64_MAX);
+	assert_freed_soon(257);
+}
+
+struct reader {
+	_Atomic bool inside, leave, left;
+};
+
+static void *read_section(void *arg)
+{
+	struct reader *r = arg;
+
+	qsbr_register();
+	atomic_store(&r->inside, true);
+	while (!atomic_load(&r->leave))
+		pause_ms(1);
+	atomic_store(&r->left, true);
+	qsbr_quiescent();
+	qsbr_unregister();
+	return NULL;
+}
+
+static void a_local_reader_holds(void **state)
+{
+	struct reader r = { false, false, false };
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, read_section, &r);
+	while (!atomic_load(&r.inside))
+		pause_ms(1);
+	retire(take());
+	assert_stays(0);
+	atomic_store(&r.leave, true);
+	assert_freed_soon(1);
+	assert_true(atomic_load(&r.left));
+	pthread_join(thread, NULL);
+}
+
+static void sessions_hold(void **state)
+{
+	atomic_store(&newest, 3);
+	atomic_store(&oldest, 2);
+	retire(take()); /* stamp 3 */
+	assert_stays(0);
+	atomic_store(&newest, 9); /* later sessions change nothing */
+	atomic_store(&oldest, 3);
+	assert_stays(0);
+	atomic_store(&oldest, 4);
+	reclaim_kick(reclaim);
+	assert_freed_soon(1);
+	retire(take()); /* stamp 9 */
+	assert_stays(1);
+	atomic_store(&oldest, UINT64_MAX); /* nobody is left */
+	reclaim_kick(reclaim);
+	assert_freed_soon(2);
+}
+
+static void batches_of_different_stamps(void **state)
+{
+	atomic_store(&oldest, 1);
+	for (uint64_t n = 1; n <= 20; n++) {
+		atomic_store(&newest, n);
+		for (unsigned i = 0; i < 10; i++)
+			retire(take());
+	}
+	assert_stays(0);
+	for (uint64_t n = 1; n <= 20; n++) {
+		atomic_store(&oldest, n + 1);
+		reclaim_kick(reclaim);
+		assert_freed_soon(10 * n);
+	}
+}
+
+static void a_hazard_holds_one_block(void **state)
+{
+	struct memory_place held = take(), other = take();
+
+	reclaim_hazard_set(worker, 2, held);
+	reclaim_retire(worker, other, BYTES);
+	retire(held);
+	assert_freed_soon(1);
+	assert_stays(1);
+	reclaim_hazard_clear(worker, 2); /* wakes the reclaimer by itself */
+	assert_freed_soon(2);
+}
+
+/* A block that was freed is given out again, under a new incarnation. */
+static void addresses_come_back(void **state)
+{
+	struct memory_place first, place;
+	struct block *b;
+	uint32_t before;
+	bool again = false;
+
+	assert_int_equal(memory_alloc(cache, BYTES, &first, &b), 0);
+	before = block_state_incarnation(b->state);
+	retire(first);
+	assert_freed_soon(1);
+	for (unsigned i = 0; i < 200000 && !again; i++) {
+		assert_int_equal(memory_alloc(cache, BYTES, &place, &b), 0);
+		again = place.extent == first.extent && place.offset == first.offset;
+	}
+	assert_true(again);
+	assert_true(block_state_incarnation(b->state) > before);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(batches, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_local_reader_holds, setup, teardown),
+		cmocka_unit_test_setup_teardown(sessions_hold, setup, teardown),
+		cmocka_unit_test_setup_teardown(batches_of_different_stamps, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_hazard_holds_one_block, setup, teardown),
+		cmocka_unit_test_setup_teardown(addresses_come_back, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
