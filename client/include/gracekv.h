@@ -19,7 +19,8 @@
  *
  * Errors that any call on a handle may return:
  *   -EINVAL       an argument is outside its documented range
- *   -ETIMEDOUT    no answer within the session's timeout_ms, reconnecting included
+ *   -ETIMEDOUT    no answer within the session's timeout_ms, reconnecting included; a write may have
+ *                 been applied, or may be later
  *   -ECONNREFUSED, -EHOSTUNREACH, -ECONNRESET, -EPROTO  the server cannot be reached any more
  *   -EREMOTEIO    writes only: outcome unknown. The connection was lost while the request was on its
  *                 way, and the server met again has no memory of it. It was applied once, or never.
@@ -81,7 +82,10 @@ GKV_API const char *gkv_session_error(const struct gkv_session *session);
 /* gkv_open - a handle on the session. Any thread. -EUSERS: the session has 64 already. */
 GKV_API int gkv_open(struct gkv_session *session, struct gkv **out);
 
-/* gkv_close - NULL is fine. What is in flight is waited for. */
+/*
+ * gkv_close - NULL is fine. The queue pair is destroyed: a request whose call timed out gets no
+ * reply any more.
+ */
 GKV_API void gkv_close(struct gkv *handle);
 
 /* What is known of a record besides its bytes. */

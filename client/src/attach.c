@@ -20,6 +20,7 @@
 #define COMPLETIONS (READER_BATCH + 3 * HANDLE_CREDITS) /* of all that can be posted, flushed */
 #define SEND_INLINE 128u
 #define PAUSE_NS    (10 * NS_PER_MS)
+#define LEAVE_NS    (100 * NS_PER_MS) /* for telling the server of a handle that closes */
 
 void handle_disconnect(struct gkv *h)
 {
@@ -32,6 +33,20 @@ void handle_disconnect(struct gkv *h)
 	memset(h->slot, 0, sizeof(h->slot));
 	h->staging_slot = STAGING_FREE;
 	h->chains_posted = h->chains_done = 0;
+}
+
+void handle_leave(struct gkv *h)
+{
+	struct wire_frame close = { .type = WIRE_QP_CLOSE, .handle = { .handle = h->number } };
+	struct gkv_session *s = h->session;
+	uint64_t deadline_ns = time_now_ns() + LEAVE_NS;
+	struct error ignored;
+
+	if (!handle_current(h) || session_lock(s, deadline_ns, &ignored))
+		return; /* it is noticed when the number is opened again, or the session ends */
+	if (handle_current(h))
+		exchange_send(s->lifeline, &close, deadline_ns, NULL);
+	session_unlock(s);
 }
 
 /* Ask the server for the other end. Where it answers no frame at all, the connection is lost. */
@@ -85,7 +100,7 @@ static int queue_pair(struct gkv *h, uint64_t deadline_ns)
 		.cq = &h->cq,
 		.max_send = READER_BATCH + HANDLE_CREDITS,
 		.max_recv = HANDLE_CREDITS,
-		.inline_min = SEND_INLINE,
+		.inline_wish = SEND_INLINE,
 		.remote_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
 	};
 	int rc = rdma_cq_create(dev, COMPLETIONS, true, &h->cq, &h->error);
@@ -114,8 +129,11 @@ static int attach(struct gkv *h, uint64_t deadline_ns)
 {
 	uint64_t exchange_ns = time_now_ns() + EXCHANGE_DEADLINE_MS * NS_PER_MS;
 	struct gkv_session *s = h->session;
-	int rc = session_connect(s, deadline_ns, false, &h->error);
+	int rc;
 
+	if (s->closed)
+		return error_set(&h->error, -ESHUTDOWN, "the session was closed");
+	rc = session_connect(s, deadline_ns, false, &h->error);
 	if (rc)
 		return rc;
 	rc = queue_pair(h, exchange_ns < deadline_ns ? exchange_ns : deadline_ns);
@@ -152,8 +170,10 @@ int handle_connect(struct gkv *h)
 		if (rc == 0)
 			break;
 		handle_disconnect(h);
+		if (rc == -ESHUTDOWN)
+			return -ECONNRESET; /* by ourselves, for good */
 		if ((rc != -ECONNRESET && rc != -EPIPE && rc != -ETIMEDOUT) ||
-		    time_now_ns() >= deadline_ns || h->session->closed)
+		    time_now_ns() >= deadline_ns)
 			return rc;
 		nanosleep(&pause, NULL);
 	}

@@ -84,7 +84,6 @@ static int received(struct gkv *h, unsigned number, uint32_t len)
 		return channel_fail(h, "the server answered request %llu, which nobody sent",
 				    (unsigned long long)reply->sequence);
 	memcpy(slot->reply_bytes, reply, len);
-	slot->reply_len = len;
 	slot->reply_due = false;
 	if (h->staging_slot == reply->slot)
 		h->staging_slot = STAGING_FREE;

@@ -57,8 +57,9 @@ static uint64_t estimate_clock(void *ctx)
 		return h->clock_ms + age_ms;
 	op = reader_scratch_op(&h->reader, 0, w->root_addr + offsetof(struct root, clock_ms),
 			       w->root_rkey, sizeof(uint64_t));
-	if (reader_read(&h->reader, &op, 1) == 0)
-		handle_clock(h, *(const uint64_t *)h->reader.scratch);
+	if (reader_read(&h->reader, &op, 1))
+		return 0; /* the server is asked, over a new connection */
+	handle_clock(h, *(const uint64_t *)h->reader.scratch);
 	return h->clock_ms;
 }
 
@@ -240,6 +241,7 @@ void gkv_close(struct gkv *h)
 		return;
 	s = h->session;
 	number = h->number;
+	handle_leave(h);
 	handle_disconnect(h);
 	reader_drop(&h->reader);
 	buffers_destroy(h);

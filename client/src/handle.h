@@ -19,7 +19,7 @@
 #include "common/rdma/qp.h"
 #include "common/rdma/region.h"
 
-#define HANDLE_CREDITS	   32u /* requests in flight that are asked for */
+#define HANDLE_CREDITS	   8u /* requests in flight that are asked for; one call uses one */
 #define HANDLE_STAGING_MIN (64u << 10)
 #define STAGING_FREE	   UINT32_MAX
 
@@ -32,7 +32,6 @@ struct rpc_slot {
 		struct rpc_reply reply; /* the last one received, with what is inline */
 		uint8_t reply_bytes[RPC_REPLY_MAX];
 	};
-	uint32_t reply_len;
 };
 
 struct gkv {
@@ -115,6 +114,10 @@ static inline int handle_ready(struct gkv *h)
 {
 	return handle_current(h) ? 0 : handle_connect(h);
 }
+
+/* handle_leave - tell the server that the queue pair is about to go, so that it takes its end
+ * apart. Best effort; waits a tenth of a second at most. */
+void handle_leave(struct gkv *h);
 
 /* handle_disconnect - destroy the queue pair: no memory of ours is named by anything after it. */
 void handle_disconnect(struct gkv *h);

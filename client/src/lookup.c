@@ -253,7 +253,11 @@ static int round_of_blocks(struct reader *r, struct lookup *l, unsigned count)
 		op[n].lkey = r->arena_lkey;
 		rc = slot_place(r, l[i].slot, &op[n].remote, &op[n].rkey, &op[n].len);
 		if (rc)
-			return rc == -ENOENT ? -EPROTO : rc; /* was there a moment ago */
+			return rc == -ENOENT
+				       ? error_set(r->err, -EPROTO,
+						   "the server's extent table changed under a "
+						   "look-up; this must not happen (report it)")
+				       : rc;
 		used += l[i].block_bytes;
 		which[n++] = (uint8_t)i;
 	}

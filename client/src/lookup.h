@@ -56,8 +56,10 @@ int lookup_run(struct reader *reader, struct lookup *l, unsigned count);
  */
 int slot_place(struct reader *r, uint64_t slot, uint64_t *addr, uint32_t *rkey, uint32_t *bytes);
 
-/* record_expired - by the estimate of the server's clock. */
+/* record_expired - by the estimate of the server's clock; where that is unknown, it may have. */
 static inline bool record_expired(struct reader *r, uint64_t expiry_ms)
 {
-	return expiry_ms && expiry_ms <= r->ops->clock_ms(r->ctx);
+	uint64_t now_ms = expiry_ms ? r->ops->clock_ms(r->ctx) : 0;
+
+	return expiry_ms && (!now_ms || expiry_ms <= now_ms);
 }

@@ -49,6 +49,8 @@ static int take_slot(struct gkv *h, struct rpc_call *c)
 	struct waiter w = { 0 };
 	int rc;
 
+	if (!c->posted || !is_write(c))
+		c->sequence = 0; /* nobody has seen it, or it changes nothing: any slot will do */
 	if (c->sequence && c->slot >= h->credits)
 		return error_set(&h->error, -EREMOTEIO,
 				 "the server grants %u requests in flight now, so request %llu "
@@ -140,6 +142,25 @@ static int build(struct gkv *h, struct rpc_call *c)
 	return (int)len;
 }
 
+/* A status that a server gives (wire_rpc.h); anything else would be taken for one of ours. */
+static int known_status(int status)
+{
+	switch (status) {
+	case 0:
+	case -ENOENT:
+	case -ENOMEM:
+	case -EINVAL:
+	case -EMSGSIZE:
+	case -EBADMSG:
+	case -ESTALE:
+	case -EREMOTEIO:
+	case -EOPNOTSUPP:
+	case -EBUSY:
+		return status;
+	}
+	return -EPROTO;
+}
+
 /* Over the present connection, once. */
 static int send_once(struct gkv *h, struct rpc_call *c)
 {
@@ -175,7 +196,7 @@ static int send_once(struct gkv *h, struct rpc_call *c)
 		c->result = slot->reply_bytes + RPC_REPLY_BYTES;
 	else if (c->room && slot->reply.status == 0 && slot->reply.value_len <= h->staging.len)
 		c->result = h->staging.addr;
-	return slot->reply.status;
+	return known_status(slot->reply.status);
 }
 
 static int refused(struct gkv *h, const struct rpc_call *c, int rc)
@@ -184,8 +205,10 @@ static int refused(struct gkv *h, const struct rpc_call *c, int rc)
 
 	return error_set(&h->error, rc, "%s on the server at %s:%s failed: %s%s", names[c->op],
 			 h->session->settings.host, h->session->settings.port, error_name(rc),
-			 rc == -ENOMEM	    ? " (its store is full: delete records, or start it "
-					      "with more --memory)"
+			 rc == -ENOMEM	    ? " (its store is full: delete records, start it with "
+					      "more --memory or --index-slots, or let long "
+					      "sessions end: what they saw replaced is kept for "
+					      "them)"
 			 : rc == -EREMOTEIO ? "; the connection was lost while the request was on "
 					      "its way and the server has no memory of it: it was "
 					      "applied once, or never"
@@ -244,7 +267,7 @@ int rpc_run(struct gkv *h, struct rpc_call *c)
 		rc = handle_ready(h);
 		if (rc && c->posted && is_write(c)) {
 			error_prefix(&h->error, "whether the write was applied is not known");
-			return -ETIMEDOUT;
+			return rc == -ETIMEDOUT ? rc : -EREMOTEIO;
 		}
 		if (rc)
 			return rc;

@@ -13,6 +13,3 @@ uint64_t hash_bytes(const void *data, size_t len);
 
 /* hash_bytes_seeded - the same, chained to an earlier hash. */
 uint64_t hash_bytes_seeded(const void *data, size_t len, uint64_t seed);
-
-/* hash_two - hash_bytes() of @a followed by @b, which need not be neighbours in memory. */
-uint64_t hash_two(const void *a, size_t a_len, const void *b, size_t b_len);

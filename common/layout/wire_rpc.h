@@ -42,7 +42,8 @@
  * Status values: -ENOENT no such key, -ENOMEM the store is full, -EINVAL malformed,
  * -EMSGSIZE staging too small, -EBADMSG the pulled value had another hash, -ESTALE the
  * generation is not current, -EREMOTEIO outcome unknown (a retry of a request that the server
- * has no memory of), -EOPNOTSUPP unknown op.
+ * has no memory of), -EOPNOTSUPP unknown op, -EBUSY not
+ * now: try again.
  */
 #include <assert.h>
 #include <stddef.h>

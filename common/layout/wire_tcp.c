@@ -20,6 +20,7 @@ static int payload_bytes(unsigned type)
 		return sizeof(struct wire_qp);
 	case WIRE_QP_READY:
 	case WIRE_QP_LIVE:
+	case WIRE_QP_CLOSE:
 		return sizeof(struct wire_handle);
 	case WIRE_BYE:
 		return 0;

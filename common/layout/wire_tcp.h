@@ -13,8 +13,10 @@
  *	QP_READY (RTR, RTS done)        ->
  *	                                <-    QP_LIVE: both sides know
  *	...
+ *	QP_CLOSE (about to be destroyed) ->   no answer
  *	BYE                             ->    or the connection just ends
  *	                                <-    BYE: the server shuts down
+ *	                                <-    REFUSE, and the end: a queue pair broke the protocol
  *
  * Every frame: a 16 B header, then a payload of the size that its type has.
  *     0  magic    4 B  "GKVX"
@@ -45,6 +47,7 @@ enum wire_type {
 	WIRE_QP_READY = 6,
 	WIRE_QP_LIVE = 7,
 	WIRE_BYE = 8,
+	WIRE_QP_CLOSE = 9,
 };
 
 struct wire_header {
@@ -193,7 +196,7 @@ static_assert(offsetof(struct wire_qp, credits) == 36, "wire_qp.credits");
 static_assert(offsetof(struct wire_qp, reserved) == 40, "wire_qp.reserved");
 
 /*
- * QP_READY and QP_LIVE, 8 B: which queue pair.
+ * QP_READY, QP_LIVE and QP_CLOSE, 8 B: which queue pair.
  *     0  handle 4    4 reserved 4
  */
 struct wire_handle {

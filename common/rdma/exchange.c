@@ -118,10 +118,10 @@ int exchange_recv(int fd, struct exchange_reader *reader, enum wire_type want,
 	}
 }
 
-void exchange_refuse(int fd, int code, const char *text)
+int exchange_refuse(int fd, int code, const char *text)
 {
 	struct wire_frame frame = { .type = WIRE_REFUSE, .refuse = { .code = code } };
 
 	snprintf(frame.refuse.text, sizeof(frame.refuse.text), "%s", text);
-	exchange_send(fd, &frame, 0, NULL);
+	return exchange_send(fd, &frame, 0, NULL);
 }

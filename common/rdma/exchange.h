@@ -36,5 +36,8 @@ int exchange_send(int fd, const struct wire_frame *frame, uint64_t deadline_ns, 
 int exchange_recv(int fd, struct exchange_reader *reader, enum wire_type want,
 		  struct wire_frame *out, uint64_t deadline_ns, struct error *err);
 
-/* exchange_refuse - tell the peer in words why not; best effort, without blocking. */
-void exchange_refuse(int fd, int code, const char *text);
+/*
+ * exchange_refuse - tell the peer in words why not, without blocking. A negative errno when the
+ * frame did not go out whole: nothing else may be sent then.
+ */
+int exchange_refuse(int fd, int code, const char *text);

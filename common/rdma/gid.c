@@ -116,7 +116,7 @@ static int take_named(struct rdma_device *dev, unsigned netdev, struct error *er
 	int index = dev->options.gid_index;
 	int rc = -ENODATA;
 
-	if (index < dev->port_attr.gid_tbl_len)
+	if (index < dev->port_attr.gid_tbl_len && index <= 255) /* an address vector has 8 bits */
 		rc = read_entry(dev, (unsigned)index, &entry);
 	if (rc == 0)
 		gid_judge(&entry, netdev, &verdict);

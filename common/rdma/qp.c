@@ -6,10 +6,15 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "common/base/log.h"
 #include "common/rdma/gid.h"
 
-/* IBTA: 12 is 0.64 ms, what a responder asks for between RNR retries. */
-#define MIN_RNR_TIMER 12
+/*
+ * IBTA: 22 is 20.48 ms, what a responder asks for between RNR retries. Who keeps to the credits
+ * never meets it. Where another client takes all receives of a shared queue, or the responder
+ * does not get to run, six retries must outlast that.
+ */
+#define MIN_RNR_TIMER 22
 
 static unsigned smaller(unsigned a, unsigned b)
 {
@@ -46,7 +51,7 @@ int rdma_qp_create(const struct rdma_device *dev, const struct rdma_qp_config *c
 			 .max_recv_wr = config->srq ? 0 : config->max_recv,
 			 .max_send_sge = 2,
 			 .max_recv_sge = config->srq ? 0 : 1,
-			 .max_inline_data = config->inline_min },
+			 .max_inline_data = config->inline_wish },
 		.qp_type = IBV_QPT_RC,
 	};
 	struct rdma_qp qp = { .dev = dev, .remote_access = config->remote_access };
@@ -54,12 +59,16 @@ int rdma_qp_create(const struct rdma_device *dev, const struct rdma_qp_config *c
 
 	errno = 0;
 	qp.qp = dev->ops->create_qp(dev->pd, &attr);
+	if (!qp.qp && attr.cap.max_inline_data) { /* some devices have less, or none */
+		attr.cap.max_inline_data = 0;
+		qp.qp = dev->ops->create_qp(dev->pd, &attr);
+	}
 	if (!qp.qp) {
 		rc = errno ? -errno : -ENOMEM;
 		return error_set(err, rc,
 				 "ibv_create_qp on %s failed: %s (send queue of %u, inline %u "
 				 "bytes; RLIMIT_MEMLOCK counts queues as well)",
-				 dev->name, error_name(rc), config->max_send, config->inline_min);
+				 dev->name, error_name(rc), config->max_send, config->inline_wish);
 	}
 	qp.max_send = attr.cap.max_send_wr;
 	qp.inline_max = attr.cap.max_inline_data;
@@ -213,7 +222,11 @@ int rdma_qp_fail(struct rdma_qp *qp)
 
 void rdma_qp_destroy(struct rdma_qp *qp)
 {
-	if (qp->qp)
-		qp->dev->ops->destroy_qp(qp->qp);
+	int rc = qp->qp ? qp->dev->ops->destroy_qp(qp->qp) : 0;
+
+	if (rc)
+		log_error("rdma",
+			  "ibv_destroy_qp on %s failed: %s (the peer may still have access)",
+			  qp->dev->name, error_name(rc));
 	memset(qp, 0, sizeof(*qp));
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/cleanup.h"
+#include "common/base/log.h"
 
 static void memlock_words(char *text, size_t cap)
 {
@@ -62,8 +63,11 @@ int rdma_region_register(const struct rdma_device *dev, void *addr, size_t len, 
 
 void rdma_region_unregister(struct rdma_region *region)
 {
-	if (region->mr)
-		region->dev->ops->dereg_mr(region->mr);
+	int rc = region->mr ? region->dev->ops->dereg_mr(region->mr) : 0;
+
+	if (rc)
+		log_error("rdma", "ibv_dereg_mr on %s failed: %s (the peer may still have access)",
+			  region->dev->name, error_name(rc));
 	memset(region, 0, sizeof(*region));
 }
 

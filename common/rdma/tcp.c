@@ -59,13 +59,17 @@ int tcp_listen(const char *host, const char *port, int *fd, char *bound, struct 
 {
 	struct sockaddr_storage sa;
 	socklen_t len = sizeof(sa);
-	struct addrinfo *list;
+	struct addrinfo *list, *i;
 	char words[256], number[16];
 	int rc = resolve(host, port, true, &list, err);
 
 	if (rc)
 		return rc;
-	rc = listen_on(list, fd);
+	for (i = list; i; i = i->ai_next) {
+		rc = listen_on(i, fd);
+		if (rc == 0)
+			break;
+	}
 	freeaddrinfo(list);
 	if (rc)
 		return error_set(err, rc, "listening on %s:%s failed: %s (%s)", host, port,
@@ -113,12 +117,18 @@ int tcp_connect(const char *host, const char *port, uint64_t deadline_ns, int *f
 		struct error *err)
 {
 	struct addrinfo *list, *i;
+	unsigned left = 0;
 	int rc = resolve(host, port, false, &list, err);
 
 	if (rc)
 		return rc;
-	for (i = list; i; i = i->ai_next) {
-		rc = connect_to(i, deadline_ns, fd);
+	for (i = list; i; i = i->ai_next)
+		left++;
+	for (i = list; i; i = i->ai_next, left--) {
+		uint64_t now = time_now_ns();
+		uint64_t share = now < deadline_ns ? (deadline_ns - now) / left : 0;
+
+		rc = connect_to(i, now + share, fd);
 		if (rc == 0)
 			break;
 	}

@@ -262,7 +262,7 @@ static int execute_read(struct soft_qp *qp, const struct ibv_send_wr *wr, struct
 	rc = copy_in(qp, &remote, local);
 	/* acquire: pairs with the owner's full fence, see fence.c */
 	fence_loads();
-	if (!responder_same(qp, word)) {
+	if (!responder_same(qp, word) || peer_dead(qp->peer)) {
 		rc = soft_responder(qp, &word);
 		return rc == IBV_WC_SUCCESS ? IBV_WC_RETRY_EXC_ERR : rc;
 	}

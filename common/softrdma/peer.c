@@ -2,8 +2,9 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * A peer is another process, known by slot and incarnation. It is made when the first QP connects
- * to it and lives as long as QPs hold it. Its connection stays open: when it breaks, or when the
- * peer's pid_fd says so, the service thread calls the peer dead, and that is final. Descriptors of
+ * to it and lives as long as QPs hold it. That it has died shows in its arena at once (life.c).
+ * Its connection stays open: when it breaks, or when the peer's pid_fd says so, the service thread
+ * calls the peer dead too, and ends what waits for it. Descriptors of
  * the peer (arena, kick, channels, files) come over the connection, one request at a time, each
  * with a deadline, because a stopped peer does not answer.
  */

@@ -106,5 +106,6 @@ static inline unsigned char *peer_map(struct soft_peer *peer, uint32_t index, ui
 
 static inline bool peer_dead(const struct soft_peer *peer)
 {
-	return atomic_load_explicit(&peer->dead, memory_order_acquire);
+	return atomic_load_explicit(&peer->dead, memory_order_acquire) ||
+	       life_over(&peer->arena->life);
 }

@@ -10,6 +10,7 @@
 #include "common/softrdma/service.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -184,6 +185,8 @@ static void *service_run(void *unused)
 	bool again = false;
 
 	service_self = true;
+	if (soft_life_begin(&own_arena()->life))
+		perror("softrdma: set_robust_list failed: the death of this process shows late");
 	pthread_setname_np(pthread_self(), "softrdma");
 	/* acquire: pairs with soft_service_stop() */
 	while (!atomic_load_explicit(&soft_process.stop, memory_order_acquire)) {

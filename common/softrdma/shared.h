@@ -17,8 +17,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/softrdma/life.h"
+
 #define SHARED_MAGIC   0x3044524654464f53ull
-#define SHARED_VERSION 1u
+#define SHARED_VERSION 2u
 #define SHARED_NONE    UINT32_MAX
 #define SHARED_LINE    64
 
@@ -170,6 +172,7 @@ struct shared_arena {
 	uint32_t version, slot;
 	uint64_t size;
 	uint64_t incarnation; /* random */
+	struct shared_life life;
 	/* initiators: objects that the owner's service thread shall look at */
 	_Alignas(SHARED_LINE) _Atomic uint32_t attention; /* a CQ or SRQ */
 	_Atomic uint32_t qp_attention; /* a QP: bits below */

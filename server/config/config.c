@@ -91,7 +91,7 @@ static int parse_rdma(struct config *c, const struct setting_values *v, struct e
 	if (rc == 0)
 		rc = number(v, SET_RNR_RETRY, 0, 7, &o->rnr_retry, err);
 	if (rc == 0 && strcmp(text_of(v, SET_GID_INDEX), "auto") != 0) {
-		rc = number(v, SET_GID_INDEX, 0, 65535, &gid, err);
+		rc = number(v, SET_GID_INDEX, 0, 255, &gid, err);
 		o->gid_index = (int)gid;
 	}
 	return rc;
@@ -103,6 +103,8 @@ static int parse_rest(struct config *c, const struct setting_values *v, struct e
 
 	strcpy(c->host, "127.0.0.1");
 	strcpy(c->port, "7471");
+	if (!text_of(v, SET_LISTEN)[0])
+		return error_set(err, -EINVAL, "--listen: it is empty (give HOST:PORT)");
 	rc = parse_host_port("--listen", text_of(v, SET_LISTEN), c->host, c->port, err);
 	if (rc == 0)
 		rc = number(v, SET_WORKERS, 0, 64, &c->workers, err);

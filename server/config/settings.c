@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <ini.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,8 +135,20 @@ static int from_environment(struct setting_values *v, struct error *err)
 
 struct file_scan {
 	struct setting_values *v;
-	char unknown[128];
+	FILE *file;
+	bool seen[SETTINGS_COUNT]; /* in this file */
+	int line; /* being read */
+	int wrong_line;
+	char wrong[160]; /* what is wrong there, in words */
 };
+
+static int file_wrong(struct file_scan *scan, const char *before, const char *name,
+		      const char *after)
+{
+	scan->wrong_line = scan->line;
+	snprintf(scan->wrong, sizeof(scan->wrong), "%s%.80s%s", before, name, after);
+	return 0;
+}
 
 static int file_line(void *user, const char *section, const char *name, const char *value)
 {
@@ -144,30 +157,71 @@ static int file_line(void *user, const char *section, const char *name, const ch
 	if (section[0] && strcmp(section, "kv-server") != 0)
 		return 1; /* of another program */
 	for (unsigned i = 0; i < SETTINGS_COUNT; i++) {
-		if (strcmp(settings[i].name, name) == 0)
-			return give(scan->v, i, value) == 0;
+		if (strcmp(settings[i].name, name) != 0)
+			continue;
+		if (scan->seen[i])
+			return file_wrong(scan, "'", name, "' is given twice");
+		scan->seen[i] = true;
+		return give(scan->v, i, value) == 0;
 	}
-	snprintf(scan->unknown, sizeof(scan->unknown), "%s", name);
-	return 0;
+	return file_wrong(scan, "there is no setting '", name, "' (see --help)");
+}
+
+/*
+ * A line for inih, as fgets() gives it, but: blanks in front are dropped, for inih takes an
+ * indented line for more of the value before it; what does not fit is dropped from a comment, and
+ * ends the reading elsewhere, for inih would take the rest for a line of its own.
+ */
+static char *file_read(char *line, int size, void *user)
+{
+	struct file_scan *scan = user;
+	int n = 0, c;
+
+	if (scan->wrong[0])
+		return NULL; /* enough */
+	scan->line++;
+	c = fgetc(scan->file);
+	while (c == ' ' || c == '\t')
+		c = fgetc(scan->file);
+	for (; c != EOF && c != '\n'; c = fgetc(scan->file)) {
+		if (c == '\0' || (n + 2 >= size && line[0] != '#' && line[0] != ';')) {
+			file_wrong(scan, c ? "it is longer than 198 bytes" : "it holds a zero byte",
+				   "", "");
+			return NULL;
+		}
+		if (n + 2 < size)
+			line[n++] = (char)c;
+	}
+	if (c == EOF && n == 0)
+		return NULL;
+	line[n] = '\n';
+	line[n + 1] = '\0';
+	return line;
 }
 
 static int from_file(struct setting_values *v, struct error *err)
 {
 	struct file_scan scan = { .v = v };
-	int rc;
+	int rc, code;
 
 	if (!v->config_file)
 		return 0;
-	rc = ini_parse(v->config_file, file_line, &scan);
-	if (rc == 0)
-		return 0;
-	if (rc < 0)
+	errno = 0;
+	scan.file = fopen(v->config_file, "re");
+	rc = scan.file ? ini_parse_stream(file_read, &scan, file_line, &scan) : -1;
+	code = !scan.file || ferror(scan.file) ? errno : 0;
+	if (scan.file)
+		fclose(scan.file);
+	if (code)
 		return error_set(err, -ENOENT, "reading %s failed: %s (give a readable INI file)",
-				 v->config_file, error_name(errno));
-	if (scan.unknown[0])
-		return error_set(err, -EINVAL, "%s line %d: there is no setting '%s' (see --help)",
-				 v->config_file, rc, scan.unknown);
-	return error_set(err, -EINVAL, "%s line %d is not 'name = value'", v->config_file, rc);
+				 v->config_file, error_name(code));
+	if (scan.wrong[0] && (rc == 0 || rc == scan.wrong_line))
+		return error_set(err, -EINVAL, "%s line %d: %s", v->config_file, scan.wrong_line,
+				 scan.wrong);
+	if (rc)
+		return error_set(err, -EINVAL, "%s line %d is not 'name = value'", v->config_file,
+				 rc);
+	return 0;
 }
 
 int settings_collect(struct setting_values *out, int argc, char **argv, struct error *err)

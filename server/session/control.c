@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -15,8 +16,10 @@
 #include "common/base/log.h"
 #include "common/base/time.h"
 
-#define EVENTS_MAX  64
-#define ACCEPTS_MAX 64 /* a turn: life lines are read in between */
+#define EVENTS_MAX   64
+#define GRACEFUL_NS  (500 * NS_PER_MS) /* to answer what has arrived, all sessions together */
+#define COMPLAINT_NS (5 * NS_PER_S) /* between two complaints of one kind */
+#define ACCEPTS_MAX  64 /* a turn: life lines are read in between */
 
 /* What an epoll event points to: one of these, or a session. */
 static char tag_listen, tag_signal, tag_timer;
@@ -28,23 +31,43 @@ static int watch(int epoll_fd, int fd, void *tag)
 	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-static void accept_some(struct sessions *all, int epoll_fd, int listen_fd)
+/* What the loop waits for. */
+struct control {
+	struct sessions *all;
+	int epoll_fd, listen_fd, timer_fd;
+	bool deaf; /* accept failed: the listening socket is not watched until the next tick */
+	uint64_t complaint_ns; /* when accept failed last */
+};
+
+/* No descriptors, say: what waits would keep the socket readable and this thread spinning. */
+static void accept_failed(struct control *c, int code)
+{
+	uint64_t now = time_now_ns();
+
+	if (now - c->complaint_ns > COMPLAINT_NS) {
+		log_warn("session",
+			 "accept failed: %s (raise the limit of open files with LimitNOFILE= or "
+			 "ulimit -n)",
+			 error_name(code));
+		c->complaint_ns = now;
+	}
+	c->deaf = epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, c->listen_fd, NULL) == 0;
+}
+
+static void accept_some(struct control *c)
 {
 	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
-		int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		struct session *s;
 
 		if (fd < 0) {
 			if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-				log_warn("session",
-					 "accept failed: %s (raise the limit of open "
-					 "files with LimitNOFILE= or ulimit -n)",
-					 error_name(errno));
+				accept_failed(c, errno);
 			return;
 		}
-		s = session_accept(all, fd);
-		if (s && watch(epoll_fd, fd, s))
-			session_end(s, false);
+		s = session_accept(c->all, fd);
+		if (s && watch(c->epoll_fd, fd, s))
+			session_end(s, 0);
 	}
 }
 
@@ -60,18 +83,21 @@ static void end_late_strangers(struct sessions *all)
 		error_set(&err, -ETIMEDOUT, "no HELLO within %u s of connecting",
 			  EXCHANGE_DEADLINE_MS / 1000);
 		session_refuse(s, &err);
-		session_end(s, false);
+		session_end(s, 0);
 	}
 }
 
-static void tick(struct sessions *all, int timer_fd)
+static void tick(struct control *c)
 {
+	struct sessions *all = c->all;
 	uint64_t ticks;
 
-	if (read(timer_fd, &ticks, sizeof(ticks)) < 0)
+	if (read(c->timer_fd, &ticks, sizeof(ticks)) < 0)
 		return;
 	atomic_store_explicit(&all->root->clock_ms, time_wall_ms(), memory_order_relaxed);
 	end_late_strangers(all);
+	if (c->deaf && watch(c->epoll_fd, c->listen_fd, &tag_listen) == 0)
+		c->deaf = false;
 }
 
 static int make_timer(int *out)
@@ -99,12 +125,13 @@ static int make_signals(int *out)
 
 static void end_all(struct sessions *all)
 {
+	uint64_t answer_until_ns = time_now_ns() + GRACEFUL_NS;
 	struct session *s, *next;
 
 	cds_list_for_each_entry_safe (s, next, &all->strangers, node)
-		session_end(s, false);
+		session_end(s, 0);
 	cds_list_for_each_entry_safe (s, next, &all->list, node)
-		session_end(s, true);
+		session_end(s, answer_until_ns);
 }
 
 /*
@@ -112,11 +139,12 @@ static void end_all(struct sessions *all)
  * An event can end other sessions than its own (a client comes back, strangers are late): then the
  * rest of the array may point to freed ones, and epoll is asked anew.
  */
-static bool turn(struct sessions *all, int epoll_fd, int listen_fd, int timer_fd)
+static bool turn(struct control *c)
 {
+	struct sessions *all = c->all;
 	struct epoll_event events[EVENTS_MAX];
 	uint64_t departures = all->departures;
-	int n = epoll_wait(epoll_fd, events, EVENTS_MAX, -1);
+	int n = epoll_wait(c->epoll_fd, events, EVENTS_MAX, -1);
 
 	for (int i = 0; i < n && departures == all->departures; i++) {
 		void *tag = events[i].data.ptr;
@@ -124,11 +152,11 @@ static bool turn(struct sessions *all, int epoll_fd, int listen_fd, int timer_fd
 		if (tag == &tag_signal)
 			return true;
 		if (tag == &tag_listen)
-			accept_some(all, epoll_fd, listen_fd);
+			accept_some(c);
 		else if (tag == &tag_timer)
-			tick(all, timer_fd);
+			tick(c);
 		else if (session_readable(tag))
-			session_end(tag, false);
+			session_end(tag, 0);
 	}
 	return false;
 }
@@ -151,7 +179,9 @@ int control_run(struct sessions *all, int listen_fd, struct error *err)
 	if (rc)
 		return error_set(err, rc, "setting up the control thread failed: %s",
 				 error_name(rc));
-	while (!turn(all, epoll_fd, listen_fd, timer_fd))
+	struct control control = { all, epoll_fd, listen_fd, timer_fd, false, 0 };
+
+	while (!turn(&control))
 		;
 	log_info("session", "told to stop: %" PRIu64 " sessions are ended",
 		 atomic_load_explicit(&all->counters.sessions, memory_order_relaxed));

@@ -19,11 +19,11 @@ static struct worker *least_busy(const struct sessions *all)
 	return best;
 }
 
-static void close_handle(struct session *s, unsigned handle, bool graceful)
+static void close_handle(struct session *s, unsigned handle, uint64_t answer_until_ns)
 {
 	if (!s->conns[handle])
 		return;
-	conn_destroy(s->conns[handle], graceful);
+	conn_destroy(s->conns[handle], answer_until_ns);
 	s->conns[handle] = NULL;
 	atomic_fetch_sub_explicit(&s->all->counters.queue_pairs, 1, memory_order_relaxed);
 }
@@ -51,7 +51,7 @@ static int open_handle(struct session *s, const struct wire_qp *offer, struct er
 	if (rc == 0)
 		rc = worker_attach(c, err);
 	if (rc) {
-		conn_destroy(c, false);
+		conn_destroy(c, 0);
 		return rc;
 	}
 	s->conns[offer->handle] = c;
@@ -70,7 +70,7 @@ void session_qp_open(struct session *s, const struct wire_qp *offer)
 		session_refuse(s, &err);
 		return;
 	}
-	close_handle(s, offer->handle, false); /* the client lost it and opens it anew */
+	close_handle(s, offer->handle, 0); /* the client lost it and opens it anew */
 	if (open_handle(s, offer, &err)) {
 		session_refuse(s, &err);
 		return;
@@ -99,8 +99,23 @@ void session_qp_ready(struct session *s, const struct wire_handle *handle)
 	session_send(s, &frame);
 }
 
-void session_qps_destroy(struct session *s, bool graceful)
+void session_qp_close(struct session *s, const struct wire_handle *handle)
+{
+	if (handle->handle < SESSION_QPS_MAX)
+		close_handle(s, handle->handle, 0);
+}
+
+void session_qps_destroy(struct session *s, uint64_t answer_until_ns)
 {
 	for (unsigned i = 0; i < SESSION_QPS_MAX; i++)
-		close_handle(s, i, graceful);
+		close_handle(s, i, answer_until_ns);
+}
+
+const char *session_qps_why(const struct session *s)
+{
+	const char *why = NULL;
+
+	for (unsigned i = 0; i < SESSION_QPS_MAX && !why; i++)
+		why = s->conns[i] ? conn_why(s->conns[i]) : NULL;
+	return why;
 }

@@ -13,7 +13,8 @@
 #include "common/base/time.h"
 #include "common/rdma/tcp.h"
 
-#define SEND_NS (100 * NS_PER_MS) /* a peer that does not take a small frame in this time is gone */
+#define FRAMES_MAX   16u /* of one connection in a turn */
+#define REFUSALS_MAX 64u /* of one session: each is a line in the log */
 
 int sessions_init(struct sessions *all)
 {
@@ -29,7 +30,8 @@ static void count(_Atomic uint64_t *counter, int64_t n)
 
 void session_send(struct session *s, const struct wire_frame *frame)
 {
-	if (exchange_send(s->fd, frame, time_now_ns() + SEND_NS, NULL))
+	/* Without waiting: a client that reads its answers leaves room for the next one. */
+	if (exchange_send(s->fd, frame, 0, NULL))
 		s->ending = true;
 }
 
@@ -38,6 +40,8 @@ void session_refuse(struct session *s, const struct error *err)
 	count(&s->all->counters.refused, 1);
 	log_warn("session", "refused a client%s%s: %s", s->name[0] ? " " : "", s->name, err->text);
 	exchange_refuse(s->fd, err->code, err->text);
+	if (++s->refusals >= REFUSALS_MAX)
+		s->ending = true;
 }
 
 struct session *session_accept(struct sessions *all, int fd)
@@ -96,7 +100,7 @@ static void end_older_session(struct sessions *all, const uint64_t id[2])
 			log_info("session",
 				 "client %s came back: its session %" PRIu64 " is fenced", s->name,
 				 s->number);
-			session_end(s, false);
+			session_end(s, 0);
 		}
 	}
 }
@@ -149,6 +153,16 @@ static void welcome(struct session *s, uint64_t epoch, bool resumed)
 	session_send(s, &frame);
 }
 
+/* The name goes into the log: nothing in it may look like a line or a command to a terminal. */
+static void name_copy(char to[64], const char from[64])
+{
+	size_t i = 0;
+
+	for (; i < 63 && from[i]; i++)
+		to[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
+	to[i] = '\0';
+}
+
 /* HELLO was read and is sound: the stranger becomes a session. */
 static int session_begin(struct session *s, const struct wire_hello *h, struct error *err)
 {
@@ -163,7 +177,7 @@ static int session_begin(struct session *s, const struct wire_hello *h, struct e
 				 SESSIONS_MAX);
 	s->number = atomic_load_explicit(&all->order->newest, memory_order_relaxed) + 1;
 	s->pid = h->pid;
-	memcpy(s->name, h->name, sizeof(s->name));
+	name_copy(s->name, h->name);
 	epoch = atomic_load_explicit(&all->root->epoch, memory_order_seq_cst);
 	rc = slot_create(s, epoch, err);
 	if (rc)
@@ -210,6 +224,8 @@ static void handle(struct session *s, const struct wire_frame *frame)
 		session_qp_open(s, &frame->qp);
 	} else if (frame->type == WIRE_QP_READY && s->welcomed) {
 		session_qp_ready(s, &frame->handle);
+	} else if (frame->type == WIRE_QP_CLOSE && s->welcomed) {
+		session_qp_close(s, &frame->handle);
 	} else if (frame->type == WIRE_BYE) {
 		s->ending = true;
 	} else {
@@ -221,11 +237,18 @@ static void handle(struct session *s, const struct wire_frame *frame)
 
 int session_readable(struct session *s)
 {
+	const char *why = session_qps_why(s);
 	struct wire_frame frame;
 	struct error err;
 	int rc;
 
-	while (!s->ending) {
+	if (why) {
+		error_set(&err, -EPROTO, "the session is given up: %s", why);
+		session_refuse(s, &err);
+		return -EPROTO;
+	}
+	/* What remains to be read keeps the socket readable: others have their turn first. */
+	for (unsigned i = 0; i < FRAMES_MAX && !s->ending; i++) {
 		rc = exchange_read(s->fd, &s->reader, &frame, &err);
 		if (rc == 0)
 			return 0;
@@ -237,23 +260,23 @@ int session_readable(struct session *s)
 			session_refuse(s, &err);
 		return rc;
 	}
-	return -ECONNRESET;
+	return s->ending ? -ECONNRESET : 0;
 }
 
-void session_end(struct session *s, bool graceful)
+void session_end(struct session *s, uint64_t answer_until_ns)
 {
 	const struct wire_frame bye = { .type = WIRE_BYE };
 	struct sessions *all = s->all;
 
 	if (s->welcomed) {
-		session_qps_destroy(s, graceful);
+		session_qps_destroy(s, answer_until_ns);
 		rdma_buffer_destroy(&s->slot);
 		clients_detach(all->clients, s->client);
 		log_info("session", "session %" PRIu64 " ends: %s, process %u", s->number, s->name,
 			 s->pid);
 	}
-	if (graceful)
-		exchange_send(s->fd, &bye, time_now_ns() + SEND_NS, NULL);
+	if (answer_until_ns)
+		exchange_send(s->fd, &bye, 0, NULL); /* best effort: there may be many */
 	close(s->fd);
 	all->departures++;
 	cds_list_del(&s->node);

@@ -59,6 +59,7 @@ struct session {
 	struct sessions *all;
 	int fd; /* the life line */
 	bool welcomed;
+	unsigned refusals;
 	bool ending; /* a frame could not be sent, or the peer broke the protocol */
 	uint64_t deadline_ns; /* for HELLO */
 	struct exchange_reader reader;
@@ -82,16 +83,23 @@ struct session *session_accept(struct sessions *all, int fd);
  */
 int session_readable(struct session *s);
 
-/* session_end - fence it and forget it: frees @s. @graceful: answer first, and say BYE. */
-void session_end(struct session *s, bool graceful);
+/*
+ * session_end - fence it and forget it: frees @s. @answer_until_ns: answer what has arrived up to
+ * this time, and say BYE; 0: do not.
+ */
+void session_end(struct session *s, uint64_t answer_until_ns);
 
 /* Frames about queue pairs (queue_pairs.c). */
 void session_qp_open(struct session *s, const struct wire_qp *offer);
 void session_qp_ready(struct session *s, const struct wire_handle *handle);
-void session_qps_destroy(struct session *s, bool graceful);
+void session_qp_close(struct session *s, const struct wire_handle *handle);
+void session_qps_destroy(struct session *s, uint64_t answer_until_ns);
+
+/* session_qps_why - why a worker gave one of them up, in words; NULL: none did. */
+const char *session_qps_why(const struct session *s);
 
 /* session_send - or mark the session as ending. */
 void session_send(struct session *s, const struct wire_frame *frame);
 
-/* session_refuse - counts, logs and tells the peer. The session goes on. */
+/* session_refuse - counts, logs and tells the peer. The session goes on, but not for ever. */
 void session_refuse(struct session *s, const struct error *err);

@@ -6,8 +6,26 @@
 #include <string.h>
 
 #include "common/base/hash.h"
+#include "common/layout/bucket.h"
 #include "common/layout/size_code.h"
 #include "common/layout/slot.h"
+
+/* Say so before memory is filled with an index that it does not hold. */
+static int check_index_fits(const struct store_config *config, struct error *err)
+{
+	uint64_t bytes = SEGMENT_BYTES;
+
+	while (bytes / SEGMENT_BYTES * SEGMENT_BUCKETS * BUCKET_SLOTS < config->slots &&
+	       bytes <= config->bytes_max)
+		bytes *= 2;
+	if (bytes + EXTENT_BYTES_FIRST <= config->bytes_max)
+		return 0;
+	return error_set(err, -ENOMEM,
+			 "an index of %llu slots and its first records do not fit into %llu MiB of "
+			 "memory (give more --memory or fewer --index-slots)",
+			 (unsigned long long)config->slots,
+			 (unsigned long long)config->bytes_max >> 20);
+}
 
 int store_create(struct store *store, const struct store_config *config, struct error *err)
 {
@@ -27,6 +45,9 @@ int store_create(struct store *store, const struct store_config *config, struct 
 	rc = memory_create(&store->memory, &memory, err);
 	if (rc)
 		return rc;
+	rc = check_index_fits(config, err);
+	if (rc)
+		goto err_memory;
 	rc = index_create(&store->index, store->memory, &index, err);
 	if (rc)
 		goto err_memory;

@@ -10,15 +10,29 @@
 
 /* Sends that one request slot can have in the queue: a READ, a WRITE and the reply. */
 #define SENDS_PER_SLOT 3u
+#define CREDITS_SHARE  32u /* one queue pair is granted at most this part of what is left */
 
-int conn_create(struct conn **out, struct worker *w, unsigned credits, struct error *err)
+/*
+ * What a queue pair is granted of the credits that it asks for: all, while there are plenty; then
+ * a share of what is left, so that a greedy client leaves room for others.
+ */
+static unsigned granted(const struct worker *w, unsigned asked)
+{
+	unsigned left = w->receives.max > w->credits ? w->receives.max - w->credits : 0;
+	unsigned share = left / CREDITS_SHARE;
+
+	return asked <= share ? asked : share ? share : 1;
+}
+
+int conn_create(struct conn **out, struct worker *w, unsigned asked, struct error *err)
 {
 	const struct rdma_device *dev = w->rpc.config.dev;
+	const unsigned credits = granted(w, asked);
 	const struct rdma_qp_config config = {
 		.cq = &w->cq,
 		.srq = &w->receives.srq,
 		.max_send = SENDS_PER_SLOT * credits + credits + 16,
-		.inline_min = dev->software ? RPC_REPLY_MAX : RPC_REPLY_BYTES,
+		.inline_wish = dev->software ? RPC_REPLY_MAX : RPC_REPLY_BYTES,
 		.remote_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
 	};
 	struct conn *c;
@@ -66,9 +80,17 @@ int worker_attach(struct conn *c, struct error *err)
 	return 0;
 }
 
-void conn_destroy(struct conn *c, bool graceful)
+const char *conn_why(const struct conn *c)
 {
-	struct command detach = { .kind = COMMAND_DETACH, .conn = c, .graceful = graceful };
+	/* acquire: pairs with rpc_protocol_error() */
+	return atomic_load_explicit(&c->why, memory_order_acquire);
+}
+
+void conn_destroy(struct conn *c, uint64_t answer_until_ns)
+{
+	struct command detach = { .kind = COMMAND_DETACH,
+				  .conn = c,
+				  .answer_until_ns = answer_until_ns };
 
 	if (!c)
 		return;

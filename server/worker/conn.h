@@ -5,6 +5,7 @@
  * A connection: one queue pair of a session, and its requests in flight. Made and taken apart by
  * the control thread; between worker_attach() and worker_detach() it belongs to its worker alone.
  */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,6 +28,7 @@ struct request {
 	struct conn *conn;
 	enum request_state state;
 	uint16_t slot;
+	uint64_t batch; /* of completions, in which its last frame came */
 	struct rpc_request header; /* of the request being pulled */
 	struct store_put put; /* its block */
 };
@@ -44,6 +46,8 @@ struct conn {
 	bool stats_busy;
 	bool attached; /* control thread */
 	bool drained; /* the marker behind all sends was flushed */
+	/* Why, in words, or NULL: stored by the worker, told to the peer by the control thread. */
+	_Atomic(const char *) why;
 	int lifeline; /* the session's socket, shut down on a protocol error; not owned */
 	struct rdma_buffer replies; /* credits * RPC_REPLY_MAX, then CONN_STATS_BYTES */
 	struct request request[RPC_SLOTS_MAX];

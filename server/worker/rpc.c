@@ -13,6 +13,12 @@
  * read-side section in which it was found, released by the completion of the reply behind it; the
  * reply's frame is rewritten only when the next request of its slot arrives, which the client
  * sends after it has the reply.
+ *
+ * Receives are shared by all connections of a worker, so a client that sends more than its credits
+ * takes them from others, whose queue pairs break when that goes on for longer than their
+ * RNR retries. Two frames for one slot within one batch of completions prove it (the batch stood in
+ * the queue before any of it was answered); a batch is larger than the credits of a queue pair, so
+ * one that floods is caught by the first batch that it fills.
  */
 #include "server/worker/rpc.h"
 
@@ -45,7 +51,10 @@ void rpc_protocol_error(struct rpc_worker *w, struct conn *c, const char *why)
 	count(&w->counters.protocol_errors, 1);
 	log_warn("rpc", "session %" PRIu64 " handle %u is given up: %s", c->generation, c->handle,
 		 why);
-	shutdown(c->lifeline, SHUT_RDWR); /* the control thread sees it and ends the session */
+	rdma_qp_fail(&c->qp);
+	/* release: pairs with conn_why() */
+	atomic_store_explicit(&c->why, why, memory_order_release);
+	shutdown(c->lifeline, SHUT_RD); /* the control thread sees it and ends the session */
 }
 
 /* Hold the block at @place for the reply to come. -1: every hazard is in use. */
@@ -435,6 +444,11 @@ void rpc_receive(struct rpc_worker *w, struct conn *c, const void *frame, uint32
 		rpc_protocol_error(w, c, "it used a request slot that is busy");
 		return;
 	}
+	if (r->batch == w->batch) { /* both had come before the first was answered */
+		rpc_protocol_error(w, c, "it used a request slot again before it had the reply");
+		return;
+	}
+	r->batch = w->batch;
 	if (rc) {
 		reply_status(w, r, q, rc);
 	} else if (q->client_id[0] != c->client_id[0] || q->client_id[1] != c->client_id[1] ||

@@ -12,6 +12,7 @@ struct rpc_worker {
 	struct store_worker store;
 	struct worker_counters counters;
 	struct worker_config config;
+	uint64_t batch; /* number of the batch of completions that is being handled */
 	/* Hazards (reclaim.h): one for every receive. The free ones, and whose the others are. */
 	unsigned hazards_free;
 	uint16_t hazard_free[WORKER_RECEIVES];
@@ -27,7 +28,11 @@ void rpc_completed(struct rpc_worker *w, uint64_t wr_id, bool ok);
 /* rpc_abandon - the queue pair of @c is destroyed: release what its requests hold. */
 void rpc_abandon(struct rpc_worker *w, struct conn *c);
 
-/* rpc_protocol_error - give the connection up; the control thread sees its life line end. */
+/*
+ * rpc_protocol_error - give the connection up. Its queue pair fails at once, so that it takes no
+ * more of the shared receives; the control thread sees the life line end, tells the peer @why (a
+ * static text), and ends the session.
+ */
 void rpc_protocol_error(struct rpc_worker *w, struct conn *c, const char *why);
 
 /*

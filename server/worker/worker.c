@@ -29,9 +29,9 @@
 #include "common/rdma/post.h"
 #include "server/reclaim/qsbr.h"
 
-#define POLL_BATCH    32
+#define POLL_BATCH    (2 * (int)RPC_SLOTS_MAX) /* more than the credits of one: see rpc.c */
+#define CQ_ENTRIES    (4 * WORKER_RECEIVES)
 #define DRAIN_NS      (1 * NS_PER_S) /* for the marker behind all sends of a failed queue pair */
-#define GRACEFUL_NS   (500 * NS_PER_MS) /* to answer what has arrived */
 #define SPIN_YIELD_NS 10000u /* of WORKER_SPIN_NS: then let others run between polls */
 
 static struct conn **chain_of(struct worker *w, uint32_t qpn)
@@ -85,6 +85,7 @@ static int poll_once(struct worker *w)
 	struct ibv_wc wc[POLL_BATCH];
 	int n = rdma_poll(w->cq.cq, POLL_BATCH, wc);
 
+	w->rpc.batch++;
 	for (int i = 0; i < n; i++)
 		handle(w, &wc[i]);
 	if (n > 0 && w->receives.pending)
@@ -117,11 +118,9 @@ static bool conn_is_pulling(const struct conn *c)
 }
 
 /* Poll until nothing comes and nothing is in flight on @c, or time is over. */
-static void settle(struct worker *w, const struct conn *c)
+static void settle(struct worker *w, const struct conn *c, uint64_t end)
 {
-	uint64_t end = time_now_ns() + GRACEFUL_NS;
-
-	while (!c->failed && (poll_once(w) > 0 || conn_is_pulling(c)) && time_now_ns() < end)
+	while (!c->failed && time_now_ns() < end && (poll_once(w) > 0 || conn_is_pulling(c)))
 		qsbr_quiescent();
 }
 
@@ -146,16 +145,26 @@ static void drain(struct worker *w, struct conn *c)
 		poll_once(w);
 		qsbr_quiescent();
 	}
-	while (poll_once(w) > 0)
-		;
+	/*
+	 * Receives that it had taken stand in the queue, which is first in, first out: once it was
+	 * empty, or as many were polled as it holds, they have come back. Other connections may
+	 * keep it from ever being empty.
+	 */
+	for (unsigned seen = 0; seen < CQ_ENTRIES;) {
+		int n = poll_once(w);
+
+		if (n <= 0)
+			break;
+		seen += (unsigned)n;
+		qsbr_quiescent();
+	}
 }
 
 static void detach(struct worker *w, struct command *cmd)
 {
 	struct conn *c = cmd->conn;
 
-	if (cmd->graceful)
-		settle(w, c);
+	settle(w, c, cmd->answer_until_ns);
 	c->failed = true; /* answers nothing any more, and does not touch the life line */
 	if (rdma_qp_fail(&c->qp) == 0)
 		drain(w, c);
@@ -295,7 +304,7 @@ int worker_create(struct worker **out, const struct worker_config *config, unsig
 	rc = receives_create(&w->receives, config->dev, WORKER_RECEIVES, err);
 	if (rc)
 		goto err_free;
-	rc = rdma_cq_create(config->dev, 4 * WORKER_RECEIVES, true, &w->cq, err);
+	rc = rdma_cq_create(config->dev, CQ_ENTRIES, true, &w->cq, err);
 	if (rc)
 		goto err_receives;
 	rc = store_worker_create(&w->rpc.store, config->store, WORKER_RECEIVES);

@@ -52,7 +52,7 @@ void worker_destroy(struct worker *w);
 
 /*
  * conn_create - a queue pair on @w, in INIT, not attached. @credits: requests in flight, at most
- * RPC_SLOTS_MAX. Returns 0; -EUSERS: the worker's receive queue is full; what verbs returned.
+ * RPC_SLOTS_MAX; conn->credits says how many were granted, fewer where few are left. Returns 0; -EUSERS: the worker's receive queue is full; what verbs returned.
  */
 int conn_create(struct conn **out, struct worker *w, unsigned credits, struct error *err);
 
@@ -62,10 +62,13 @@ int worker_attach(struct conn *c, struct error *err);
 /*
  * conn_destroy - fail the queue pair, let the worker drain it, destroy it, give back what its
  * requests held. No remote access through it, and no completion of it, after this returns (I4).
- * @graceful: first answer what has already arrived.
+ * @answer_until_ns: first answer what has already arrived, up to this time; 0: do not.
  * Attached or not; NULL is fine.
  */
-void conn_destroy(struct conn *c, bool graceful);
+void conn_destroy(struct conn *c, uint64_t answer_until_ns);
+
+/* conn_why - why the worker gave the connection up, in words; NULL: it did not. */
+const char *conn_why(const struct conn *c);
 
 const struct worker_counters *worker_counters(const struct worker *w);
 unsigned worker_credits(const struct worker *w); /* given out; control thread only */

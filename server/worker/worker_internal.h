@@ -19,7 +19,7 @@ enum command_kind { COMMAND_ATTACH, COMMAND_DETACH, COMMAND_STOP };
 struct command {
 	enum command_kind kind;
 	struct conn *conn;
-	bool graceful;
+	uint64_t answer_until_ns; /* DETACH */
 	int result;
 	sem_t done;
 };

@@ -16,7 +16,7 @@ static void frames_round_trip(void **state)
 {
 	static const enum wire_type types[] = { WIRE_HELLO,   WIRE_WELCOME,   WIRE_REFUSE,
 						WIRE_QP_OPEN, WIRE_QP_OPENED, WIRE_QP_READY,
-						WIRE_QP_LIVE, WIRE_BYE };
+						WIRE_QP_LIVE, WIRE_BYE,	      WIRE_QP_CLOSE };
 
 	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		struct wire_frame in = { .type = types[i] }, out;
