@@ -73,7 +73,9 @@ static void rpc_lines(struct writer *w, struct server *s)
 	line(w, SUM(pings), "rpc_pings");
 	line(w, SUM(repeats), "rpc_repeats");
 	line(w, SUM(refused), "rpc_refused");
+	line(w, SUM(stats), "rpc_stats");
 	line(w, SUM(protocol_errors), "protocol_errors");
+	line(w, SUM(lost), "queue_pairs_lost");
 	line(w, SUM(pulled_bytes), "pulled_bytes");
 	line(w, SUM(pushed_bytes), "pushed_bytes");
 	line(w, SUM(wakeups), "worker_wakeups");

@@ -3,6 +3,7 @@
 #include "common/rdma/device.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,7 @@ static int open_one(struct rdma_device *dev, struct ibv_device *ibdev, struct er
 				 "for this user?)",
 				 dev->name, error_name(rc));
 	}
+	fcntl(dev->context->async_fd, F_SETFL, fcntl(dev->context->async_fd, F_GETFL) | O_NONBLOCK);
 	rc = dev->ops->query_device(dev->context, &dev->attr);
 	if (rc) {
 		rc = error_set(err, -rc, "ibv_query_device of %s failed: %s", dev->name,
@@ -195,6 +197,45 @@ err_close:
 err_free:
 	free(dev);
 	return rc;
+}
+
+/* What may come, of all that ibv_get_async_event(3) lists. */
+static const struct {
+	enum ibv_event_type type;
+	bool fatal;
+	const char *text;
+} event_words[] = {
+	{ IBV_EVENT_DEVICE_FATAL, true, "the device has failed" },
+	{ IBV_EVENT_CQ_ERR, true, "a completion queue has overrun" },
+	{ IBV_EVENT_SRQ_ERR, true, "a shared receive queue has failed" },
+	{ IBV_EVENT_PORT_ERR, false, "the port has gone down" },
+	{ IBV_EVENT_PORT_ACTIVE, false, "the port has become ACTIVE" },
+	{ IBV_EVENT_QP_FATAL, false, "a queue pair has failed" },
+	{ IBV_EVENT_QP_REQ_ERR, false, "a queue pair got a request that it does not serve" },
+	{ IBV_EVENT_QP_ACCESS_ERR, false,
+	  "a queue pair got a request for memory that it may not "
+	  "touch" },
+	{ IBV_EVENT_QP_LAST_WQE_REACHED, false, "a failed queue pair has taken its last receive" },
+	{ IBV_EVENT_GID_CHANGE, false, "the GID table has changed" },
+	{ IBV_EVENT_LID_CHANGE, false, "the LID has changed" },
+};
+
+int rdma_device_event(const struct rdma_device *dev, const char **text, bool *fatal)
+{
+	struct ibv_async_event event;
+
+	if (dev->ops->get_async_event(dev->context, &event))
+		return -EAGAIN;
+	*text = "an event that this version has no words for";
+	*fatal = false;
+	for (unsigned i = 0; i < sizeof(event_words) / sizeof(event_words[0]); i++) {
+		if (event_words[i].type == event.event_type) {
+			*text = event_words[i].text;
+			*fatal = event_words[i].fatal;
+		}
+	}
+	dev->ops->ack_async_event(&event);
+	return 0;
 }
 
 void rdma_device_close(struct rdma_device *dev)

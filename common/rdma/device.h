@@ -56,6 +56,19 @@ int rdma_device_open(struct rdma_device **out, const struct rdma_options *option
 		     const char *address, struct error *err);
 void rdma_device_close(struct rdma_device *dev);
 
+/* rdma_device_event_fd - readable while an asynchronous event waits. */
+static inline int rdma_device_event_fd(const struct rdma_device *dev)
+{
+	return dev->context->async_fd;
+}
+
+/*
+ * rdma_device_event - take one asynchronous event, without blocking.
+ * @text: receives it in words, static. @fatal: whether the device, or a completion queue, can not
+ * be used any more. Returns 0, or -EAGAIN: there is none.
+ */
+int rdma_device_event(const struct rdma_device *dev, const char **text, bool *fatal);
+
 /* rdma_mtu_bytes - 256 to 4096 for an enum ibv_mtu. */
 static inline unsigned rdma_mtu_bytes(enum ibv_mtu mtu)
 {

@@ -56,4 +56,6 @@ const struct rdma_provider rdma_provider_soft = {
 	.create_qp = softrdma_create_qp,
 	.modify_qp = softrdma_modify_qp,
 	.destroy_qp = softrdma_destroy_qp,
+	.get_async_event = softrdma_get_async_event,
+	.ack_async_event = softrdma_ack_async_event,
 };

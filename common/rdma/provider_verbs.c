@@ -51,4 +51,6 @@ const struct rdma_provider rdma_provider_verbs = {
 	.create_qp = ibv_create_qp,
 	.modify_qp = ibv_modify_qp,
 	.destroy_qp = ibv_destroy_qp,
+	.get_async_event = ibv_get_async_event,
+	.ack_async_event = ibv_ack_async_event,
 };

@@ -171,8 +171,6 @@ void index_stats_get(const struct index *ix, struct index_stats *out)
 	};
 	for (unsigned i = 0; i < INDEX_STRIPES; i++)
 		out->records += atomic_load_explicit(&ix->stripe[i].records, memory_order_relaxed);
-	for (uint64_t i = 0; i < out->segments; i++)
-		out->overflow_used +=
-			atomic_load_explicit(&ix->segment[i].overflow_used, memory_order_relaxed);
+	out->overflow_used = atomic_load_explicit(&ix->overflow_used, memory_order_relaxed);
 	out->slots = (out->buckets + out->overflow_used) * BUCKET_SLOTS;
 }

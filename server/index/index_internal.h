@@ -32,6 +32,7 @@ struct index {
 	unsigned depth;
 	struct index_segment *segment; /* 2^depth, by the hash's top bits; constant */
 	struct index_stripe *stripe; /* INDEX_STRIPES */
+	_Atomic uint64_t overflow_used; /* of all segments: a statistic */
 	struct root_directory described;
 };
 

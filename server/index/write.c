@@ -52,7 +52,7 @@ static _Atomic uint64_t *chain_empty(const struct index *ix, uint64_t hash, stru
 }
 
 /* must hold the lock. Hang a fresh bucket behind @last. Returns 0 or -ENOMEM. */
-static int overflow_link(struct index_segment *seg, struct bucket *last)
+static int overflow_link(struct index *ix, struct index_segment *seg, struct bucket *last)
 {
 	uint64_t header = atomic_load_explicit(&last->header, memory_order_relaxed);
 	uint32_t incarnation = bucket_header_incarnation(header);
@@ -66,6 +66,7 @@ static int overflow_link(struct index_segment *seg, struct bucket *last)
 		/* relaxed: only the number counts; nothing was ever written to bucket n */
 	} while (!atomic_compare_exchange_weak_explicit(
 		&seg->overflow_used, &n, n + 1, memory_order_relaxed, memory_order_relaxed));
+	atomic_fetch_add_explicit(&ix->overflow_used, 1, memory_order_relaxed);
 	atomic_store_explicit(&seg->segment->overflow[n].header,
 			      bucket_header_make(incarnation, prefix, depth, false, 0),
 			      memory_order_relaxed);
@@ -84,7 +85,7 @@ int index_reserve(struct index *ix, uint64_t hash, const void *key, uint32_t key
 	*found = index_lookup_locked(ix, hash, key, key_len, old) == 0;
 	if (*found || chain_empty(ix, hash, &last))
 		return 0;
-	return overflow_link(index_segment_of(ix, hash), last);
+	return overflow_link(ix, index_segment_of(ix, hash), last);
 }
 
 /* must hold the lock, and the stripe's with it */

@@ -137,15 +137,23 @@ void clients_detach(struct clients *c, struct client_entry *e)
 	pthread_mutex_unlock(&c->lock);
 }
 
-int client_queue_pair(struct client_entry *e, unsigned handle)
+int client_queue_pair(struct client_entry *e, unsigned handle, unsigned slots)
 {
+	struct client_reply *grown;
 	int rc = 0;
 
 	pthread_mutex_lock(&e->lock);
-	if (!e->replies[handle])
-		e->replies[handle] = calloc(RPC_SLOTS_MAX, sizeof(struct client_reply));
-	if (!e->replies[handle])
-		rc = -ENOMEM;
+	if (slots > e->slots[handle]) {
+		grown = realloc(e->replies[handle], slots * sizeof(*grown));
+		if (grown) {
+			memset(grown + e->slots[handle], 0,
+			       (slots - e->slots[handle]) * sizeof(*grown));
+			e->replies[handle] = grown;
+			e->slots[handle] = (uint8_t)slots;
+		} else {
+			rc = -ENOMEM;
+		}
+	}
 	pthread_mutex_unlock(&e->lock);
 	return rc;
 }

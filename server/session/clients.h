@@ -39,7 +39,9 @@ struct client_entry {
 	uint64_t id[2];
 	uint64_t generation; /* of the session that may write; 0: none. Under lock */
 	uint64_t first_sequence; /* under lock */
-	struct client_reply *replies[SESSION_QPS_MAX]; /* RPC_SLOTS_MAX each. Under lock */
+	/* Of each queue pair: the last reply of each request slot. Under lock. */
+	struct client_reply *replies[SESSION_QPS_MAX];
+	uint8_t slots[SESSION_QPS_MAX];
 	bool connected; /* under the table's mutex */
 	uint64_t left_ns; /* when it disconnected. Under the table's mutex */
 };
@@ -59,8 +61,11 @@ int clients_attach(struct clients *c, const uint64_t id[2], uint64_t generation,
 /* clients_detach - its session has gone. The entry stays known until it gives way. */
 void clients_detach(struct clients *c, struct client_entry *e);
 
-/* client_queue_pair - room for the replies of queue pair @handle. Returns 0 or -ENOMEM. */
-int client_queue_pair(struct client_entry *e, unsigned handle);
+/*
+ * client_queue_pair - room for the replies of queue pair @handle with @slots request slots; what
+ * is remembered stays. Returns 0 or -ENOMEM.
+ */
+int client_queue_pair(struct client_entry *e, unsigned handle, unsigned slots);
 
 enum client_verdict {
 	CLIENT_APPLY, /* new: apply it, then client_store() under the same hold */

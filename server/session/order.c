@@ -13,7 +13,7 @@ static uint64_t oldest(void *ctx)
 {
 	struct session_order *o = ctx;
 
-	/* pairs with session_left(): the queue pairs were destroyed before the store */
+	/* pairs with publish_oldest(): the queue pairs were destroyed before the store */
 	return atomic_load_explicit(&o->oldest, memory_order_acquire);
 }
 

@@ -2,12 +2,13 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * Who came when: the number of the newest session, and of the oldest that has not gone. The
- * reclaimer asks for both from its own thread (reclaim.h); only the control thread changes them.
+ * Who came when: the number of the newest session, which workers stamp batches of retired blocks
+ * with, and of the oldest that has not gone, which the reclaimer asks for (reclaim.h). Only the
+ * control thread changes them.
  *
  * Why a retired block cannot be reached by a session that its stamp leaves out: the control thread
- * stores `newest` (sequentially consistent) before it sends WELCOME; the reclaimer loads it after
- * the block was unlinked and after a full barrier. If it does not see session n, then the store
+ * stores `newest` (sequentially consistent) before it sends WELCOME; a worker loads it after the
+ * block was unlinked and after a full barrier. If it does not see session n, then the store
  * for n comes later in the one order of all such operations, hence so do the READs of n, and they
  * find the block unlinked.
  */

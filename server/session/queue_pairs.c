@@ -36,12 +36,14 @@ static int open_handle(struct session *s, const struct wire_qp *offer, struct er
 
 	if (credits < 1 || credits > RPC_SLOTS_MAX)
 		credits = RPC_SLOTS_MAX;
-	rc = client_queue_pair(s->client, offer->handle);
-	if (rc)
-		return error_set(err, rc, "out of memory for the replies of a queue pair");
 	rc = conn_create(&c, least_busy(s->all), credits, err);
 	if (rc)
 		return rc;
+	rc = client_queue_pair(s->client, offer->handle, c->credits);
+	if (rc) {
+		conn_destroy(c, 0);
+		return error_set(err, rc, "out of memory for the replies of a queue pair");
+	}
 	c->client = s->client;
 	memcpy(c->client_id, s->client->id, sizeof(c->client_id));
 	c->generation = s->number;

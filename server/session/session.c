@@ -243,9 +243,10 @@ int session_readable(struct session *s)
 	int rc;
 
 	if (why) {
-		error_set(&err, -EPROTO, "the session is given up: %s", why);
+		/* as a lost connection: the client comes back, with what it had in flight */
+		error_set(&err, -ECONNRESET, "the session is given up: %s", why);
 		session_refuse(s, &err);
-		return -EPROTO;
+		return -ECONNRESET;
 	}
 	/* What remains to be read keeps the socket readable: others have their turn first. */
 	for (unsigned i = 0; i < FRAMES_MAX && !s->ending; i++) {

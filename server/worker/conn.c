@@ -18,7 +18,8 @@
  */
 static unsigned granted(const struct worker *w, unsigned asked)
 {
-	unsigned left = w->receives.max > w->credits ? w->receives.max - w->credits : 0;
+	unsigned room = w->receives.max - RECEIVE_CHAIN;
+	unsigned left = room > w->credits ? room - w->credits : 0;
 	unsigned share = left / CREDITS_SHARE;
 
 	return asked <= share ? asked : share ? share : 1;
@@ -41,6 +42,10 @@ int conn_create(struct conn **out, struct worker *w, unsigned asked, struct erro
 	rc = receives_room(&w->receives, dev, w->credits + credits, err);
 	if (rc)
 		return rc;
+	if (w->sends + config.max_send + w->receives.max > (unsigned)w->cq.cq->cqe)
+		return error_set(err, -EUSERS,
+				 "the completion queue of a worker has no room for one more queue "
+				 "pair (close some, or start the server with more --workers)");
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return error_set(err, -ENOMEM, "out of memory for a connection");
@@ -58,6 +63,8 @@ int conn_create(struct conn **out, struct worker *w, unsigned asked, struct erro
 		c->request[i].slot = (uint16_t)i;
 	}
 	w->credits += credits;
+	w->sends += config.max_send;
+	c->sends = config.max_send;
 	*out = c;
 	return 0;
 
@@ -100,5 +107,6 @@ void conn_destroy(struct conn *c, uint64_t answer_until_ns)
 		rdma_qp_destroy(&c->qp);
 	rdma_buffer_destroy(&c->replies);
 	c->worker->credits -= c->credits;
+	c->worker->sends -= c->sends;
 	free(c);
 }

@@ -3,7 +3,7 @@
 #pragma once
 /*
  * A connection: one queue pair of a session, and its requests in flight. Made and taken apart by
- * the control thread; between worker_attach() and worker_detach() it belongs to its worker alone.
+ * the control thread; between worker_attach() and conn_destroy() it belongs to its worker alone.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -18,7 +18,7 @@
 struct worker;
 struct conn;
 
-/* STATS text, and room for a reply that the device cannot send inline, per request slot. */
+/* Room for one STATS text, in registered memory, behind the frames of the replies. */
 #define CONN_STATS_BYTES (32u << 10)
 
 enum request_state { REQUEST_IDLE, REQUEST_PULLING };
@@ -41,6 +41,7 @@ struct conn {
 	uint64_t generation;
 	unsigned handle;
 	unsigned credits;
+	unsigned sends; /* places of its send queue. Control thread */
 	unsigned unsignalled; /* sends since the last signalled one */
 	bool failed; /* a protocol error: ignored until it is detached */
 	bool stats_busy;
@@ -49,7 +50,7 @@ struct conn {
 	/* Why, in words, or NULL: stored by the worker, told to the peer by the control thread. */
 	_Atomic(const char *) why;
 	int lifeline; /* the session's socket, shut down on a protocol error; not owned */
-	struct rdma_buffer replies; /* credits * RPC_REPLY_MAX, then CONN_STATS_BYTES */
+	struct rdma_buffer replies; /* RPC_SLOTS_MAX * RPC_REPLY_MAX, then CONN_STATS_BYTES */
 	struct request request[RPC_SLOTS_MAX];
 	struct conn *next; /* hash chain of the worker */
 };

@@ -27,12 +27,12 @@ void receives_destroy(struct receives *r)
 int receives_room(struct receives *r, const struct rdma_device *dev, unsigned credits,
 		  struct error *err)
 {
-	if (credits > r->max)
+	if (credits + RECEIVE_CHAIN > r->max)
 		return error_set(err, -EUSERS,
 				 "the server has no room for more queue pairs: %u receives of one "
 				 "worker are given out (start it with more --workers)",
 				 r->max);
-	while (r->chunks * RECEIVE_CHUNK < credits) {
+	while (r->chunks * RECEIVE_CHUNK < credits + RECEIVE_CHAIN) {
 		int rc = rdma_buffer_create(dev, RECEIVE_CHUNK * RECEIVE_STRIDE,
 					    IBV_ACCESS_LOCAL_WRITE, "receive buffers",
 					    &r->chunk[r->chunks], err);
@@ -73,19 +73,17 @@ static int post(struct receives *r, const uint32_t *numbers, unsigned count)
 	return count ? rdma_post_srq_recv(r->srq.srq, wr) : 0;
 }
 
-int receives_post_chunk(struct receives *r, unsigned i)
+int receives_post_more(struct receives *r)
 {
 	uint32_t numbers[RECEIVE_CHAIN];
+	int rc;
 
-	for (unsigned first = 0; first < RECEIVE_CHUNK; first += RECEIVE_CHAIN) {
-		for (unsigned j = 0; j < RECEIVE_CHAIN; j++)
-			numbers[j] = i * RECEIVE_CHUNK + first + j;
-		int rc = post(r, numbers, RECEIVE_CHAIN);
-
-		if (rc)
-			return rc;
-	}
-	return 0;
+	for (unsigned i = 0; i < RECEIVE_CHAIN; i++)
+		numbers[i] = r->posted + i;
+	rc = post(r, numbers, RECEIVE_CHAIN);
+	if (rc == 0)
+		r->posted += RECEIVE_CHAIN;
+	return rc;
 }
 
 void *receives_frame(const struct receives *r, uint64_t wr_id)
@@ -97,7 +95,7 @@ void receives_flush(struct receives *r)
 {
 	int rc = post(r, r->taken, r->pending);
 
-	assert(rc == 0); /* every buffer had a place in the queue */
+	assert(rc == 0); /* every buffer has a place in the queue, and its sizes are ours */
 	r->pending = 0;
 }
 

@@ -4,9 +4,9 @@
 /*
  * The receive buffers of one worker: registered in chunks, posted to its shared receive queue.
  * Chunks are made by the control thread before the credits that need them are given out; the
- * worker posts them, and posts a buffer again as soon as its request was taken. There are always
- * at least as many posted buffers as credits, so that a sender that keeps to its credits never
- * meets "receiver not ready".
+ * worker posts them, and posts a buffer again soon after its request was taken: up to a chain of
+ * them wait meanwhile, and a reply may have left before. So there is a chain more of buffers than
+ * credits, and a sender that keeps to its credits never meets "receiver not ready".
  */
 #include <stdint.h>
 
@@ -26,6 +26,7 @@ struct receives {
 	unsigned max; /* of the queue */
 	unsigned chunks; /* made. Control thread */
 	struct rdma_buffer chunk[64];
+	unsigned posted; /* buffers that entered the queue. Worker */
 	unsigned pending; /* taken and not yet posted again. Worker */
 	uint32_t taken[RECEIVE_CHAIN];
 };
@@ -38,8 +39,8 @@ void receives_destroy(struct receives *r);
 int receives_room(struct receives *r, const struct rdma_device *dev, unsigned credits,
 		  struct error *err);
 
-/* receives_post_chunk - worker: post all buffers of chunk @i. */
-int receives_post_chunk(struct receives *r, unsigned i);
+/* receives_post_more - worker: post the next chain of buffers that never were. */
+int receives_post_more(struct receives *r);
 
 /* receives_frame - worker: the bytes of a received buffer. */
 void *receives_frame(const struct receives *r, uint64_t wr_id);

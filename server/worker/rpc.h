@@ -36,6 +36,12 @@ void rpc_abandon(struct rpc_worker *w, struct conn *c);
 void rpc_protocol_error(struct rpc_worker *w, struct conn *c, const char *why);
 
 /*
+ * rpc_conn_lost - its queue pair broke, as it does when the client destroyed its end. That is no
+ * fault of the session: its other queue pairs go on, and the client opens this one anew or closes.
+ */
+void rpc_conn_lost(struct rpc_worker *w, struct conn *c, const char *why);
+
+/*
  * wr_id of a send: bits 0..2 what it was, bits 3..47 the address of its request (of its connection
  * for the marker), bits 48..63 one more than the number of the hazard that it holds, or 0.
  */

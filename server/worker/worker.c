@@ -30,7 +30,7 @@
 #include "server/reclaim/qsbr.h"
 
 #define POLL_BATCH    (2 * (int)RPC_SLOTS_MAX) /* more than the credits of one: see rpc.c */
-#define CQ_ENTRIES    (4 * WORKER_RECEIVES)
+#define CQ_ENTRIES    (8 * WORKER_RECEIVES) /* as far as the device goes: conn.c counts */
 #define DRAIN_NS      (1 * NS_PER_S) /* for the marker behind all sends of a failed queue pair */
 #define SPIN_YIELD_NS 10000u /* of WORKER_SPIN_NS: then let others run between polls */
 
@@ -65,7 +65,7 @@ static void handle_receive(struct worker *w, const struct ibv_wc *wc)
 	if (wc->status == IBV_WC_SUCCESS && c)
 		rpc_receive(&w->rpc, c, receives_frame(&w->receives, wc->wr_id), wc->byte_len);
 	else if (c)
-		rpc_protocol_error(&w->rpc, c, "a receive on it failed");
+		rpc_conn_lost(&w->rpc, c, "a receive on it failed");
 	receives_again(&w->receives, wc->wr_id);
 }
 
@@ -97,12 +97,11 @@ static void attach(struct worker *w, struct command *cmd)
 {
 	struct conn *c = cmd->conn, **chain = chain_of(w, c->qp.qp->qp_num);
 
-	while (w->chunks_posted < w->receives.chunks && cmd->result == 0) {
-		cmd->result = receives_post_chunk(&w->receives, w->chunks_posted);
-		w->chunks_posted++;
+	while (w->receives.posted < w->receives.chunks * RECEIVE_CHUNK) {
+		cmd->result = receives_post_more(&w->receives);
+		if (cmd->result)
+			return;
 	}
-	if (cmd->result)
-		return;
 	c->next = *chain;
 	*chain = c;
 	atomic_fetch_add_explicit(&w->rpc.counters.connections, 1, memory_order_relaxed);
@@ -117,34 +116,43 @@ static bool conn_is_pulling(const struct conn *c)
 	return false;
 }
 
-/* Poll until nothing comes and nothing is in flight on @c, or time is over. */
-static void settle(struct worker *w, const struct conn *c, uint64_t end)
-{
-	while (!c->failed && time_now_ns() < end && (poll_once(w) > 0 || conn_is_pulling(c)))
-		qsbr_quiescent();
-}
-
 /*
- * Flush everything posted on a failed queue pair: sends complete in order, so when the marker has
- * come back, every send before it has.
+ * Wait until everything posted on @c has completed, or flushed: sends complete in order, so when
+ * the marker has come back, every send before it has.
  */
-static void drain(struct worker *w, struct conn *c)
+static void await_sends(struct worker *w, struct conn *c, uint64_t end)
 {
 	struct ibv_send_wr marker = {
 		.wr_id = (uintptr_t)c | RPC_WR_MARKER,
-		.opcode = IBV_WR_SEND,
+		.opcode = IBV_WR_RDMA_WRITE, /* of no bytes: takes no receive of the peer */
 		.send_flags = IBV_SEND_SIGNALED,
 	};
-	uint64_t end = time_now_ns() + DRAIN_NS;
 	struct ibv_send_wr *bad;
 
+	c->drained = false;
 	if (rdma_post_send(c->qp.qp, &marker, &bad))
-		c->drained =
-			true; /* its queue is full of flushed sends: the polls below see them */
+		return; /* its queue is full of flushed sends: the polls of drain() see them */
 	while (!c->drained && time_now_ns() < end) {
 		poll_once(w);
 		qsbr_quiescent();
 	}
+}
+
+/*
+ * Answer what has arrived on @c, until nothing comes and nothing is in flight, and let the answers
+ * leave; or until time is over.
+ */
+static void settle(struct worker *w, struct conn *c, uint64_t end)
+{
+	while (!c->failed && time_now_ns() < end && (poll_once(w) > 0 || conn_is_pulling(c)))
+		qsbr_quiescent();
+	if (!c->failed && time_now_ns() < end)
+		await_sends(w, c, end);
+}
+
+/* Take what still comes of a queue pair that has failed, or was destroyed. */
+static void drain(struct worker *w)
+{
 	/*
 	 * Receives that it had taken stand in the queue, which is first in, first out: once it was
 	 * empty, or as many were polled as it holds, they have come back. Other connections may
@@ -165,11 +173,14 @@ static void detach(struct worker *w, struct command *cmd)
 	struct conn *c = cmd->conn;
 
 	settle(w, c, cmd->answer_until_ns);
-	c->failed = true; /* answers nothing any more, and does not touch the life line */
-	if (rdma_qp_fail(&c->qp) == 0)
-		drain(w, c);
+	c->failed = true; /* posts nothing any more, and does not touch the life line */
+	if (rdma_qp_fail(&c->qp) == 0) {
+		await_sends(w, c, time_now_ns() + DRAIN_NS);
+		drain(w);
+	}
 	conn_unlink(w, c);
 	rdma_qp_destroy(&c->qp);
+	drain(w); /* devices that leave its completions in the queue: they name @c, so now */
 	rpc_abandon(&w->rpc, c);
 	atomic_fetch_sub_explicit(&w->rpc.counters.connections, 1, memory_order_relaxed);
 }

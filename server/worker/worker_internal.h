@@ -33,14 +33,14 @@ struct worker {
 	int wake_fd; /* eventfd: a command waits */
 
 	/* Control thread. */
-	unsigned credits;
+	unsigned credits; /* given out */
+	unsigned sends; /* places in send queues: each may complete, flushed */
 
 	/* One command at a time: the control thread stores it, the worker takes it (release,
 	 * acquire), and posts its semaphore when done. */
 	_Atomic(struct command *) command;
 
 	/* Worker thread. */
-	unsigned chunks_posted;
 	bool stopping;
 	struct conn *conns[WORKER_CONNS];
 };

@@ -17,7 +17,7 @@ static struct client_entry *come(struct clients *c, const uint64_t id[2], uint64
 	struct client_entry *e;
 
 	assert_int_equal(clients_attach(c, id, generation, first, &e, resumed), 0);
-	assert_int_equal(client_queue_pair(e, 0), 0);
+	assert_int_equal(client_queue_pair(e, 0, 4), 0);
 	return e;
 }
 

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/* What the files of rpc share; the worker's loop sees rpc.h only. The worker's thread. */
+#include <stdatomic.h>
+
+#include "server/worker/rpc.h"
+
+/* What travels with a reply into the client's staging memory. */
+struct rpc_push {
+	const void *data;
+	uint32_t len;
+	uint32_t lkey;
+	enum rpc_wr what; /* whose completion releases the data */
+	int hazard; /* held meanwhile, or -1 */
+};
+
+/* rpc_count - one writer: no read-modify-write needed. */
+static inline void rpc_count(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
+/* rpc_hazard_take - hold the block at @place for the reply to come. -1: every one is in use. */
+int rpc_hazard_take(struct rpc_worker *w, const struct conn *c, struct memory_place place);
+void rpc_hazard_drop(struct rpc_worker *w, unsigned hazard); /* one that is free is fine */
+
+/* rpc_reply_begin - the slot's frame, with all that every reply has. */
+struct rpc_reply *rpc_reply_begin(struct request *r, const struct rpc_request *q, int status);
+
+/*
+ * rpc_send_reply - post the @len bytes of the slot's frame, behind an RDMA WRITE where @push says
+ * so. On a connection that has failed nothing is posted, and @push's hazard is dropped.
+ */
+void rpc_send_reply(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
+		    uint32_t len, const struct rpc_push *push);
+void rpc_reply_status(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
+		      int status);
+void rpc_reply_write(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
+		     const struct client_reply *what);
+
+void rpc_put(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view);
+void rpc_del(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view);
+
+/* rpc_pulled - the READ that fetches a PUT's value ended; @ok: with success. */
+void rpc_pulled(struct rpc_worker *w, struct request *r, bool ok);

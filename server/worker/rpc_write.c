@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Writes: PUT and DEL, applied exactly once. Checking the generation, looking for a remembered
+ * reply, applying and remembering are one hold of the client's lock (session/clients.h). The value
+ * of a large PUT is pulled first, without the lock; a retry is looked up before memory is taken.
+ */
+#include "server/worker/rpc_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/base/hash.h"
+#include "common/rdma/post.h"
+#include "server/reclaim/qsbr.h"
+
+#define GROWTH_WAIT_MS 50u
+#define GROWTH_WAITS   20u /* 1 s in all: the worker's other clients wait as well */
+
+static int verdict_status(enum client_verdict verdict)
+{
+	return verdict == CLIENT_UNKNOWN ? -EREMOTEIO : -ESTALE;
+}
+
+/* Must hold the client's lock. True: apply the write; false: the lock is dropped, reply sent. */
+static bool may_apply(struct rpc_worker *w, struct request *r, const struct rpc_request *q)
+{
+	struct conn *c = r->conn;
+	const struct client_reply *last;
+	struct client_reply said;
+	enum client_verdict verdict;
+
+	verdict = client_check(c->client, c->generation, c->handle, r->slot, q->sequence,
+			       q->flags & RPC_RETRY, &last);
+	if (verdict == CLIENT_APPLY)
+		return true;
+	if (verdict == CLIENT_REPEAT)
+		said = *last;
+	pthread_mutex_unlock(&c->client->lock);
+	if (verdict == CLIENT_REPEAT) {
+		rpc_count(&w->counters.repeats, 1);
+		rpc_reply_write(w, r, q, &said);
+	} else {
+		rpc_reply_status(w, r, q, verdict_status(verdict));
+	}
+	return false;
+}
+
+/* The value stands in the block: check, apply and remember in one hold of the client's lock. */
+static void put_commit(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
+		       struct store_put *put)
+{
+	struct conn *c = r->conn;
+	struct client_reply said = { .sequence = q->sequence };
+	struct store_result result;
+
+	pthread_mutex_lock(&c->client->lock);
+	if (!may_apply(w, r, q)) {
+		store_put_abort(&w->store, put);
+		return;
+	}
+	said.status = store_put_commit(&w->store, put, &result);
+	if (said.status == 0) {
+		said.version = result.version;
+		said.index_slot = result.slot;
+		said.incarnation = result.incarnation;
+	}
+	client_store(c->client, c->handle, r->slot, &said);
+	pthread_mutex_unlock(&c->client->lock);
+	rpc_reply_write(w, r, q, &said);
+}
+
+/* Take a block, waiting for growth where it is under way. */
+static int put_begin(struct rpc_worker *w, const struct rpc_request_view *view,
+		     struct store_put *put)
+{
+	const struct rpc_request *q = view->header;
+
+	for (unsigned i = 0;; i++) {
+		int rc = store_put_begin(&w->store, view->key, q->key_len, q->value_len,
+					 q->expiry_ms, put);
+
+		if (rc != -EAGAIN)
+			return rc;
+		if (i == GROWTH_WAITS)
+			return -ENOMEM;
+		qsbr_offline(); /* nothing found by look-up is held here */
+		memory_growth_wait(w->store.store->memory, GROWTH_WAIT_MS);
+		qsbr_online();
+	}
+}
+
+/* Post the READ that brings the value from the client's staging memory into the block. */
+static void pull(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
+		 const struct store_put *put)
+{
+	struct conn *c = r->conn;
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)put->block->data + q->key_len,
+		.length = q->value_len,
+		.lkey = memory_extent_region(w->store.store->memory, put->place.extent)->lkey,
+	};
+	struct ibv_send_wr read = {
+		.wr_id = (uintptr_t)r | RPC_WR_PULL,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_READ,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma.remote_addr = q->staging_addr,
+		.wr.rdma.rkey = q->staging_rkey,
+	};
+	struct ibv_send_wr *bad;
+
+	r->header = *q;
+	r->put = *put;
+	r->state = REQUEST_PULLING;
+	c->unsignalled = 0;
+	rpc_count(&w->counters.pulled_bytes, q->value_len);
+	if (rdma_post_send(c->qp.qp, &read, &bad)) {
+		r->state = REQUEST_IDLE;
+		store_put_abort(&w->store, &r->put);
+		rpc_conn_lost(w, c, "its queue pair takes no READ");
+	}
+}
+
+void rpc_put(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view)
+{
+	const struct rpc_request *q = view->header;
+	struct conn *c = r->conn;
+	struct store_put put;
+	int rc;
+
+	rpc_count(&w->counters.puts, 1);
+	if (q->flags & RPC_RETRY) { /* do not take memory for what was done already */
+		pthread_mutex_lock(&c->client->lock);
+		if (!may_apply(w, r, q))
+			return;
+		pthread_mutex_unlock(&c->client->lock);
+	}
+	rc = put_begin(w, view, &put);
+	if (rc) {
+		if (rc == -ENOMEM)
+			reclaim_kick(w->store.store->reclaim); /* for the next one */
+		rpc_reply_status(w, r, q, rc == -E2BIG ? -EINVAL : rc);
+		return;
+	}
+	if (!(q->flags & RPC_INLINE_VALUE)) {
+		pull(w, r, q, &put);
+		return;
+	}
+	memcpy(put.block->data + q->key_len, view->value, q->value_len);
+	put_commit(w, r, q, &put);
+}
+
+void rpc_pulled(struct rpc_worker *w, struct request *r, bool ok)
+{
+	const uint8_t *value = r->put.block->data + r->header.key_len;
+
+	r->state = REQUEST_IDLE;
+	if (!ok) {
+		store_put_abort(&w->store, &r->put);
+		rpc_conn_lost(w, r->conn, "its value could not be read");
+	} else if (hash_bytes(value, r->header.value_len) != r->header.value_hash) {
+		store_put_abort(&w->store, &r->put);
+		rpc_reply_status(w, r, &r->header, -EBADMSG);
+	} else {
+		put_commit(w, r, &r->header, &r->put);
+	}
+}
+
+void rpc_del(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view)
+{
+	const struct rpc_request *q = view->header;
+	struct conn *c = r->conn;
+	struct client_reply said = { .sequence = q->sequence };
+	struct store_result result;
+
+	rpc_count(&w->counters.dels, 1);
+	pthread_mutex_lock(&c->client->lock);
+	if (!may_apply(w, r, q))
+		return;
+	said.status = store_del(&w->store, view->key, q->key_len, &result);
+	if (said.status == 0)
+		said.version = result.version;
+	client_store(c->client, c->handle, r->slot, &said);
+	pthread_mutex_unlock(&c->client->lock);
+	rpc_reply_write(w, r, q, &said);
+}
