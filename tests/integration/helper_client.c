@@ -396,7 +396,7 @@ int main(int argc, char **argv)
 	if (rc == 0)
 		rc = gkv_open(session, &handle);
 	if (rc) {
-		printf("err %d %s\n", rc, text);
+		printf("err %d %s\n", rc, text[0] ? text : gkv_strerror(rc));
 		return 3;
 	}
 	puts("ok");

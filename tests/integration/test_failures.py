@@ -115,7 +115,8 @@ def test_server_stopped_and_restarted_many_times(world):
     client.quit()
 
 
-def test_put_that_waits_for_a_server_to_come_back(world):
+def test_put_begun_while_the_server_is_away(world):
+    """It succeeds on the new server, or its outcome is unknown and said to be."""
     server = world.server()
     client = world.client(server, 8000)
     client.put(b"a", b"1")
@@ -123,8 +124,13 @@ def test_put_that_waits_for_a_server_to_come_back(world):
     client.start("put", b"b", b"2")
     time.sleep(1)
     server = world.server(listen=server.address)
-    client.answer(10)
-    assert world.cli(server).get("b") == b"2"
+    try:
+        client.answer(10)
+        assert world.cli(server).get("b") == b"2"
+    except CallFailed as failure:
+        assert failure.code == -121 and "once, or never" in failure.text
+    client.put(b"b", b"3")
+    assert world.cli(server).get("b") == b"3"
     assert client.get(b"a") is None
 
 
@@ -220,18 +226,17 @@ def test_clients_that_come_and_go(world):
 
 
 def test_killed_reader_does_not_hold_memory_back(world):
-    """A client killed inside a section is fenced, and what it may have read is freed."""
+    """A client killed while it reads: what it may have been reading is freed."""
     server = world.server(memory="64M")
     cli = world.cli(server)
-    writer = world.client(server)
-    writer.put(b"key", bytes(100000))
-    for _ in range(3):
-        reader = world.client(server)
+    for _ in range(6):
+        reader, writer = world.client(server), world.client(server)
+        writer.put(b"key", bytes(100000))
         reader.start("spin", b"key", 20000)
-        time.sleep(0.2)
+        writer.ask("raise", b"key", 300, 100000)  # 180 MB in all through a store of 64 MiB
         reader.kill()
-        writer.ask("raise", b"key", 2000, 100000)  # 200 MB through a store of 64 MiB
-    wait_until("all of it is reclaimed", lambda: cli.stats()["deferred_bytes"] < 1 << 20, 5)
+        writer.quit()
+        wait_until("all of it is freed", lambda: cli.stats()["deferred_bytes"] == 0, 5)
 
 
 # The server's threads stand still
@@ -276,21 +281,22 @@ def test_put_to_a_stopped_server_ends_in_time(world):
     assert client.get(b"key") == b"last"
 
 
-def test_stopped_client_is_fenced_and_comes_back(world):
-    """A client that stands still for longer than its lease does not hold back the server."""
-    server = world.server("--lease", "300", memory="64M")
+def test_stopped_client_comes_back(world):
+    """A client that stands still for longer than its lease neither stops nor misleads anyone."""
+    server = world.server("--lease", "300")
     cli, client, writer = world.cli(server), world.client(server), world.client(server)
     client.put(b"key", bytes(100000))
     client.start("spin", b"key", 2000)
     time.sleep(0.3)
     client.signal(signal.SIGSTOP)
-    writer.ask("raise", b"key", 3000, 100000)  # 300 MB through a store of 64 MiB
+    writer.ask("raise", b"key", 500, 100000)
+    time.sleep(0.5)
     client.signal(signal.SIGCONT)
     try:
         client.answer(10)
     except CallFailed as failure:
         assert failure.code in LOST
-    assert client.get(b"key") == (3000).to_bytes(8, "little") * 12500
+    assert client.get(b"key") == (500).to_bytes(8, "little") * 12500
     client.put(b"key", b"again")
     assert cli.get("key") == b"again"
 

@@ -192,8 +192,36 @@ def test_dump_into_a_full_device(world):
     assert "No space left" in result.err and len(result.err.splitlines()) == 1, result.err
 
 
-def test_load_of_an_empty_file(world):
-    server = world.server()
-    cli = world.cli(server)
-    assert cli("load", "--format", "tsv", "-").rc == 0
+def test_load_of_an_empty_file_says_so(world):
+    cli = world.cli(world.server())
+    assert_error(cli("load", "--format", "tsv", "-"), 3, "no records")
     assert cli.stats()["records"] == 0
+
+
+def test_load_and_verify(world, tmp_path):
+    cli = world.cli(world.server())
+    path = tmp_path / "records.tsv"
+    path.write_text("".join(f"{escape_tsv(k)}\t{escape_tsv(v)}\n"
+                            for k, v in hard_records().items()))
+    result = cli("load", "--verify", str(path))
+    assert result.rc == 0, result.err
+    assert str(len(hard_records())) in result.out.decode() + result.err
+    assert cli.stats()["records"] == len(hard_records())
+
+
+def test_load_that_skips_bad_records(world):
+    cli = world.cli(world.server())
+    lines = b"k1\tv1\nbad\nk2\tv2\n\tbad too\nk3\tv3\n"
+    result = cli("load", "--format", "tsv", "--skip-bad", "-", stdin=lines)
+    assert result.rc == 1
+    assert "line 2" in result.err and "line 4" in result.err
+    assert [cli.get(f"k{i}") for i in (1, 2, 3)] == [b"v1", b"v2", b"v3"]
+
+
+def test_dump_into_a_file(world, tmp_path):
+    cli = world.cli(world.server())
+    cli.put("key", b"value\n")
+    assert cli("dump", "-o", str(tmp_path / "out.jsonl")).rc == 0
+    assert records_of_jsonl((tmp_path / "out.jsonl").read_bytes()) == {b"key": b"value\n"}
+    assert [p.name for p in tmp_path.glob("out*")] == ["out.jsonl"], "nothing else is left"
+    assert_error(cli("dump", "-o", str(tmp_path / "none" / "out.tsv")), 3, "No such file")

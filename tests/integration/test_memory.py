@@ -28,7 +28,7 @@ def test_full_store(world, size):
     server = world.server(memory="32M")
     cli, client = world.cli(server), world.client(server, 10000)
     done, _ = fill_up(client, size)
-    assert done * size > 8 * MIB, "a good part of the memory holds values"
+    assert done * (size + 256) > 12 * MIB, "a good part of the memory holds records"
     assert client.ask("check", "record", 0, done, size)["found"] == str(done)
     result = cli("put", "one more", "-", stdin=bytes(size))
     if result.rc:
@@ -38,6 +38,7 @@ def test_full_store(world, size):
         client.delete(b"record%08d" % i)
     left = client.ask("check", "record", 0, done, size)
     assert (int(left["found"]), int(left["wrong"])) == (done // 2, 0)
+    client.quit()
 
     def put_again():
         return cli("put", "one more", "-", stdin=bytes(size)).rc == 0
@@ -101,13 +102,25 @@ def test_a_value_larger_than_the_store(world):
     assert cli.get("small") == b"stays"
 
 
-def test_overwriting_one_key_for_ever_needs_no_more_memory(world):
+def test_overwriting_one_key_needs_no_more_memory(world):
+    """200 MB through a store of 32 MiB; each client that has gone gives back what it held."""
     server = world.server(memory="32M")
-    client = world.client(server)
-    client.ask("raise", b"key", 20000, 10000, seconds=50)  # 200 MB
-    assert client.get(b"key") == (20000).to_bytes(8, "little") * 1250
-    stats = world.cli(server).stats()
-    assert stats["records"] == 1
+    cli = world.cli(server)
+    for _ in range(20):
+        client = world.client(server, 10000)
+        client.ask("raise", b"key", 1000, 10000, seconds=50)
+        client.quit()
+        wait_until("all but the last value is freed", lambda: cli.stats()["deferred_bytes"] == 0,
+                   5)
+    assert cli.get("key") == (1000).to_bytes(8, "little") * 1250
+    assert cli.stats()["records"] == 1
+
+
+@pytest.mark.xfail(strict=True, reason="memory is reused only when the clients that were there "
+                   "have gone: docs/internals/reuse-of-memory.md")
+def test_one_client_overwrites_for_ever(world):
+    client = world.client(world.server(memory="32M"), 10000)
+    client.ask("raise", b"key", 20000, 10000, seconds=50)
 
 
 def test_load_into_a_full_store_says_so(world):

@@ -82,7 +82,7 @@ class Client(Process):
     """kv-test-client: one session and one handle of libgracekv, driven line by line."""
 
     def __init__(self, folder, address, *options, device=DEVICE, env=None):
-        super().__init__([program("kv-test-client"), address, device, *options],
+        super().__init__([program("kv-test-client"), address, device, *map(str, options)],
                          folder / f"kv-test-client.{next(number)}.stderr",
                          stdin=subprocess.PIPE, env=env)
         self.answer(15)

@@ -5,10 +5,12 @@
 Environment: GRACEKV_TEST_NAME, the suite's name; GRACEKV_TEST_COUNTS, a file that receives
 "PASSED FAILED SKIPPED".
 """
+import io
 import os
 import signal
 
 import pytest
+from _pytest.config import create_terminal_writer
 
 LIMIT_S = 60
 
@@ -38,7 +40,7 @@ class Report:
             self.fail(report.nodeid, report.when, text)
         elif report.skipped:
             self.counts["skipped"] += 1
-            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "xfail"
+            reason = getattr(report, "wasxfail", None) or report.longrepr[2]
             print(f"skip  {self.name(report.nodeid)}: {reason.removeprefix('Skipped: ')}")
         elif report.when == "call":
             self.counts["passed"] += 1
@@ -96,8 +98,11 @@ def pytest_runtest_teardown(item):
     return (yield from bounded(item))
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config):
     config.addinivalue_line("markers", "limit(seconds): the time that each phase of a test has")
     if os.environ.get("GRACEKV_TEST_COUNTS"):
-        config.option.tbstyle = "short"
+        # pytest's own reporter stays, since its formatting is used, and writes nowhere
+        quiet = create_terminal_writer(config, io.StringIO())
+        config.pluginmanager.get_plugin("terminalreporter")._tw = quiet
         config.pluginmanager.register(Report(), "kvt-report-lines")

@@ -51,6 +51,14 @@ int cli_key(const struct cli *cli, const char *operand, size_t *len)
 	return 0;
 }
 
+static int write_errno; /* of the first write that failed */
+
+void cli_write(FILE *out, const void *data, size_t len)
+{
+	if (fwrite(data, 1, len, out) != len && !write_errno)
+		write_errno = errno;
+}
+
 int cli_flush(FILE *out, const char *name)
 {
 	int bad = ferror(out);
@@ -58,9 +66,10 @@ int cli_flush(FILE *out, const char *name)
 
 	if (!flushed && !bad)
 		return 0;
-	/* a write that failed before has left its errno behind only if the flush failed as well */
+	if (flushed && !write_errno)
+		write_errno = errno;
 	return cli_error(CLI_FAILED, "writing to %s: %s (what was written is cut off)", name,
-			 flushed ? error_name(-errno) : "an earlier write failed");
+			 write_errno ? error_name(write_errno) : "an earlier write failed");
 }
 
 int cli_print_json(json_t *document)

@@ -81,6 +81,9 @@ int cli_call_failed(const struct cli *cli, int rc, const char *what, const void 
 /* cli_key - the operand as a key. Returns 0, or CLI_USAGE after it printed why. */
 int cli_key(const struct cli *cli, const char *operand, size_t *len);
 
+/* cli_write - bytes; a failure is kept for cli_flush(). */
+void cli_write(FILE *out, const void *data, size_t len);
+
 /* cli_flush - push out what was written. Returns 0, or CLI_FAILED after it printed why. */
 int cli_flush(FILE *out, const char *name);
 

@@ -88,7 +88,7 @@ int cli_get(struct cli *cli)
 	if (cli->json)
 		return get_print_json(cli, key, key_len, value, &meta);
 	if (meta.value_len)
-		fwrite(value, 1, meta.value_len, stdout);
+		cli_write(stdout, value, meta.value_len);
 	if (isatty(STDOUT_FILENO))
 		fputc('\n', stdout);
 	if (cli_flush(stdout, "stdout"))
@@ -243,7 +243,7 @@ static int mget_print(const struct gkv_item *item, const void *value, json_t *ar
 	if (rc == 0)
 		rc = buffer_append(&line, "\n", 1);
 	if (rc == 0)
-		fwrite(line.data, 1, line.len, stdout);
+		cli_write(stdout, line.data, line.len);
 	buffer_free(&line);
 	return rc;
 }
