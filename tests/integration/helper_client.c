@@ -38,18 +38,9 @@ static struct gkv_session *session;
 static struct gkv *handle;
 static unsigned char *value; /* GKV_VALUE_MAX bytes */
 
-static int answer_error(int code)
+static void answer_error(int code)
 {
 	printf("err %d %s\n", code, gkv_error(handle));
-	return code;
-}
-
-static int answer(int code)
-{
-	if (code)
-		return answer_error(code);
-	puts("ok");
-	return 0;
 }
 
 /* Decodes in place; the hex text is twice as long. */
@@ -93,7 +84,12 @@ static void cmd_get(char **word)
 
 static void cmd_del(char **word)
 {
-	answer(gkv_del(handle, word[0], unhex(word[0])));
+	int rc = gkv_del(handle, word[0], unhex(word[0]));
+
+	if (rc)
+		answer_error(rc);
+	else
+		puts("ok");
 }
 
 static void cmd_ping(char **word)
@@ -223,9 +219,9 @@ static void cmd_check(char **word)
 static void cmd_drop(char **word)
 {
 	uint64_t first = number_of(word[1]), count = number_of(word[2]), deleted = 0;
-	char key[64];
 
 	for (uint64_t i = 0; i < count; i++) {
+		char key[64];
 		int rc = gkv_del(handle, key, make_key(key, word[0], first + i));
 
 		if (rc && rc != -ENOENT) {
@@ -387,10 +383,8 @@ int main(int argc, char **argv)
 	gkv_options_init(&options);
 	options.server = argv[1];
 	options.device = argv[2];
-	if (argc > 3)
-		options.timeout_ms = (unsigned)number_of(argv[3]);
-	if (argc > 4)
-		options.lifeline_ms = (unsigned)number_of(argv[4]);
+	options.timeout_ms = argc > 3 ? (unsigned)number_of(argv[3]) : options.timeout_ms;
+	options.lifeline_ms = argc > 4 ? (unsigned)number_of(argv[4]) : options.lifeline_ms;
 	value = malloc(GKV_VALUE_MAX);
 	rc = value ? gkv_session_open(&session, &options, text, sizeof(text)) : -ENOMEM;
 	if (rc == 0)

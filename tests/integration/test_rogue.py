@@ -207,6 +207,18 @@ def test_sequences(world, clean, rogue):
     wait_until("one block is left", lambda: used_blocks(world.cli(clean)) == 1, 5)
 
 
+@pytest.mark.parametrize("pairs, credits", [(8, 32), (4, 64), (7, 32)])
+def test_who_keeps_to_the_credits_never_meets_rnr(world, clean, pairs, credits):
+    """Credits that fill whole chunks of receives: none may be missing, ever."""
+    if (pairs, credits) != (7, 32):
+        assert pairs * credits % 256 == 0
+    done = subprocess.run([program("kv-credits-client"), clean.address, clean.ready["device"],
+                           str(pairs), str(credits), "3"], capture_output=True, text=True,
+                          timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[0]) > 1000
+
+
 # Staging memory that is not there
 
 
