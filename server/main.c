@@ -96,5 +96,6 @@ int main(int argc, char **argv)
 	sd_notify(0, "STOPPING=1");
 #endif
 	server_destroy(&server);
+	log_info("session", "stopped");
 	return rc ? complain(&err, EXIT_FAILED) : EXIT_OK;
 }

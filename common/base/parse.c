@@ -67,31 +67,32 @@ int parse_size(const char *what, const char *text, uint64_t *out, struct error *
 int parse_host_port(const char *what, const char *text, char host[256], char port[8],
 		    struct error *err)
 {
-	const char *colon, *host_start = text;
-	size_t host_len;
+	const char *host_start = text, *port_start = NULL, *end;
+	size_t host_len = strlen(text);
+	uint64_t number;
 
-	if (text[0] == '[') {
-		const char *close = strchr(text, ']');
-
-		if (!close || (close[1] && close[1] != ':'))
+	if (text[0] == '[') { /* an IPv6 address */
+		end = strchr(text, ']');
+		if (!end || (end[1] && end[1] != ':'))
 			goto bad;
 		host_start = text + 1;
-		host_len = (size_t)(close - host_start);
-		colon = close[1] ? close + 1 : NULL;
-	} else {
-		colon = strrchr(text, ':');
-		if (colon && strchr(text, ':') != colon)
-			goto bad; /* an IPv6 address wants brackets */
-		host_len = colon ? (size_t)(colon - text) : strlen(text);
+		host_len = (size_t)(end - host_start);
+		port_start = end[1] ? end + 2 : NULL;
+	} else if (text[0] && strspn(text, "0123456789") == host_len) { /* a port alone */
+		port_start = text;
+		host_len = 0;
+	} else if ((end = strchr(text, ':'))) {
+		if (strchr(end + 1, ':'))
+			goto bad; /* an IPv6 address without brackets */
+		host_len = (size_t)(end - text);
+		port_start = end + 1;
 	}
 	if (host_len > 255)
 		goto bad;
-	if (colon) {
-		uint64_t number;
-
-		if (parse_u64(what, colon + 1, 0, 65535, &number, err) || strlen(colon + 1) > 5)
+	if (port_start) {
+		if (strlen(port_start) > 5 || parse_u64(what, port_start, 0, 65535, &number, err))
 			goto bad;
-		strcpy(port, colon + 1);
+		strcpy(port, port_start);
 	}
 	if (host_len) {
 		memcpy(host, host_start, host_len);

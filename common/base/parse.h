@@ -17,7 +17,7 @@ int parse_u64(const char *what, const char *text, uint64_t min, uint64_t max, ui
 	      struct error *err);
 
 /*
- * parse_host_port - "HOST:PORT", "[IPv6]:PORT", "HOST" or ":PORT".
+ * parse_host_port - "HOST:PORT", "[IPv6]:PORT", "HOST", ":PORT" or "PORT".
  * @host: receives the host, at most 255 bytes, @port its decimal text, at most 5.
  * What is missing is left as it was. Returns 0 or -EINVAL.
  */

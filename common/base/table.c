@@ -74,8 +74,10 @@ void table_print(struct table *t, FILE *out)
 		bool last = c + 1 == t->columns;
 		int width = last && !t->right[c] ? 0 : (int)t->width[c];
 
-		fprintf(out, t->right[c] ? "%*s" : "%-*s", width, text);
-		fputs(last ? "\n" : "  ", out);
+		if (out) {
+			fprintf(out, t->right[c] ? "%*s" : "%-*s", width, text);
+			fputs(last ? "\n" : "  ", out);
+		}
 		free(t->text[i]);
 	}
 	free(t->text);

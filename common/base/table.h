@@ -17,5 +17,5 @@ struct table *table_new(const char *const *headings);
 /* table_cell - append a cell; the row ends by itself with its last column. */
 void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* table_print - write the table to @out and free it. */
+/* table_print - write the table to @out, where that is not NULL, and free it. */
 void table_print(struct table *t, FILE *out);

@@ -123,7 +123,7 @@ static int take_named(struct rdma_device *dev, unsigned netdev, struct error *er
 	if (rc || gid_is_zero(&entry.gid))
 		return error_set(err, -ERANGE,
 				 "GID index %d of port %u of %s is %s; its table has indices 0 to "
-				 "%d (see them with: kv-cli doctor, or show_gids)",
+				 "%d (ibv_devinfo -v shows them)",
 				 index, dev->port, dev->name,
 				 index < dev->port_attr.gid_tbl_len ? "empty" : "out of range",
 				 dev->port_attr.gid_tbl_len - 1);

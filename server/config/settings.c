@@ -28,7 +28,8 @@ const struct setting settings[SETTINGS_COUNT] = {
 			  "threads that answer requests; 0: half the cores" },
 	[SET_LEASE] = { "lease", 0, "MS", "1000",
 			"told to clients: how long a silent one will be waited for (no effect yet)" },
-	[SET_CONNECT] = { "connect", 0, "tcp|cm", "tcp", "how queue pairs are connected" },
+	[SET_CONNECT] = { "connect", 0, "tcp|cm", "tcp",
+			  "how queue pairs are connected (cm: not yet)" },
 	[SET_TIMEOUT] = { "timeout", 0, "N", "14", "local ACK timeout, 4.096 us * 2^N, 1 to 31" },
 	[SET_RETRY_CNT] = { "retry-cnt", 0, "N", "7", "transport retries, 0 to 7" },
 	[SET_RNR_RETRY] = { "rnr-retry", 0, "N", "6",
@@ -278,7 +279,9 @@ void settings_print_help(void)
 	print_option("-h, --help", "this text");
 	print_option("-V, --version", "versions of this program, its libraries and the layout");
 	puts("\nA flag goes before the environment (GRACEKV_LISTEN, ...), that before the file.\n"
-	     "SIGTERM and SIGINT stop it in order. Exit: 0 stopped, 2 wrong usage, 3 failed.\n\n"
+	     "The file has lines such as 'memory = 512M', and may have a section [kv-server].\n"
+	     "SIGTERM and SIGINT stop it in order. Exit: 0 stopped, 2 wrong usage, 3 it cannot be\n"
+	     "done on this machine.\n\n"
 	     "Example:\n  kv-server --listen 127.0.0.1:7471 --memory 512M\n"
 	     "  kv-cli -s 127.0.0.1:7471 put greeting hello");
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * kv-test-client: a session with one handle that stays open while the tests do things to the
- * server. One command a line on stdin, one answer a line on stdout: "ok name=value ..." or
- * "err CODE sentence". Keys and values are in hex, "-" is empty.
+ * kv-test-client: one session and handle that stay open while tests do things to the server. One
+ * command a line on stdin, one answer on stdout: "ok name=value ..." or "err CODE sentence". Keys
+ * and values are in hex, "-" is empty.
  *
  *	kv-test-client HOST:PORT DEVICE [TIMEOUT_MS [LIFELINE_MS]]
  *	kv-test-client --layout		print version and hash of the memory layout
@@ -389,16 +389,15 @@ int main(int argc, char **argv)
 	rc = value ? gkv_session_open(&session, &options, text, sizeof(text)) : -ENOMEM;
 	if (rc == 0)
 		rc = gkv_open(session, &handle);
-	if (rc) {
+	if (rc)
 		printf("err %d %s\n", rc, text[0] ? text : gkv_strerror(rc));
-		return 3;
-	}
-	puts("ok");
-	while (getline(&line, &cap, stdin) > 0 && obey(line))
+	else
+		puts("ok");
+	while (rc == 0 && getline(&line, &cap, stdin) > 0 && obey(line))
 		;
 	gkv_close(handle);
 	gkv_session_close(session);
 	free(value);
 	free(line);
-	return 0;
+	return rc ? 3 : 0;
 }

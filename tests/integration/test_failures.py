@@ -248,8 +248,7 @@ def test_stopped_server_still_serves_one_sided_gets(world):
     client.put(b"key", bytes(1000))
     assert client.get(b"key") == bytes(1000)
     before = client.stats()
-    server.signal(signal.SIGSTOP)
-    wait_until("the server is stopped", lambda: server.state() == "T", 2)
+    server.stop_threads()
     seen = client.ask("spin", b"key", 1500)
     assert server.state() == "T", "nothing let it go on meanwhile"
     server.signal(signal.SIGCONT)
@@ -268,7 +267,7 @@ def test_put_to_a_stopped_server_ends_in_time(world):
     server = world.server()
     client = world.client(server, 1500)
     client.put(b"key", b"old")
-    server.signal(signal.SIGSTOP)
+    server.stop_threads()
     started = time.monotonic()
     with pytest.raises(CallFailed) as failure:
         client.ask("put", b"key", b"new")
@@ -288,7 +287,7 @@ def test_stopped_client_comes_back(world):
     client.put(b"key", bytes(100000))
     client.start("spin", b"key", 2000)
     time.sleep(0.3)
-    client.signal(signal.SIGSTOP)
+    client.stop_threads()
     writer.ask("raise", b"key", 500, 100000)
     time.sleep(0.5)
     client.signal(signal.SIGCONT)

@@ -162,6 +162,14 @@ class Process:
         """The letter of /proc/PID/stat: R, S, T, ..."""
         return pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
 
+    def stop_threads(self):
+        """SIGSTOP, and wait until the last thread stands still."""
+        def stands():
+            return all(stat.read_text().rsplit(")", 1)[1].split()[0] == "T"
+                       for stat in pathlib.Path(f"/proc/{self.pid}/task").glob("*/stat"))
+        self.signal(signal.SIGSTOP)
+        wait_until(f"all threads of {self.pid} are stopped", stands, 5, step=0.001)
+
     def cpu_seconds(self):
         """CPU time of all threads that live, to the nanosecond where the kernel counts so."""
         total = 0

@@ -81,9 +81,16 @@ static int dump_format(const struct cli *cli, enum record_format *format)
 {
 	*format = RECORD_TSV;
 	if (!cli->format) {
-		if (!cli->output || record_format_guess(cli->output, format) ||
-		    *format == RECORD_DEB822)
-			*format = RECORD_TSV;
+		const char *slash = cli->output ? strrchr(cli->output, '/') : NULL;
+		const char *base = slash ? slash + 1 : cli->output;
+
+		if (!base || !strchr(base, '.'))
+			return 0; /* a name that says nothing: the default */
+		if (record_format_guess(base, format) || *format == RECORD_DEB822)
+			return cli_error(CLI_USAGE,
+					 "dump: the name %s does not tell the format (end it with "
+					 ".tsv or .jsonl, or give --format)",
+					 cli->output);
 		return 0;
 	}
 	if (record_format_parse(cli->format, format) || *format == RECORD_DEB822)

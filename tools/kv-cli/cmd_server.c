@@ -24,33 +24,59 @@ static bool stats_is_bytes(const char *name)
 	return len >= 5 && (strcmp(name + len - 5, "bytes") == 0 || strstr(name, "bytes_"));
 }
 
-/* One line "name value" into the table or the object. Returns 0 or -ENOMEM. */
-static int stats_line(char *line, struct table *table, json_t *object)
+/* Where the lines of the answer go. */
+struct stats_out {
+	json_t *object; /* or: */
+	struct table *counters;
+	struct table *classes; /* blocks by size: a row of three counters each */
+	unsigned class_rows;
+};
+
+static void stats_row(struct stats_out *out, const char *name, uint64_t value)
 {
-	char *space = strchr(line, ' '), size[TEXT_SIZE_MAX];
+	char size[TEXT_SIZE_MAX], what[16];
+	unsigned bytes;
+
+	if (sscanf(name, "class_%u_%15s", &bytes, what) == 2) {
+		if (strcmp(what, "slabs") == 0) {
+			table_cell(out->classes, "%u", bytes);
+			out->class_rows++;
+		}
+		table_cell(out->classes, "%" PRIu64, value);
+		return;
+	}
+	table_cell(out->counters, "%s", name);
+	if (stats_is_bytes(name))
+		table_cell(out->counters, "%s", text_size_binary(size, value));
+	else
+		table_cell(out->counters, "%" PRIu64, value);
+}
+
+/* One line "name value". Returns 0 or -ENOMEM. */
+static int stats_line(char *line, struct stats_out *out)
+{
+	char *space = strchr(line, ' ');
 	uint64_t value;
 
 	if (!space)
 		return 0;
 	*space = '\0';
 	value = strtoull(space + 1, NULL, 10);
-	if (object)
-		return json_object_set_new(object, line, json_integer((json_int_t)value)) ? -ENOMEM
-											  : 0;
-	table_cell(table, "%s", line);
-	if (stats_is_bytes(line))
-		table_cell(table, "%s", text_size_binary(size, value));
-	else
-		table_cell(table, "%" PRIu64, value);
-	return 0;
+	if (!out->object) {
+		stats_row(out, line, value);
+		return 0;
+	}
+	return json_object_set_new(out->object, line, json_integer((json_int_t)value)) ? -ENOMEM
+										       : 0;
 }
 
 int cli_stats(struct cli *cli)
 {
 	static const char *const headings[] = { "counter", ">value", NULL };
+	static const char *const class_headings[] = { ">block bytes", ">slabs", ">used", ">free",
+						      NULL };
 	autofree char *text = NULL;
-	struct table *table;
-	json_t *object = NULL;
+	struct stats_out out = { 0 };
 	char *next, *line;
 	int rc;
 
@@ -59,17 +85,23 @@ int cli_stats(struct cli *cli)
 	rc = gkv_server_stats(cli->handle, &text);
 	if (rc)
 		return cli_call_failed(cli, rc, "stats", NULL, 0);
-	if (cli->json)
-		object = json_object();
-	table = cli->json ? NULL : table_new(headings);
-	if (!table && !object)
+	if (cli->json) {
+		out.object = json_object();
+	} else {
+		out.counters = table_new(headings);
+		out.classes = table_new(class_headings);
+	}
+	if (cli->json ? !out.object : !out.counters || !out.classes)
 		return cli_error(CLI_FAILED, "stats: no memory");
 	next = text;
 	while (rc == 0 && (line = strsep(&next, "\n")))
-		rc = stats_line(line, table, object);
-	if (object)
-		return cli_print_json(object);
-	table_print(table, stdout);
+		rc = stats_line(line, &out);
+	if (out.object)
+		return cli_print_json(out.object);
+	table_print(out.counters, stdout);
+	if (out.class_rows)
+		putchar('\n');
+	table_print(out.classes, out.class_rows ? stdout : NULL);
 	return cli_flush(stdout, "stdout");
 }
 

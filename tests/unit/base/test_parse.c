@@ -55,6 +55,10 @@ static void addresses(void **state)
 	assert_int_equal(parse_host_port("a", ":0", host, port, &err), 0);
 	assert_string_equal(host, "::1");
 	assert_string_equal(port, "0");
+	assert_int_equal(parse_host_port("a", "7472", host, port, &err), 0);
+	assert_string_equal(host, "::1");
+	assert_string_equal(port, "7472");
+	assert_int_equal(parse_host_port("a", "747200", host, port, &err), -EINVAL);
 	assert_int_equal(parse_host_port("a", "host", host, port, &err), 0);
 	assert_string_equal(host, "host");
 	for (const char *const *bad = (const char *const[]){ "a:65536", "a:b", "::1", "[::1",
