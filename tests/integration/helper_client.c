@@ -256,7 +256,7 @@ static void cmd_spin(char **word)
 	       longest / 1000);
 }
 
-/* @number over and over; the tail of @size that is no whole number is zero. */
+/* @number over and over, zeros at the end. */
 static void make_numbers(unsigned char *out, size_t size, uint64_t number)
 {
 	memset(out, 0, size);
@@ -375,10 +375,8 @@ int main(int argc, char **argv)
 		printf("%u %" PRIu64 "\n", LAYOUT_VERSION, layout_hash());
 		return 0;
 	}
-	if (argc < 3) {
-		fputs("kv-test-client: HOST:PORT and DEVICE are wanted\n", stderr);
-		return 2;
-	}
+	if (argc < 3)
+		return fputs("kv-test-client: HOST:PORT and DEVICE are wanted\n", stderr), 2;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	gkv_options_init(&options);
 	options.server = argv[1];

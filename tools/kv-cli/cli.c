@@ -101,7 +101,8 @@ int cli_connect(struct cli *cli)
 		fprintf(stderr, "kv-cli: %s\n", gkv_session_describe(cli->session));
 	rc = gkv_open(cli->session, &cli->handle);
 	if (rc)
-		return cli_call_failed(cli, rc, "opening a handle", NULL, 0);
+		return cli_error(CLI_FAILED, "opening a handle: %s",
+				 gkv_session_error(cli->session));
 	return 0;
 }
 

@@ -95,6 +95,11 @@ int gkv_open(struct gkv_session *session, struct gkv **out)
 	return 0;
 }
 
+const char *gkv_session_error(const struct gkv_session *session)
+{
+	return "";
+}
+
 void gkv_close(struct gkv *handle)
 {
 }
