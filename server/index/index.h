@@ -28,7 +28,8 @@ struct index_config {
 /*
  * index_create - allocate and initialise DIR and INDEX extents. Returns 0, -ENOMEM, -EINVAL.
  * slots_min counts main buckets only, so it is the number of records at an even spread. Hashes
- * spread unevenly: take 5/4 of the records expected, or chains run out of overflow buckets before.
+ * spread unevenly: the first chain runs out of overflow buckets at 3/4 to 4/5 of slots_min in large
+ * tables. Take 3/2 of the records expected.
  * After a failure extents may stay in @m; they go with memory_destroy().
  */
 int index_create(struct index **out, struct memory *m, const struct index_config *config,

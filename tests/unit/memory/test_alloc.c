@@ -306,6 +306,31 @@ static void larger_class_is_a_last_resort(void **state)
 	world_end(&w, 0);
 }
 
+/* Slabs that only the worker's own cache holds are no reason to be full. */
+static void own_hoard_gives_way(void **state)
+{
+	const uint32_t small[] = { 64, 128, 500, 1000, 2000, 4000, 9000, 17000 };
+	struct live live[40], one;
+	struct memory_cache *cache;
+	struct world w;
+	unsigned n;
+
+	world_begin(&w, 8 * MIB);
+	assert_int_equal(memory_cache_create(&cache, w.memory), 0);
+	for (unsigned round = 0; round < 2; round++) {
+		for (unsigned i = 0; i < 8; i++) {
+			assert_int_equal(world_alloc(&w, cache, small[i], 1000 + i, &one), 0);
+			world_free(&w, &one);
+		}
+		n = fill(&w, cache, round ? SLAB_BYTES : 256 << 10, live, 40);
+		assert_int_equal(n, round ? 8 : 32);
+		while (n)
+			world_free(&w, &live[--n]);
+	}
+	memory_cache_destroy(cache);
+	world_end(&w, 0);
+}
+
 /* What idle workers hoard is bounded as cache.c says. */
 static void caches_hoard_little(void **state)
 {
@@ -380,6 +405,7 @@ int main(void)
 		cmocka_unit_test(random_churn_of_threads),
 		cmocka_unit_test(full_store_recovers),
 		cmocka_unit_test(larger_class_is_a_last_resort),
+		cmocka_unit_test(own_hoard_gives_way),
 		cmocka_unit_test(caches_hoard_little),
 		cmocka_unit_test(exhausted_addresses_are_dropped),
 	};

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * The reclaimer under pressure: no heap memory, hazards that come and go all the time, a session
+ * of many days; and at rest: no CPU. malloc() is wrapped by the linker.
+ */
+#include "tests/lib/unit.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "server/reclaim/qsbr.h"
+#include "server/reclaim/reclaim.h"
+
+#define BYTES	    128
+#define LATE_NS	    (UINT64_MAX / 2) /* as `now`: every batch is old enough */
+#define PATIENCE_MS 10000
+#define HAZARDS	    8
+#define ROUNDS	    20000
+#define SEED	    20260712
+
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+
+static _Thread_local bool malloc_fails;
+static _Atomic unsigned mallocs;
+
+void *__wrap_malloc(size_t bytes)
+{
+	if (malloc_fails)
+		return NULL;
+	atomic_fetch_add_explicit(&mallocs, 1, memory_order_relaxed);
+	return __real_malloc(bytes);
+}
+
+static struct memory *memory;
+static struct memory_cache *cache;
+static struct reclaim *reclaim;
+static struct reclaim_worker *worker;
+static _Atomic uint64_t newest, oldest;
+
+static uint64_t get_newest(void *ctx)
+{
+	return atomic_load(&newest);
+}
+
+static uint64_t get_oldest(void *ctx)
+{
+	return atomic_load(&oldest);
+}
+
+static int take_region(void *ctx, int fd, void *addr, size_t len, struct memory_region *out,
+		       struct error *err)
+{
+	*out = (struct memory_region){ addr, 1, 2 };
+	return 0;
+}
+
+static void drop_region(void *ctx, struct memory_region *region)
+{
+}
+
+static int setup(void **state)
+{
+	const struct memory_config config = { 64 << 20, { take_region, drop_region, NULL } };
+	const struct reclaim_sessions sessions = { get_newest, get_oldest, NULL };
+	struct error err;
+	unsigned extent;
+
+	atomic_store(&newest, 0);
+	atomic_store(&oldest, UINT64_MAX);
+	return memory_create(&memory, &config, &err) ||
+	       memory_extent_add(memory, EXTENT_DATA, 32 << 20, &extent, &err) ||
+	       memory_cache_create(&cache, memory) ||
+	       reclaim_create(&reclaim, memory, &sessions, &err) ||
+	       reclaim_worker_create(&worker, reclaim, HAZARDS);
+}
+
+static int teardown(void **state)
+{
+	struct memory_stats stats;
+	uint64_t left = (uint64_t)(uintptr_t)*state;
+
+	reclaim_worker_destroy(worker);
+	reclaim_destroy(reclaim);
+	memory_cache_destroy(cache);
+	memory_stats_get(memory, &stats);
+	if (!left && stats.slabs_used)
+		return -1;
+	memory_destroy(memory);
+	return 0;
+}
+
+static struct memory_place take(struct block **b)
+{
+	struct memory_place place;
+
+	assert_int_equal(memory_alloc(cache, BYTES, &place, b), 0);
+	return place;
+}
+
+static void pause_ms(unsigned ms)
+{
+	struct timespec ts = { ms / 1000, (long)(ms % 1000) * 1000000 };
+
+	nanosleep(&ts, NULL);
+}
+
+static struct reclaim_stats stats_now(void)
+{
+	struct reclaim_stats stats;
+
+	reclaim_stats_get(reclaim, &stats);
+	return stats;
+}
+
+static void assert_freed_soon(uint64_t n)
+{
+	for (unsigned i = 0; i < PATIENCE_MS && stats_now().freed < n; i++)
+		pause_ms(1);
+	assert_int_equal(stats_now().freed, n);
+}
+
+/* The stock serves; past it blocks are given up, counted, and never freed; then all goes on. */
+static void no_heap_memory(void **state)
+{
+	const unsigned batches = 20;
+	struct reclaim_stats stats;
+	struct block *b;
+
+	atomic_store(&newest, 1);
+	atomic_store(&oldest, 1); /* nothing comes back meanwhile */
+	malloc_fails = true;
+	for (unsigned i = 0; i < 256 * batches; i++)
+		reclaim_retire(worker, take(&b), BYTES);
+	malloc_fails = false;
+	stats = stats_now();
+	assert_int_equal(stats.retired, 256 * batches);
+	assert_true(stats.lost > 0 && stats.lost <= 256 * (batches - 4));
+	assert_int_equal(stats.deferred_blocks, 256 * batches - stats.lost);
+	assert_int_equal(stats.deferred_bytes, stats.deferred_blocks * BYTES);
+	atomic_store(&oldest, UINT64_MAX);
+	reclaim_poll(worker, LATE_NS);
+	reclaim_kick(reclaim);
+	assert_freed_soon(256 * batches - stats.lost);
+	reclaim_retire(worker, take(&b), BYTES);
+	reclaim_poll(worker, LATE_NS);
+	assert_freed_soon(256 * batches - stats.lost + 1);
+	*state = (void *)1; /* what was given up is still out */
+}
+
+/* One block every batch, for ever: batches of one stamp are merged, or each would cost 3 KiB. */
+static void a_long_session_costs_little(void **state)
+{
+	unsigned before;
+	struct block *b;
+
+	atomic_store(&newest, 5);
+	atomic_store(&oldest, 1);
+	before = atomic_load(&mallocs);
+	for (unsigned i = 0; i < 20000; i++) {
+		reclaim_retire(worker, take(&b), BYTES);
+		reclaim_poll(worker, LATE_NS);
+		if (i % 16 == 0) {
+			for (unsigned k = 0; k < 1000 && stats_now().grace_periods == 0; k++)
+				pause_ms(1);
+			sched_yield();
+		}
+	}
+	assert_int_equal(stats_now().freed, 0);
+	print_message("%u batches for 20000 blocks, one at a time\n",
+		      atomic_load(&mallocs) - before);
+	assert_true(atomic_load(&mallocs) - before < 20000 / 4);
+	atomic_store(&oldest, 6);
+	reclaim_kick(reclaim);
+	assert_freed_soon(20000);
+}
+
+/*
+ * Hazards against the reclaimer. Under a hazard the incarnation stays; after it the block goes,
+ * without a kick: a missed wake-up would leave blocks behind.
+ */
+static void hazards_come_and_go(void **state)
+{
+	struct memory_place place[HAZARDS];
+	struct block *block[HAZARDS];
+	uint64_t word[HAZARDS];
+
+	qsbr_register();
+	for (unsigned n = 0; n < ROUNDS; n++) {
+		unsigned h = n % HAZARDS;
+
+		if (n >= HAZARDS) {
+			if (atomic_load(&block[h]->state) != word[h])
+				fail_msg("round %u: a block under a hazard was reused", n);
+			reclaim_hazard_clear(worker, h);
+		}
+		place[h] = take(&block[h]);
+		word[h] = atomic_load(&block[h]->state);
+		reclaim_hazard_set(worker, h, place[h]);
+		reclaim_retire(worker, place[h], BYTES);
+		reclaim_poll(worker, LATE_NS);
+		qsbr_quiescent();
+		if (n % 500 == 499) { /* let the reclaimer find all of them pinned */
+			qsbr_offline();
+			assert_freed_soon(n + 1 - HAZARDS);
+			qsbr_online();
+		}
+	}
+	qsbr_offline();
+	for (unsigned h = 0; h < HAZARDS; h++)
+		reclaim_hazard_clear(worker, h);
+	assert_freed_soon(ROUNDS);
+	qsbr_unregister();
+}
+
+/*
+ * One hazard at a time, cleared at any moment of the reclaimer's round: the block goes without
+ * a kick. Catches a reclaimer that says "pinned" only after it has looked.
+ */
+static void no_wake_up_is_missed(void **state)
+{
+	uint64_t seed = SEED;
+	struct block *b;
+
+	printf("seed %d\n", SEED);
+	for (uint64_t n = 1; n <= ROUNDS; n++) {
+		struct memory_place place = take(&b);
+		unsigned spin = (unsigned)(unit_random(&seed) % 8000);
+
+		reclaim_hazard_set(worker, 0, place);
+		reclaim_retire(worker, place, BYTES);
+		reclaim_poll(worker, LATE_NS);
+		while (spin--)
+			atomic_signal_fence(memory_order_seq_cst);
+		reclaim_hazard_clear(worker, 0);
+		for (unsigned i = 0; i < 1000 && stats_now().freed < n; i++)
+			sched_yield();
+		assert_freed_soon(n);
+	}
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* Waiting for a session and for a hazard costs nothing. */
+static void waiting_uses_no_cpu(void **state)
+{
+	struct memory_place held;
+	struct block *b;
+	uint64_t cpu;
+
+	held = take(&b);
+	reclaim_hazard_set(worker, 0, held);
+	reclaim_retire(worker, held, BYTES);
+	reclaim_poll(worker, LATE_NS);
+	atomic_store(&newest, 2);
+	atomic_store(&oldest, 1);
+	reclaim_retire(worker, take(&b), BYTES);
+	reclaim_poll(worker, LATE_NS);
+	pause_ms(50);
+	cpu = cpu_ns();
+	pause_ms(400);
+	assert_true(cpu_ns() - cpu < 4000000);
+	assert_int_equal(stats_now().freed, 0);
+	reclaim_hazard_clear(worker, 0);
+	assert_freed_soon(1);
+	atomic_store(&oldest, UINT64_MAX);
+	reclaim_kick(reclaim);
+	assert_freed_soon(2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(no_heap_memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_long_session_costs_little, setup, teardown),
+		cmocka_unit_test_setup_teardown(hazards_come_and_go, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_wake_up_is_missed, setup, teardown),
+		cmocka_unit_test_setup_teardown(waiting_uses_no_cpu, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
