@@ -28,7 +28,7 @@
 
 #define KEYS	   2
 #define ROUNDS	   300000
-#define ROUNDS_MAX (40 * ROUNDS) /* on a machine that lets the reader run late */
+#define ROUNDS_MAX (400 * ROUNDS) /* on a machine that lets the reader run late */
 #define FOLLOWED   400000
 #define LOOKS	   1000 /* for a newer value, within one section */
 
