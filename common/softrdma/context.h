@@ -22,8 +22,9 @@ enum {
 
 struct soft_async;
 
+/* verbs.h finds the extended operations in front of the public context. */
 struct soft_context {
-	struct ibv_context base;
+	struct verbs_context ex;
 	uint32_t epoch;
 	_Atomic uint32_t objects; /* PDs, CQs and channels that live */
 	struct lock events_lock; /* protects the rest */
@@ -32,7 +33,7 @@ struct soft_context {
 
 static inline struct soft_context *soft_context(struct ibv_context *base)
 {
-	return (struct soft_context *)base;
+	return (struct soft_context *)verbs_get_ctx(base);
 }
 
 /* soft_gid - entry @index below SOFT_GIDS of the GID table. */

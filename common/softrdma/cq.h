@@ -21,7 +21,10 @@ struct soft_cqe {
 };
 
 struct soft_cq {
-	struct ibv_cq base;
+	union {
+		struct ibv_cq base;
+		struct ibv_cq_ex ex;
+	};
 	uint32_t epoch, index;
 	struct shared_cq *shared;
 	struct lock lock; /* protects the ring */

@@ -56,9 +56,21 @@ struct ibv_device *softrdma_device(void)
 	return &soft_device;
 }
 
+static void context_ops(struct verbs_context *ex)
+{
+	ex->sz = sizeof(*ex);
+	ex->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	ex->context.ops.poll_cq = soft_poll_cq;
+	ex->context.ops.req_notify_cq = soft_req_notify_cq;
+	ex->context.ops.post_srq_recv = soft_post_srq_recv;
+	ex->context.ops.post_send = soft_post_send;
+	ex->context.ops.post_recv = soft_post_recv;
+}
+
 struct ibv_context *softrdma_open_device(struct ibv_device *device)
 {
 	struct soft_context *context;
+	struct ibv_context *base;
 	int rc;
 
 	if (device != &soft_device) {
@@ -71,23 +83,20 @@ struct ibv_context *softrdma_open_device(struct ibv_device *device)
 	rc = soft_process_get();
 	if (rc < 0)
 		goto err_context;
-	context->base.async_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
-	if (context->base.async_fd < 0) {
+	base = &context->ex.context;
+	base->async_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	if (base->async_fd < 0) {
 		rc = -errno;
 		goto err_process;
 	}
 	context->epoch = soft_process.epoch;
 	context->last = &context->first;
-	context->base.device = device;
-	context->base.cmd_fd = -1;
-	context->base.num_comp_vectors = 1;
-	pthread_mutex_init(&context->base.mutex, NULL);
-	context->base.ops.poll_cq = soft_poll_cq;
-	context->base.ops.req_notify_cq = soft_req_notify_cq;
-	context->base.ops.post_srq_recv = soft_post_srq_recv;
-	context->base.ops.post_send = soft_post_send;
-	context->base.ops.post_recv = soft_post_recv;
-	return &context->base;
+	base->device = device;
+	base->cmd_fd = -1;
+	base->num_comp_vectors = 1;
+	pthread_mutex_init(&base->mutex, NULL);
+	context_ops(&context->ex);
+	return base;
 
 err_process:
 	soft_process_put();

@@ -32,6 +32,8 @@ int soft_responder(struct soft_qp *qp, uint64_t *out)
 	switch (qp_word_state(word)) {
 	case IBV_QPS_RTR:
 	case IBV_QPS_RTS:
+	case IBV_QPS_SQD:
+	case IBV_QPS_SQE:
 		if (atomic_load_explicit(&qp->remote->dest_qpn, memory_order_relaxed) ==
 			    qp->base.qp_num &&
 		    atomic_load_explicit(&qp->remote->dest_incarnation, memory_order_relaxed) ==
@@ -46,12 +48,12 @@ int soft_responder(struct soft_qp *qp, uint64_t *out)
 	}
 }
 
-/* Is a responder that was found good still the same? It may go from RTR to RTS. */
+/* Is a responder that was found good still the same? Its send queue may go on and off. */
 static bool responder_same(struct soft_qp *qp, uint64_t word)
 {
 	uint64_t now = atomic_load_explicit(&qp->remote->word, memory_order_acquire);
 
-	return now == word || ((now ^ word) < 0x100 && qp_word_state(now) == IBV_QPS_RTS);
+	return now == word || ((now ^ word) < 0x100 && qp_receives(qp_word_state(now)));
 }
 
 bool soft_remote_resolve(struct soft_qp *qp, uint32_t key, uint64_t addr, uint64_t length,
@@ -92,10 +94,7 @@ void soft_remote_fail(struct soft_qp *qp, int event)
 	uint64_t word = atomic_load(&qp->remote->word);
 
 	do {
-		uint32_t state = qp_word_state(word);
-
-		if (qp_word_qpn(word) != qp->dest_qpn ||
-		    (state != IBV_QPS_RTR && state != IBV_QPS_RTS))
+		if (qp_word_qpn(word) != qp->dest_qpn || !qp_receives(qp_word_state(word)))
 			return;
 		if (event >= 0)
 			atomic_store(&qp->remote->async_event, (uint32_t)event + 1);
@@ -316,7 +315,12 @@ int soft_execute(struct soft_qp *qp, const struct ibv_send_wr *wr, uint32_t *len
 {
 	bool read = wr->opcode == IBV_WR_RDMA_READ;
 	struct soft_local local;
-	int rc = local_gather(qp, wr, read ? IBV_ACCESS_LOCAL_WRITE : 0, &local);
+	int rc;
+
+	if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	    wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) /* atomic_cap is IBV_ATOMIC_NONE */
+		return IBV_WC_LOC_QP_OP_ERR;
+	rc = local_gather(qp, wr, read ? IBV_ACCESS_LOCAL_WRITE : 0, &local);
 
 	if (rc != IBV_WC_SUCCESS)
 		return rc;

@@ -9,7 +9,12 @@
 #include "common/softrdma/qp.h"
 
 /* Results below 0: not done, try again later. From 0 on: an enum ibv_wc_status. */
-enum { EXECUTE_RNR = -1, EXECUTE_NOT_READY = -2 };
+enum {
+	EXECUTE_RNR = -1, /* no receive posted */
+	EXECUTE_NOT_READY = -2, /* the peer's QP is not ready to receive */
+	EXECUTE_ASKED = -3, /* the peer's process was asked to do it */
+	EXECUTE_ROOM = -4, /* the way to the peer is full, and may stay so: then it is lost */
+};
 
 /* Memory of this process that an operation names, in pieces. */
 struct soft_local {

@@ -85,6 +85,7 @@ static void qp_publish(struct soft_qp *qp)
 		qpn_make(soft_process.slot, (uint32_t)soft_process.incarnation + life, qp->index);
 
 	atomic_store(&shared->pd, qp->pd);
+	atomic_store(&shared->type, qp->base.qp_type);
 	atomic_store(&shared->recv_cq, qp->recv_cq->index);
 	atomic_store(&shared->srq, qp->srq ? qp->srq->index : SHARED_NONE);
 	atomic_store(&shared->dest_qpn, 0);

@@ -26,10 +26,15 @@ enum soft_stall {
 	STALL_NONE,
 	STALL_RNR, /* the peer has no receive posted */
 	STALL_PEER, /* the peer's QP is not in RTR yet */
+	STALL_ASKED, /* the peer's process executes it */
+	STALL_ROOM, /* the way to the peer is full */
 };
 
 struct soft_qp {
-	struct ibv_qp base;
+	union {
+		struct ibv_qp base;
+		struct ibv_qp_ex ex;
+	};
 	/* constant */
 	uint32_t epoch, index;
 	struct shared_qp *shared;
@@ -56,6 +61,9 @@ struct soft_qp {
 	/* sends: counters since RESET */
 	uint64_t posted, executed;
 	_Atomic uint64_t sent_polled; /* written under the lock of send_cq */
+	/* in SQD: those before `drain_to` are executed still */
+	uint64_t drain_to;
+	bool drain_event; /* tell when that is done */
 	/* the oldest waiting send */
 	enum soft_stall stall;
 	uint64_t stall_ns; /* next time that counts as a retry, or the end of patience */
@@ -100,6 +108,13 @@ void soft_send_flush(struct soft_qp *qp);
  * flush both queues. Holds sq.
  */
 void soft_qp_error(struct soft_qp *qp);
+
+/* qp_receives - may a peer's requests be executed in @state? Takes what qp_word_state() returns. */
+static inline bool qp_receives(uint32_t state)
+{
+	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
+	       state == IBV_QPS_SQE;
+}
 
 /* soft_qp_raise - an asynchronous event about @qp. */
 void soft_qp_raise(struct soft_qp *qp, enum ibv_event_type type);

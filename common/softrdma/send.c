@@ -17,10 +17,12 @@
 #include "common/softrdma/execute.h"
 #include "common/softrdma/fence.h"
 #include "common/softrdma/progress.h"
+#include "common/softrdma/request.h"
 
 #define TIMEOUT_UNIT_NS 4096ull
 #define RNR_FOR_EVER	7
 #define PREFETCH	16 /* requests of a list */
+#define ROOM_NS		(100 * NS_PER_MS) /* until a datagram that finds no room is lost */
 
 /* IBTA's encoding of min_rnr_timer, in units of 10 us. */
 static const uint32_t rnr_10us[] = { 65536, 1,	  2,	3,     4,     6,     8,	    12,
@@ -36,6 +38,10 @@ static enum ibv_wc_opcode done_opcode(enum ibv_wr_opcode opcode)
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 		return IBV_WC_RDMA_WRITE;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return IBV_WC_COMP_SWAP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_WC_FETCH_ADD;
 	default:
 		return IBV_WC_SEND;
 	}
@@ -91,58 +97,112 @@ static uint64_t peer_patience(const struct soft_qp *qp)
 	return (TIMEOUT_UNIT_NS << qp->attr.timeout) * (qp->attr.retry_cnt + 1u);
 }
 
-/*
- * The oldest request could not be executed: @result is EXECUTE_*. Begin to wait or go on waiting.
- * Returns IBV_WC_SUCCESS to wait, or the status with which patience ends.
- */
-static enum ibv_wc_status send_wait(struct soft_qp *qp, int result)
+static enum soft_stall stall_of(int result)
 {
-	enum soft_stall stall = result == EXECUTE_RNR ? STALL_RNR : STALL_PEER;
-	uint64_t now = time_now_ns();
+	switch (result) {
+	case EXECUTE_RNR:
+		return STALL_RNR;
+	case EXECUTE_ASKED:
+		return STALL_ASKED;
+	case EXECUTE_ROOM:
+		return STALL_ROOM;
+	default:
+		return STALL_PEER;
+	}
+}
 
-	if (qp->stall != stall) {
-		if (stall == STALL_RNR && qp->attr.rnr_retry == 0)
+/* Begin to wait. Returns IBV_WC_SUCCESS, or the status of a request that may not. */
+static enum ibv_wc_status wait_begin(struct soft_qp *qp, enum soft_stall stall, uint64_t now)
+{
+	switch (stall) {
+	case STALL_RNR:
+		if (qp->attr.rnr_retry == 0)
 			return IBV_WC_RNR_RETRY_EXC_ERR;
 		qp->stall_left = qp->attr.rnr_retry;
-		if (stall == STALL_RNR)
-			qp->stall_ns = now + rnr_interval(qp);
-		else
-			qp->stall_ns = peer_patience(qp) ? now + peer_patience(qp) : UINT64_MAX;
-		send_stall(qp, stall);
-		return IBV_WC_SUCCESS;
+		qp->stall_ns = now + rnr_interval(qp);
+		break;
+	case STALL_ROOM:
+		qp->stall_ns = now + ROOM_NS;
+		break;
+	default:
+		qp->stall_ns = peer_patience(qp) ? now + peer_patience(qp) : UINT64_MAX;
+		break;
 	}
-	if (now < qp->stall_ns)
-		return IBV_WC_SUCCESS;
-	if (stall == STALL_PEER)
-		return IBV_WC_RETRY_EXC_ERR;
-	if (qp->attr.rnr_retry != RNR_FOR_EVER && --qp->stall_left == 0)
-		return IBV_WC_RNR_RETRY_EXC_ERR;
-	qp->stall_ns = now + rnr_interval(qp);
+	send_stall(qp, stall);
 	return IBV_WC_SUCCESS;
 }
 
 /*
+ * The oldest request could not be executed: @result is EXECUTE_*. Begin to wait or go on waiting.
+ * Returns false to wait. Otherwise *@status is that with which patience ends.
+ */
+static bool wait_over(struct soft_qp *qp, int result, enum ibv_wc_status *status)
+{
+	enum soft_stall stall = stall_of(result);
+	uint64_t now = time_now_ns();
+
+	if (qp->stall != stall) {
+		*status = wait_begin(qp, stall, now);
+		return *status != IBV_WC_SUCCESS;
+	}
+	if (now < qp->stall_ns)
+		return false;
+	switch (stall) {
+	case STALL_RNR:
+		*status = IBV_WC_RNR_RETRY_EXC_ERR;
+		if (qp->attr.rnr_retry != RNR_FOR_EVER && --qp->stall_left == 0)
+			return true;
+		qp->stall_ns = now + rnr_interval(qp);
+		return false;
+	case STALL_ROOM:
+		*status = IBV_WC_SUCCESS; /* lost on the way, which its sender never learns */
+		return true;
+	default:
+		*status = IBV_WC_RETRY_EXC_ERR;
+		return true;
+	}
+}
+
+/* A request failed: everything stops, or, where the service is not reliable, the send queue. */
+static void send_failed(struct soft_qp *qp)
+{
+	uint64_t word = atomic_load(&qp->shared->word);
+
+	if (qp->base.qp_type == IBV_QPT_RC) {
+		soft_qp_error(qp);
+		return;
+	}
+	do {
+		if (qp_word_state(word) == IBV_QPS_ERR) {
+			soft_qp_error(qp);
+			return;
+		}
+	} while (!atomic_compare_exchange_weak(&qp->shared->word, &word,
+					       (word & ~(uint64_t)0xff) | IBV_QPS_SQE));
+	soft_send_flush(qp);
+}
+
+/*
  * Execute @wr, the oldest that is not executed. Returns false when it has to wait.
- * On an error the QP is in ERR afterwards, and what waited behind is flushed.
+ * On an error nothing waits behind it any more: it was flushed.
  */
 static bool send_execute(struct soft_qp *qp, const struct ibv_send_wr *wr)
 {
+	enum ibv_wc_status status;
 	uint32_t length = 0;
 	int result = soft_execute(qp, wr, &length);
 
-	if (__builtin_expect(result == IBV_WC_SUCCESS, 1)) {
-		if (__builtin_expect(qp->stall != STALL_NONE, 0))
-			send_stall(qp, STALL_NONE);
-		send_done(qp, wr, IBV_WC_SUCCESS, length);
-		return true;
-	}
-	if (result < 0) {
-		result = send_wait(qp, result);
-		if (result == IBV_WC_SUCCESS)
+	if (__builtin_expect(result < 0, 0)) {
+		if (!wait_over(qp, result, &status))
 			return false;
+	} else {
+		status = (enum ibv_wc_status)result;
 	}
-	send_done(qp, wr, (enum ibv_wc_status)result, 0);
-	soft_qp_error(qp);
+	if (__builtin_expect(qp->stall != STALL_NONE, 0))
+		send_stall(qp, STALL_NONE);
+	send_done(qp, wr, status, length);
+	if (__builtin_expect(status != IBV_WC_SUCCESS, 0))
+		send_failed(qp);
 	return true;
 }
 
@@ -177,16 +237,33 @@ static void send_keep(struct soft_qp *qp, const struct ibv_send_wr *wr)
 	send->wr.num_sge = 1;
 }
 
+/* May the oldest waiting request be executed in the present state? */
+static bool send_runs(struct soft_qp *qp)
+{
+	enum ibv_qp_state state = qp_state(qp);
+
+	return state == IBV_QPS_RTS || (state == IBV_QPS_SQD && qp->executed < qp->drain_to);
+}
+
+static void send_drained(struct soft_qp *qp)
+{
+	if (qp->drain_event && qp->executed >= qp->drain_to && qp_state(qp) == IBV_QPS_SQD) {
+		qp->drain_event = false;
+		soft_qp_raise(qp, IBV_EVENT_SQ_DRAINED);
+	}
+}
+
 void soft_send_progress(struct soft_qp *qp)
 {
 	if (qp_state(qp) == IBV_QPS_ERR && !qp->flushed)
 		soft_qp_error(qp);
-	while (qp->executed < qp->posted) {
+	while (qp->executed < qp->posted && send_runs(qp)) {
 		if (!send_execute(qp, &send_slot(qp, qp->executed)->wr))
 			return;
 	}
 	if (qp->stall != STALL_NONE)
 		send_stall(qp, STALL_NONE);
+	send_drained(qp);
 }
 
 void soft_send_flush(struct soft_qp *qp)
@@ -197,53 +274,28 @@ void soft_send_flush(struct soft_qp *qp)
 		send_stall(qp, STALL_NONE);
 }
 
-/* Can @wr be a request at all? Returns 0 or a positive errno. */
-static int send_check(const struct soft_qp *qp, const struct ibv_send_wr *wr)
-{
-	uint64_t length = 0;
-
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->sge_max)
-		return EINVAL;
-	switch (wr->opcode) {
-	case IBV_WR_RDMA_READ:
-		return wr->send_flags & IBV_SEND_INLINE ? EINVAL : 0;
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-	case IBV_WR_SEND:
-	case IBV_WR_SEND_WITH_IMM:
-		break;
-	default:
-		return EINVAL;
-	}
-	if (!(wr->send_flags & IBV_SEND_INLINE))
-		return 0;
-	for (int i = 0; i < wr->num_sge; i++)
-		length += wr->sg_list[i].length;
-	return length <= qp->inline_max ? 0 : EINVAL;
-}
-
 static int send_post(struct soft_qp *qp, const struct ibv_send_wr *wr)
 {
 	enum ibv_qp_state state = qp_state(qp);
-	int rc = send_check(qp, wr);
+	int rc = soft_request_check(qp, wr);
 
 	if (rc)
 		return rc;
-	if (state != IBV_QPS_RTS && state != IBV_QPS_ERR)
+	if (state < IBV_QPS_RTS)
 		return EINVAL;
 	/* acquire: pairs with the release in cq_poll_own() */
 	if (qp->posted - atomic_load_explicit(&qp->sent_polled, memory_order_acquire) >=
 	    qp->send_max)
 		return ENOMEM;
-	if (__builtin_expect(state == IBV_QPS_ERR, 0)) {
-		if (!qp->flushed)
+	if (__builtin_expect(state == IBV_QPS_ERR || state == IBV_QPS_SQE, 0)) {
+		if (state == IBV_QPS_ERR && !qp->flushed)
 			soft_qp_error(qp);
 		qp->posted++;
 		send_done(qp, wr, IBV_WC_WR_FLUSH_ERR, 0);
 		return 0;
 	}
-	if (qp->executed < qp->posted) {
-		qp->posted++;
+	qp->posted++;
+	if (qp->executed < qp->posted - 1 || __builtin_expect(state == IBV_QPS_SQD, 0)) {
 		send_keep(qp, wr);
 		return 0;
 	}
@@ -251,7 +303,6 @@ static int send_post(struct soft_qp *qp, const struct ibv_send_wr *wr)
 	 * An error below flushes what waits, which must not be this one: it is accounted for by
 	 * send_done() before.
 	 */
-	qp->posted++;
 	if (!send_execute(qp, wr))
 		send_keep(qp, wr);
 	return 0;

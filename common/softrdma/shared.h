@@ -20,7 +20,7 @@
 #include "common/softrdma/life.h"
 
 #define SHARED_MAGIC   0x3044524654464f53ull
-#define SHARED_VERSION 2u
+#define SHARED_VERSION 3u
 #define SHARED_NONE    UINT32_MAX
 #define SHARED_LINE    64
 
@@ -109,6 +109,14 @@ struct shared_cqe {
 	_Atomic uint32_t pad;
 };
 
+/* A request that the peer's process executes itself. `number` counts them and is written last. */
+struct shared_ask {
+	_Atomic uint64_t number;
+	_Atomic uint64_t addr, compare_add, swap;
+	_Atomic uint32_t rkey;
+	_Atomic uint32_t opcode; /* enum ibv_wr_opcode */
+};
+
 struct shared_qp {
 	/* owner; an initiator may change the state from RTR or RTS to ERR */
 	_Atomic uint64_t word;
@@ -117,6 +125,7 @@ struct shared_qp {
 	_Atomic uint32_t dest_qpn;
 	_Atomic uint32_t access; /* enum ibv_access_flags of the QP */
 	_Atomic uint32_t pd;
+	_Atomic uint32_t type; /* enum ibv_qp_type */
 	_Atomic uint32_t rd_atomic; /* as responder */
 	_Atomic uint32_t min_rnr_timer;
 	_Atomic uint32_t recv_cq, srq; /* indices; srq may be SHARED_NONE */
@@ -124,6 +133,12 @@ struct shared_qp {
 	_Atomic uint64_t in_ring; /* offset of the completion ring */
 	/* owner, as initiator: odd while it may be changing memory of its peer */
 	_Alignas(SHARED_LINE) _Atomic uint64_t busy;
+	/* owner, as initiator: an atomic that the peer shall execute, see atomic.c */
+	struct shared_ask ask;
+	/* owner, as responder: the answer to its peer's ask of that number */
+	_Alignas(SHARED_LINE) _Atomic uint64_t answered;
+	_Atomic uint64_t answer; /* the value before */
+	_Atomic uint32_t answer_status; /* enum ibv_wc_status */
 	/* the connected peer */
 	_Alignas(SHARED_LINE) _Atomic uint64_t in_tail;
 	_Atomic uint32_t async_event; /* enum ibv_event_type + 1 to raise, or 0 */
@@ -141,6 +156,7 @@ struct shared_mr {
 	_Atomic uint64_t map_id, map_offset;
 	_Atomic uint32_t map_index;
 	uint32_t generation; /* owner only */
+	_Atomic uint64_t shift; /* address in the owner's process less address in the region */
 };
 
 static inline uint32_t mr_key(uint32_t index, uint32_t generation)
