@@ -17,7 +17,9 @@
 #include <sys/uio.h>
 
 #include "common/softrdma/copy.h"
+#include "common/softrdma/fate.h"
 #include "common/softrdma/progress.h"
+#include "common/softrdma/weak_copy.h"
 
 int soft_responder(struct soft_qp *qp, uint64_t *out)
 {
@@ -106,8 +108,7 @@ void soft_remote_fail(struct soft_qp *qp, int event)
 	soft_kick(qp->peer->kick_fd);
 }
 
-/* The pieces from where the copy stands, for @length bytes, as the kernel wants them. */
-static unsigned local_rest(const struct soft_local *local, uint64_t length, struct iovec *out)
+unsigned soft_local_rest(const struct soft_local *local, uint64_t length, struct iovec *out)
 {
 	unsigned n = 0;
 
@@ -124,7 +125,7 @@ static unsigned local_rest(const struct soft_local *local, uint64_t length, stru
 	return n;
 }
 
-static void local_advance(struct soft_local *local, uint64_t length)
+void soft_local_advance(struct soft_local *local, uint64_t length)
 {
 	while (length) {
 		size_t left = local->piece[local->at].iov_len - local->at_offset;
@@ -165,19 +166,19 @@ static int copy_kernel(struct soft_qp *qp, const struct soft_remote *remote,
 	struct iovec near[SHARED_SGES];
 
 	while (far.iov_len) {
-		unsigned n = local_rest(local, far.iov_len, near);
+		unsigned n = soft_local_rest(local, far.iov_len, near);
 		ssize_t done = process_vm(qp->peer->pid, near, n, &far, 1, 0);
 
 		if (done <= 0)
 			return copy_failed(qp, done < 0 ? errno : EFAULT);
-		local_advance(local, (uint64_t)done);
+		soft_local_advance(local, (uint64_t)done);
 		far.iov_base = (unsigned char *)far.iov_base + done;
 		far.iov_len -= (size_t)done;
 	}
 	return IBV_WC_SUCCESS;
 }
 
-int soft_copy_out(struct soft_qp *qp, const struct soft_remote *remote, struct soft_local *local)
+static int copy_out(struct soft_qp *qp, const struct soft_remote *remote, struct soft_local *local)
 {
 	struct iovec near[SHARED_SGES];
 	unsigned char *to = remote->mapped;
@@ -185,13 +186,20 @@ int soft_copy_out(struct soft_qp *qp, const struct soft_remote *remote, struct s
 
 	if (!to)
 		return copy_kernel(qp, remote, local, process_vm_writev);
-	n = local_rest(local, remote->length, near);
+	n = soft_local_rest(local, remote->length, near);
 	for (unsigned i = 0; i < n; i++) {
 		soft_copy_to(to, near[i].iov_base, near[i].iov_len);
 		to += near[i].iov_len;
 	}
-	local_advance(local, remote->length);
+	soft_local_advance(local, remote->length);
 	return IBV_WC_SUCCESS;
+}
+
+int soft_copy_out(struct soft_qp *qp, const struct soft_remote *remote, struct soft_local *local)
+{
+	if (__builtin_expect(soft_weak & (WEAK_LINES | WEAK_DELAY), 0))
+		return soft_weak_copy(qp, remote, local, copy_out);
+	return copy_out(qp, remote, local);
 }
 
 static int copy_in(struct soft_qp *qp, const struct soft_remote *remote, struct soft_local *local)
@@ -258,7 +266,10 @@ static int execute_read(struct soft_qp *qp, const struct ibv_send_wr *wr, struct
 		soft_remote_fail(qp, IBV_EVENT_QP_ACCESS_ERR);
 		return IBV_WC_REM_ACCESS_ERR;
 	}
-	rc = copy_in(qp, &remote, local);
+	if (__builtin_expect(soft_weak & (WEAK_LINES | WEAK_DELAY), 0))
+		rc = soft_weak_copy(qp, &remote, local, copy_in);
+	else
+		rc = copy_in(qp, &remote, local);
 	/* acquire: pairs with the owner's full fence, see fence.c */
 	fence_loads();
 	if (!responder_same(qp, word) || peer_dead(qp->peer)) {

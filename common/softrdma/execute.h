@@ -54,6 +54,12 @@ int soft_responder(struct soft_qp *qp, uint64_t *word);
 bool soft_remote_resolve(struct soft_qp *qp, uint32_t key, uint64_t addr, uint64_t length,
 			 uint32_t access, uint32_t pd, struct soft_remote *out);
 
+/* soft_local_rest - the pieces from where the copy stands, for @length bytes. Returns how many. */
+unsigned soft_local_rest(const struct soft_local *local, uint64_t length, struct iovec *out);
+
+/* soft_local_advance - @length bytes more are copied. */
+void soft_local_advance(struct soft_local *local, uint64_t length);
+
 /* soft_copy_out - copy the next remote->length bytes of @local to the peer. Returns a status. */
 int soft_copy_out(struct soft_qp *qp, const struct soft_remote *remote, struct soft_local *local);
 

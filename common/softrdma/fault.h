@@ -2,10 +2,26 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * Faults on request, for tests: SOFTRDMA_FAULT="reg_mr=ENOMEM@3,create_qp=ENOMEM@1" lets the third
- * reg_mr of the process and all after it fail, and every create_qp. Read once, at the first call.
+ * SOFTRDMA_FAULT, for tests: a list of what shall fail. Calls by number, requests at random under a
+ * seed. docs/SOFTRDMA.md has the grammar.
  */
+#include <stdint.h>
+
 enum fault_point { FAULT_REG_MR, FAULT_CREATE_QP, FAULT_POINTS };
+
+/* What fates are made of; constant while the device is open. */
+struct soft_fault_rates {
+	uint64_t seed;
+	uint64_t drop_in; /* one in so many requests is lost; 0: none */
+	uint64_t rnr_in; /* one in so many finds no receive */
+	uint64_t break_at; /* each QP fails at that request; 0: none */
+	uint64_t delay_ns; /* requests wait up to that */
+};
+
+extern struct soft_fault_rates soft_fault_rates;
+
+/* soft_fault_start - read the environment. Returns 0 or -EINVAL after a word on stderr. */
+int soft_fault_start(void);
 
 /* soft_fault - count a call at @point. Returns 0, or the errno to fail with. Any thread. */
 int soft_fault(enum fault_point point);

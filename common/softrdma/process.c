@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "common/softrdma/fate.h"
 #include "common/softrdma/file.h"
 #include "common/softrdma/channel.h"
 #include "common/softrdma/peer.h"
@@ -90,8 +91,11 @@ static int process_ids_init(void)
 
 static int process_start(void)
 {
-	int rc = soft_wire_claim(&soft_process.slot);
+	int rc = soft_fates_start();
 
+	if (rc < 0)
+		return rc;
+	rc = soft_wire_claim(&soft_process.slot);
 	if (rc < 0)
 		return rc;
 	soft_process.listen_fd = rc;

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/softrdma/fate.h"
 #include "common/softrdma/fault.h"
 #include "common/softrdma/fence.h"
+#include "common/softrdma/send.h"
 #include "common/softrdma/softrdma.h"
 
 static uint32_t round_up_pow2(uint32_t n)
@@ -130,6 +132,7 @@ static struct soft_qp *qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	qp->inline_max = attr->cap.max_inline_data;
 	qp->sig_all = attr->sq_sig_all;
 	qp->wake_fd = -1;
+	soft_fates_qp(qp);
 	return qp;
 }
 

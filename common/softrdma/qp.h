@@ -9,6 +9,7 @@
 
 #include "common/softrdma/context.h"
 #include "common/softrdma/cq.h"
+#include "common/softrdma/dice.h"
 #include "common/softrdma/lock.h"
 #include "common/softrdma/mr.h"
 #include "common/softrdma/peer.h"
@@ -16,18 +17,13 @@
 #include "common/softrdma/rq.h"
 #include "common/softrdma/srq.h"
 
-/* A send that waits in the queue; its SGEs and its inline data follow. */
-struct soft_send {
-	struct ibv_send_wr wr;
-	unsigned char rest[];
-};
-
 enum soft_stall {
 	STALL_NONE,
 	STALL_RNR, /* the peer has no receive posted */
 	STALL_PEER, /* the peer's QP is not in RTR yet */
 	STALL_ASKED, /* the peer's process executes it */
 	STALL_ROOM, /* the way to the peer is full */
+	STALL_FATE, /* its fate wants it so, see fated.c */
 };
 
 struct soft_qp {
@@ -68,6 +64,9 @@ struct soft_qp {
 	enum soft_stall stall;
 	uint64_t stall_ns; /* next time that counts as a retry, or the end of patience */
 	uint32_t stall_left; /* retries left */
+	struct soft_dice weak_dice, fault_dice; /* for fates */
+	uint64_t fated; /* requests that got one */
+	uint32_t shuffle; /* of the request that is being executed */
 	struct ibv_qp_attr attr; /* as set by modify */
 	struct ibv_qp_cap cap;
 	bool writer_stuck; /* see fence.c: the index is not used again */

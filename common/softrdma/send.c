@@ -13,22 +13,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/base/time.h"
 #include "common/softrdma/execute.h"
 #include "common/softrdma/fence.h"
 #include "common/softrdma/progress.h"
 #include "common/softrdma/request.h"
+#include "common/softrdma/send.h"
 
-#define TIMEOUT_UNIT_NS 4096ull
-#define RNR_FOR_EVER	7
-#define PREFETCH	16 /* requests of a list */
-#define ROOM_NS		(100 * NS_PER_MS) /* until a datagram that finds no room is lost */
-
-/* IBTA's encoding of min_rnr_timer, in units of 10 us. */
-static const uint32_t rnr_10us[] = { 65536, 1,	  2,	3,     4,     6,     8,	    12,
-				     16,    24,	  32,	48,    64,    96,    128,   192,
-				     256,   384,  512,	768,   1024,  1536,  2048,  3072,
-				     4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152 };
+#define PREFETCH 16 /* requests of a list */
 
 static enum ibv_wc_opcode done_opcode(enum ibv_wr_opcode opcode)
 {
@@ -48,8 +39,8 @@ static enum ibv_wc_opcode done_opcode(enum ibv_wr_opcode opcode)
 }
 
 /* The request at the head of the queue is over. */
-static void send_done(struct soft_qp *qp, const struct ibv_send_wr *wr, enum ibv_wc_status status,
-		      uint32_t length)
+void soft_send_done(struct soft_qp *qp, const struct ibv_send_wr *wr, enum ibv_wc_status status,
+		    uint32_t length)
 {
 	struct soft_done done;
 
@@ -64,107 +55,8 @@ static void send_done(struct soft_qp *qp, const struct ibv_send_wr *wr, enum ibv
 	soft_cq_push(qp->send_cq, qp, &done);
 }
 
-static void send_stall(struct soft_qp *qp, enum soft_stall stall)
-{
-	uint64_t bit = 1ull << qp->index % 64;
-
-	if (qp->stall == STALL_NONE && stall != STALL_NONE) {
-		atomic_fetch_or(&soft_process.stalled_bits[qp->index / 64], bit);
-		atomic_fetch_add(&qp->send_cq->stalled, 1);
-		/* the service thread may be asleep without a timer */
-		if (atomic_fetch_add(&soft_process.stalled, 1) == 0)
-			soft_kick(soft_process.kick_fd);
-	} else if (qp->stall != STALL_NONE && stall == STALL_NONE) {
-		atomic_fetch_and(&soft_process.stalled_bits[qp->index / 64], ~bit);
-		atomic_fetch_sub(&qp->send_cq->stalled, 1);
-		atomic_fetch_sub(&soft_process.stalled, 1);
-	}
-	qp->stall = stall;
-}
-
-static uint64_t rnr_interval(struct soft_qp *qp)
-{
-	uint32_t timer = atomic_load_explicit(&qp->remote->min_rnr_timer, memory_order_relaxed);
-
-	return rnr_10us[timer % (sizeof(rnr_10us) / sizeof(rnr_10us[0]))] * 10000ull;
-}
-
-/* How long to wait for a peer that does not answer; 0: for ever. */
-static uint64_t peer_patience(const struct soft_qp *qp)
-{
-	if (!qp->attr.timeout)
-		return 0;
-	return (TIMEOUT_UNIT_NS << qp->attr.timeout) * (qp->attr.retry_cnt + 1u);
-}
-
-static enum soft_stall stall_of(int result)
-{
-	switch (result) {
-	case EXECUTE_RNR:
-		return STALL_RNR;
-	case EXECUTE_ASKED:
-		return STALL_ASKED;
-	case EXECUTE_ROOM:
-		return STALL_ROOM;
-	default:
-		return STALL_PEER;
-	}
-}
-
-/* Begin to wait. Returns IBV_WC_SUCCESS, or the status of a request that may not. */
-static enum ibv_wc_status wait_begin(struct soft_qp *qp, enum soft_stall stall, uint64_t now)
-{
-	switch (stall) {
-	case STALL_RNR:
-		if (qp->attr.rnr_retry == 0)
-			return IBV_WC_RNR_RETRY_EXC_ERR;
-		qp->stall_left = qp->attr.rnr_retry;
-		qp->stall_ns = now + rnr_interval(qp);
-		break;
-	case STALL_ROOM:
-		qp->stall_ns = now + ROOM_NS;
-		break;
-	default:
-		qp->stall_ns = peer_patience(qp) ? now + peer_patience(qp) : UINT64_MAX;
-		break;
-	}
-	send_stall(qp, stall);
-	return IBV_WC_SUCCESS;
-}
-
-/*
- * The oldest request could not be executed: @result is EXECUTE_*. Begin to wait or go on waiting.
- * Returns false to wait. Otherwise *@status is that with which patience ends.
- */
-static bool wait_over(struct soft_qp *qp, int result, enum ibv_wc_status *status)
-{
-	enum soft_stall stall = stall_of(result);
-	uint64_t now = time_now_ns();
-
-	if (qp->stall != stall) {
-		*status = wait_begin(qp, stall, now);
-		return *status != IBV_WC_SUCCESS;
-	}
-	if (now < qp->stall_ns)
-		return false;
-	switch (stall) {
-	case STALL_RNR:
-		*status = IBV_WC_RNR_RETRY_EXC_ERR;
-		if (qp->attr.rnr_retry != RNR_FOR_EVER && --qp->stall_left == 0)
-			return true;
-		qp->stall_ns = now + rnr_interval(qp);
-		return false;
-	case STALL_ROOM:
-		*status = IBV_WC_SUCCESS; /* lost on the way, which its sender never learns */
-		return true;
-	default:
-		*status = IBV_WC_RETRY_EXC_ERR;
-		return true;
-	}
-}
-
 /* A request failed: everything stops, or, where the service is not reliable, the send queue. */
-static void send_failed(struct soft_qp *qp)
+void soft_send_failed(struct soft_qp *qp)
 {
 	uint64_t word = atomic_load(&qp->shared->word);
 
@@ -193,23 +85,17 @@ static bool send_execute(struct soft_qp *qp, const struct ibv_send_wr *wr)
 	int result = soft_execute(qp, wr, &length);
 
 	if (__builtin_expect(result < 0, 0)) {
-		if (!wait_over(qp, result, &status))
+		if (!soft_wait_over(qp, result, &status))
 			return false;
 	} else {
 		status = (enum ibv_wc_status)result;
 	}
 	if (__builtin_expect(qp->stall != STALL_NONE, 0))
-		send_stall(qp, STALL_NONE);
-	send_done(qp, wr, status, length);
+		soft_send_stall(qp, STALL_NONE);
+	soft_send_done(qp, wr, status, length);
 	if (__builtin_expect(status != IBV_WC_SUCCESS, 0))
-		send_failed(qp);
+		soft_send_failed(qp);
 	return true;
-}
-
-static struct soft_send *send_slot(struct soft_qp *qp, uint64_t at)
-{
-	return (struct soft_send *)(void *)(qp->sends +
-					    (at & (qp->send_slots - 1)) * qp->send_size);
 }
 
 /* Copy @wr into the place of number qp->posted - 1. */
@@ -219,8 +105,11 @@ static void send_keep(struct soft_qp *qp, const struct ibv_send_wr *wr)
 	struct ibv_sge *sge = (struct ibv_sge *)(void *)send->rest;
 	unsigned char *data = (unsigned char *)(sge + 1);
 
+	send->done = false;
 	send->wr = *wr;
 	send->wr.next = NULL;
+	if (soft_fates)
+		soft_fate_draw(qp, wr, &send->fate);
 	send->wr.sg_list = sge;
 	if (!(wr->send_flags & IBV_SEND_INLINE)) {
 		if (wr->num_sge)
@@ -237,8 +126,7 @@ static void send_keep(struct soft_qp *qp, const struct ibv_send_wr *wr)
 	send->wr.num_sge = 1;
 }
 
-/* May the oldest waiting request be executed in the present state? */
-static bool send_runs(struct soft_qp *qp)
+bool soft_send_runs(struct soft_qp *qp)
 {
 	enum ibv_qp_state state = qp_state(qp);
 
@@ -257,21 +145,42 @@ void soft_send_progress(struct soft_qp *qp)
 {
 	if (qp_state(qp) == IBV_QPS_ERR && !qp->flushed)
 		soft_qp_error(qp);
-	while (qp->executed < qp->posted && send_runs(qp)) {
-		if (!send_execute(qp, &send_slot(qp, qp->executed)->wr))
-			return;
+	if (soft_fates) {
+		soft_fated_progress(qp);
+	} else {
+		while (qp->executed < qp->posted && soft_send_runs(qp)) {
+			if (!send_execute(qp, &send_slot(qp, qp->executed)->wr))
+				return;
+		}
 	}
-	if (qp->stall != STALL_NONE)
-		send_stall(qp, STALL_NONE);
+	if (qp->stall != STALL_NONE && (qp->executed == qp->posted || !soft_send_runs(qp)))
+		soft_send_stall(qp, STALL_NONE);
 	send_drained(qp);
 }
 
+/* What fated.c executed already keeps its result, up to the first request that it did not. */
 void soft_send_flush(struct soft_qp *qp)
 {
-	while (qp->executed < qp->posted)
-		send_done(qp, &send_slot(qp, qp->executed)->wr, IBV_WC_WR_FLUSH_ERR, 0);
+	bool flushed = false;
+
+	while (qp->executed < qp->posted) {
+		struct soft_send *send = send_slot(qp, qp->executed);
+
+		flushed = flushed || !send->done || send->status != IBV_WC_SUCCESS;
+		soft_send_done(qp, &send->wr, flushed ? IBV_WC_WR_FLUSH_ERR : IBV_WC_SUCCESS,
+			       send->length);
+	}
 	if (qp->stall != STALL_NONE)
-		send_stall(qp, STALL_NONE);
+		soft_send_stall(qp, STALL_NONE);
+}
+
+/* A request to a QP that executes no more. */
+static void send_refuse(struct soft_qp *qp, const struct ibv_send_wr *wr)
+{
+	if (qp_state(qp) == IBV_QPS_ERR && !qp->flushed)
+		soft_qp_error(qp);
+	qp->posted++;
+	soft_send_done(qp, wr, IBV_WC_WR_FLUSH_ERR, 0);
 }
 
 static int send_post(struct soft_qp *qp, const struct ibv_send_wr *wr)
@@ -288,20 +197,18 @@ static int send_post(struct soft_qp *qp, const struct ibv_send_wr *wr)
 	    qp->send_max)
 		return ENOMEM;
 	if (__builtin_expect(state == IBV_QPS_ERR || state == IBV_QPS_SQE, 0)) {
-		if (state == IBV_QPS_ERR && !qp->flushed)
-			soft_qp_error(qp);
-		qp->posted++;
-		send_done(qp, wr, IBV_WC_WR_FLUSH_ERR, 0);
+		send_refuse(qp, wr);
 		return 0;
 	}
 	qp->posted++;
-	if (qp->executed < qp->posted - 1 || __builtin_expect(state == IBV_QPS_SQD, 0)) {
+	if (qp->executed < qp->posted - 1 ||
+	    __builtin_expect(state == IBV_QPS_SQD || soft_fates, 0)) {
 		send_keep(qp, wr);
 		return 0;
 	}
 	/*
 	 * An error below flushes what waits, which must not be this one: it is accounted for by
-	 * send_done() before.
+	 * soft_send_done() before.
 	 */
 	if (!send_execute(qp, wr))
 		send_keep(qp, wr);
@@ -329,6 +236,8 @@ int soft_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
 			break;
 		}
 	}
+	if (__builtin_expect(soft_fates, 0))
+		soft_send_progress(qp);
 	lock_drop(&qp->sq);
 	return rc;
 }

@@ -3,6 +3,7 @@
 /* Connections from the control thread's side. */
 #include "server/worker/conn.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -10,7 +11,9 @@
 
 /* Sends that one request slot can have in the queue: a READ, a WRITE and the reply. */
 #define SENDS_PER_SLOT 3u
-#define CREDITS_SHARE  32u /* one queue pair is granted at most this part of what is left */
+
+static_assert((SENDS_PER_SLOT + 1) * RPC_SLOTS_MAX + 16 <= CONN_SENDS_MAX, "places are counted");
+#define CREDITS_SHARE 32u /* one queue pair is granted at most this part of what is left */
 
 /*
  * What a queue pair is granted of the credits that it asks for: all, while there are plenty; then
@@ -64,7 +67,7 @@ int conn_create(struct conn **out, struct worker *w, unsigned asked, struct erro
 	}
 	w->credits += credits;
 	w->sends += config.max_send;
-	c->sends = config.max_send;
+	c->queue.places = config.max_send;
 	*out = c;
 	return 0;
 
@@ -107,6 +110,6 @@ void conn_destroy(struct conn *c, uint64_t answer_until_ns)
 		rdma_qp_destroy(&c->qp);
 	rdma_buffer_destroy(&c->replies);
 	c->worker->credits -= c->credits;
-	c->worker->sends -= c->sends;
+	c->worker->sends -= c->queue.places;
 	free(c);
 }

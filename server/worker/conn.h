@@ -21,7 +21,25 @@ struct conn;
 /* Room for one STATS text, in registered memory, behind the frames of the replies. */
 #define CONN_STATS_BYTES (32u << 10)
 
-enum request_state { REQUEST_IDLE, REQUEST_PULLING };
+/* The most places of a send queue. */
+#define CONN_SENDS_MAX 512u
+
+enum request_state {
+	REQUEST_IDLE,
+	REQUEST_PULLING, /* its value is being fetched */
+	REQUEST_WAITING, /* its reply waits for a place in the send queue */
+};
+
+/* What travels with a reply into the client's staging memory. */
+struct rpc_push {
+	const void *data;
+	uint32_t len;
+	uint32_t lkey;
+	unsigned what; /* enum rpc_wr: whose completion releases the data */
+	int hazard; /* held meanwhile, or -1 */
+	uint64_t staging_addr;
+	uint32_t staging_rkey;
+};
 
 /* One request slot. */
 struct request {
@@ -31,6 +49,22 @@ struct request {
 	uint64_t batch; /* of completions, in which its last frame came */
 	struct rpc_request header; /* of the request being pulled */
 	struct store_put put; /* its block */
+	/* while its READ or its reply waits for a place in the send queue: rpc_queue.c */
+	struct request *next;
+	uint32_t reply_len;
+	bool pushes;
+	struct rpc_push push;
+};
+
+/* The send queue as its user counts it: rpc_queue.c. */
+struct conn_queue {
+	unsigned places;
+	uint32_t posted, completed; /* sends since the beginning */
+	unsigned unsignalled; /* of them, since the last signalled one */
+	/* `posted` behind each signalled send that has not completed */
+	uint32_t mark[CONN_SENDS_MAX];
+	uint32_t marks_head, marks_tail;
+	struct request *waiting, *waiting_last; /* in order */
 };
 
 struct conn {
@@ -41,8 +75,7 @@ struct conn {
 	uint64_t generation;
 	unsigned handle;
 	unsigned credits;
-	unsigned sends; /* places of its send queue. Control thread */
-	unsigned unsignalled; /* sends since the last signalled one */
+	struct conn_queue queue;
 	bool failed; /* a protocol error: ignored until it is detached */
 	bool stats_busy;
 	bool attached; /* control thread */

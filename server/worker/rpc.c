@@ -186,6 +186,7 @@ void rpc_completed(struct rpc_worker *w, uint64_t wr_id, bool ok)
 	struct request *r = rpc_wr_pointer(wr_id);
 	unsigned hazard = (unsigned)(wr_id >> RPC_WR_HAZARD);
 
+	rpc_queue_completed(w, r->conn);
 	if (hazard)
 		rpc_hazard_drop(w, hazard - 1);
 	switch ((enum rpc_wr)(wr_id & RPC_WR_WHAT)) {
@@ -206,10 +207,9 @@ void rpc_completed(struct rpc_worker *w, uint64_t wr_id, bool ok)
 void rpc_abandon(struct rpc_worker *w, struct conn *c)
 {
 	for (unsigned i = 0; i < c->credits; i++) {
-		if (c->request[i].state == REQUEST_PULLING) {
-			c->request[i].state = REQUEST_IDLE;
+		if (c->request[i].state == REQUEST_PULLING)
 			store_put_abort(&w->store, &c->request[i].put);
-		}
+		c->request[i].state = REQUEST_IDLE;
 	}
 	for (unsigned i = 0; i < WORKER_RECEIVES; i++) {
 		if (w->hazard_owner[i] == c)

@@ -6,15 +6,6 @@
 
 #include "server/worker/rpc.h"
 
-/* What travels with a reply into the client's staging memory. */
-struct rpc_push {
-	const void *data;
-	uint32_t len;
-	uint32_t lkey;
-	enum rpc_wr what; /* whose completion releases the data */
-	int hazard; /* held meanwhile, or -1 */
-};
-
 /* rpc_count - one writer: no read-modify-write needed. */
 static inline void rpc_count(_Atomic uint64_t *counter, uint64_t n)
 {
@@ -30,7 +21,16 @@ void rpc_hazard_drop(struct rpc_worker *w, unsigned hazard); /* one that is free
 struct rpc_reply *rpc_reply_begin(struct request *r, const struct rpc_request *q, int status);
 
 /*
- * rpc_send_reply - post the @len bytes of the slot's frame, behind an RDMA WRITE where @push says
+ * rpc_queue_add - post what @r has to post, the READ of its value (REQUEST_PULLING) or its reply, or
+ * keep it until there is a place for it.
+ */
+void rpc_queue_add(struct rpc_worker *w, struct request *r);
+
+/* rpc_queue_completed - a signalled send of @c completed: post what waits. */
+void rpc_queue_completed(struct rpc_worker *w, struct conn *c);
+
+/*
+ * rpc_send_reply - send the @len bytes of the slot's frame, behind an RDMA WRITE where @push says
  * so. On a connection that has failed nothing is posted, and @push's hazard is dropped.
  */
 void rpc_send_reply(struct rpc_worker *w, struct request *r, const struct rpc_request *q,

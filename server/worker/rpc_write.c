@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "common/base/hash.h"
-#include "common/rdma/post.h"
 #include "server/reclaim/qsbr.h"
 
 #define GROWTH_WAIT_MS 50u
@@ -90,39 +89,6 @@ static int put_begin(struct rpc_worker *w, const struct rpc_request_view *view,
 	}
 }
 
-/* Post the READ that brings the value from the client's staging memory into the block. */
-static void pull(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
-		 const struct store_put *put)
-{
-	struct conn *c = r->conn;
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)put->block->data + q->key_len,
-		.length = q->value_len,
-		.lkey = memory_extent_region(w->store.store->memory, put->place.extent)->lkey,
-	};
-	struct ibv_send_wr read = {
-		.wr_id = (uintptr_t)r | RPC_WR_PULL,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_READ,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma.remote_addr = q->staging_addr,
-		.wr.rdma.rkey = q->staging_rkey,
-	};
-	struct ibv_send_wr *bad;
-
-	r->header = *q;
-	r->put = *put;
-	r->state = REQUEST_PULLING;
-	c->unsignalled = 0;
-	rpc_count(&w->counters.pulled_bytes, q->value_len);
-	if (rdma_post_send(c->qp.qp, &read, &bad)) {
-		r->state = REQUEST_IDLE;
-		store_put_abort(&w->store, &r->put);
-		rpc_conn_lost(w, c, "its queue pair takes no READ");
-	}
-}
-
 void rpc_put(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view)
 {
 	const struct rpc_request *q = view->header;
@@ -145,7 +111,11 @@ void rpc_put(struct rpc_worker *w, struct request *r, const struct rpc_request_v
 		return;
 	}
 	if (!(q->flags & RPC_INLINE_VALUE)) {
-		pull(w, r, q, &put);
+		r->header = *q;
+		r->put = put;
+		r->state = REQUEST_PULLING;
+		rpc_count(&w->counters.pulled_bytes, q->value_len);
+		rpc_queue_add(w, r);
 		return;
 	}
 	memcpy(put.block->data + q->key_len, view->value, q->value_len);

@@ -107,10 +107,10 @@ static void attach(struct worker *w, struct command *cmd)
 	atomic_fetch_add_explicit(&w->rpc.counters.connections, 1, memory_order_relaxed);
 }
 
-static bool conn_is_pulling(const struct conn *c)
+static bool conn_is_busy(const struct conn *c)
 {
 	for (unsigned i = 0; i < c->credits; i++) {
-		if (c->request[i].state == REQUEST_PULLING)
+		if (c->request[i].state != REQUEST_IDLE)
 			return true;
 	}
 	return false;
@@ -144,7 +144,7 @@ static void await_sends(struct worker *w, struct conn *c, uint64_t end)
  */
 static void settle(struct worker *w, struct conn *c, uint64_t end)
 {
-	while (!c->failed && time_now_ns() < end && (poll_once(w) > 0 || conn_is_pulling(c)))
+	while (!c->failed && time_now_ns() < end && (poll_once(w) > 0 || conn_is_busy(c)))
 		qsbr_quiescent();
 	if (!c->failed && time_now_ns() < end)
 		await_sends(w, c, end);
