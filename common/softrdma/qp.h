@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/softrdma/ah.h"
 #include "common/softrdma/context.h"
 #include "common/softrdma/cq.h"
 #include "common/softrdma/lock.h"
@@ -15,10 +16,12 @@
 #include "common/softrdma/process.h"
 #include "common/softrdma/rq.h"
 #include "common/softrdma/srq.h"
+#include "common/softrdma/ud.h"
 
 /* A send that waits in the queue; its SGEs and its inline data follow. */
 struct soft_send {
 	struct ibv_send_wr wr;
+	struct soft_ah ah; /* of a UD QP: the address handle itself need not live on */
 	unsigned char rest[];
 };
 
@@ -48,6 +51,7 @@ struct soft_qp {
 	uint32_t send_slots;
 	size_t send_size;
 	unsigned char *sends; /* the ring of waiting sends */
+	struct soft_ud *ud; /* of a UD QP, else NULL */
 
 	struct lock sq; /* protects the rest, but not rq */
 	bool flushed; /* in ERR, and that was attended to */
