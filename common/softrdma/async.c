@@ -108,6 +108,7 @@ void softrdma_ack_async_event(struct ibv_async_event *event)
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_SQ_DRAINED:
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		async_ack(&qp->mutex, &qp->cond, &qp->events_completed);
 		break;

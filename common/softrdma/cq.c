@@ -182,6 +182,26 @@ void soft_cq_push(struct soft_cq *cq, struct soft_qp *qp, const struct soft_done
 		cq_notify(cq->shared, cq->base.channel->fd, done->status != IBV_WC_SUCCESS);
 }
 
+void soft_cq_push_receive(struct soft_cq *cq, struct soft_qp *qp, const struct ibv_wc *wc,
+			  bool solicited)
+{
+	struct soft_cqe *cqe;
+
+	lock_take(&cq->lock);
+	cqe = cq_place(cq);
+	if (cqe) {
+		cqe->wc = *wc;
+		cqe->qp = qp;
+		cqe->sent = 0;
+	}
+	lock_drop(&cq->lock);
+	if (!cqe)
+		soft_cq_overrun(cq);
+	else if (cq->base.channel)
+		cq_notify(cq->shared, cq->base.channel->fd,
+			  solicited || wc->status != IBV_WC_SUCCESS);
+}
+
 /* Take the next completion of the ring of @qp. Under the lock. */
 static bool cq_inbound(struct soft_cq *cq, struct soft_qp *qp, struct ibv_wc *wc)
 {
@@ -323,6 +343,14 @@ static int cq_poll_own(struct soft_cq *cq, int count, struct ibv_wc *wc)
 	return n;
 }
 
+static bool cq_empty(struct soft_cq *cq)
+{
+	/* seq_cst: pairs with cq_notify(), for who has just armed */
+	return atomic_load_explicit(&cq->head, memory_order_relaxed) ==
+		       atomic_load_explicit(&cq->tail, memory_order_acquire) &&
+	       !atomic_load(&cq->shared->summary);
+}
+
 int soft_poll_cq(struct ibv_cq *base, int count, struct ibv_wc *wc)
 {
 	struct soft_cq *cq = soft_cq(base);
@@ -332,11 +360,13 @@ int soft_poll_cq(struct ibv_cq *base, int count, struct ibv_wc *wc)
 		return -1;
 	if (atomic_load_explicit(&cq->stalled, memory_order_relaxed))
 		soft_progress_cq(cq);
-	/* seq_cst: pairs with cq_notify(), for who has just armed */
-	if (atomic_load_explicit(&cq->head, memory_order_relaxed) ==
-		    atomic_load_explicit(&cq->tail, memory_order_acquire) &&
-	    !atomic_load(&cq->shared->summary))
-		return 0;
+	if (cq_empty(cq)) {
+		if (!atomic_load_explicit(&cq->datagrams, memory_order_relaxed))
+			return 0;
+		soft_ud_poll(cq);
+		if (cq_empty(cq))
+			return 0;
+	}
 	lock_take(&cq->lock);
 	n = cq_poll_own(cq, count, wc);
 	if (n < count && atomic_load(&cq->shared->summary))

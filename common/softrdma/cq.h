@@ -35,6 +35,9 @@ struct soft_cq {
 	_Atomic uint32_t users; /* queues of QPs */
 	_Atomic bool overrun;
 	struct soft_async_count async;
+	/* UD QPs that receive to it: how many, which, and whose turn it is */
+	_Atomic uint32_t datagrams, datagram_next;
+	_Atomic uint64_t datagram_bits[SHARED_QPS / 64];
 	struct soft_cq *channel_next; /* lock of the channel */
 	uint32_t comp_delivered; /* lock of the channel */
 };
@@ -55,6 +58,10 @@ struct soft_done {
 
 /* soft_cq_push - add a completion of @qp. An overrun loses it and raises IBV_EVENT_CQ_ERR. */
 void soft_cq_push(struct soft_cq *cq, struct soft_qp *qp, const struct soft_done *done);
+
+/* soft_cq_push_receive - add @wc, of a receive of @qp, as it is. @solicited: it or an error. */
+void soft_cq_push_receive(struct soft_cq *cq, struct soft_qp *qp, const struct ibv_wc *wc,
+			  bool solicited);
 
 /* soft_cq_collect - move what stands in the ring of @qp into the ring of the CQ. */
 void soft_cq_collect(struct soft_cq *cq, struct soft_qp *qp);

@@ -8,6 +8,11 @@
  *
  * No receive posted: the initiator leaves word that it waits and looks once more; the owner posts
  * and then looks for waiters; seq_cst on both sides, so that one sees the other.
+ *
+ * UC loses what cannot be delivered, as IBTA 9.9.3 has it: no receive posted, key or access refused
+ * (class D: no receive is used up), longer than the receive (class D; from an SRQ, class E: the
+ * receive completes with an error, the QP goes on). A receive whose own memory may not be written
+ * completes with an error and takes the QP to ERR, as with RC (class A).
  */
 #include "common/softrdma/execute.h"
 #include "common/softrdma/progress.h"
@@ -78,6 +83,8 @@ static bool take(struct soft_qp *qp, struct shared_rq *rq, struct soft_recv *rec
 	uint32_t limit;
 
 	if (!soft_rq_take(arena, rq, recv)) {
+		if (qp->base.qp_type == IBV_QPT_UC)
+			return false; /* lost: nobody waits */
 		/* seq_cst: pairs with soft_progress_posted() */
 		atomic_store(&qp->remote->waiter, 1);
 		atomic_store(&rq->waited, 1);
@@ -121,15 +128,6 @@ static int scatter(struct soft_qp *qp, struct shared_rq *rq, const struct soft_r
 	return left ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_SUCCESS;
 }
 
-static uint64_t recv_size(const struct soft_recv *recv)
-{
-	uint64_t size = 0;
-
-	for (uint32_t i = 0; i < recv->sges; i++)
-		size += recv->sge[i].length;
-	return size;
-}
-
 /* WRITE with immediate: the data goes where rkey says, the receive only tells of it. */
 static int write_imm(struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_local *local)
 {
@@ -152,16 +150,38 @@ static int write_imm(struct soft_qp *qp, const struct ibv_send_wr *wr, struct so
 	return rc;
 }
 
+/* Of UC: will the message arrive? Decided before a receive is taken, because it stays if not. */
+static bool arrives(struct soft_qp *qp, const struct ibv_send_wr *wr, struct shared_rq *rq,
+		    const struct soft_local *local)
+{
+	struct soft_remote remote;
+	struct soft_recv recv;
+
+	if (wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+		return (atomic_load_explicit(&qp->remote->access, memory_order_relaxed) &
+			IBV_ACCESS_REMOTE_WRITE) &&
+		       (!local->total ||
+			soft_remote_resolve(
+				qp, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, local->total,
+				IBV_ACCESS_REMOTE_WRITE,
+				atomic_load_explicit(&qp->remote->pd, memory_order_relaxed),
+				&remote));
+	if (rq != &qp->remote->rq)
+		return true; /* of an SRQ others take too: it is gone when its length is known */
+	return soft_rq_peek(qp->peer->arena, rq, &recv) && local->total <= recv_size(&recv);
+}
+
 int soft_deliver(struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_local *local)
 {
 	bool with_write = wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 	bool with_imm = with_write || wr->opcode == IBV_WR_SEND_WITH_IMM;
+	bool lossy = qp->base.qp_type == IBV_QPT_UC;
 	struct shared_rq *rq = remote_rq(qp);
 	struct ibv_wc wc = { .status = IBV_WC_SUCCESS, .byte_len = local->total };
 	struct soft_recv recv;
 	int rc;
 
-	if (!take(qp, rq, &recv))
+	if ((lossy && !arrives(qp, wr, rq, local)) || !take(qp, rq, &recv))
 		return EXECUTE_RNR;
 	wc.wr_id = recv.wr_id;
 	wc.opcode = with_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
@@ -171,8 +191,8 @@ int soft_deliver(struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_l
 	}
 	if (with_write) {
 		rc = write_imm(qp, wr, local);
-		if (rc != IBV_WC_SUCCESS)
-			wc.status = IBV_WC_WR_FLUSH_ERR; /* not used: flushed with the rest */
+		if (rc != IBV_WC_SUCCESS) /* not used: flushed with the rest */
+			wc.status = lossy ? IBV_WC_REM_ACCESS_ERR : IBV_WC_WR_FLUSH_ERR;
 	} else if (local->total > recv_size(&recv)) {
 		wc.status = IBV_WC_LOC_LEN_ERR;
 		rc = IBV_WC_REM_INV_REQ_ERR;
@@ -182,7 +202,7 @@ int soft_deliver(struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_l
 			wc.status = IBV_WC_LOC_PROT_ERR;
 	}
 	inbound_push(qp, &wc, wc.status != IBV_WC_SUCCESS || (wr->send_flags & IBV_SEND_SOLICITED));
-	if (rc != IBV_WC_SUCCESS)
+	if (rc != IBV_WC_SUCCESS && (!lossy || wc.status == IBV_WC_LOC_PROT_ERR))
 		soft_remote_fail(qp, -1);
 	return rc;
 }

@@ -95,6 +95,9 @@ void soft_remote_fail(struct soft_qp *qp, int event)
 	uint32_t index = qpn_index(qp->dest_qpn);
 	uint64_t word = atomic_load(&qp->remote->word);
 
+	/* IBTA 9.9.3: what UC may not do is dropped (class D); only a receive that fails is an error */
+	if (event >= 0 && qp->base.qp_type == IBV_QPT_UC)
+		return;
 	do {
 		if (qp_word_qpn(word) != qp->dest_qpn || !qp_receives(qp_word_state(word)))
 			return;
@@ -106,6 +109,12 @@ void soft_remote_fail(struct soft_qp *qp, int event)
 	atomic_fetch_or(&arena->qp_bits[index / 64], 1ull << index % 64);
 	atomic_store(&arena->qp_attention, 1);
 	soft_kick(qp->peer->kick_fd);
+}
+
+/* Is the peer's QP of the same service? A request of another one is not understood there. */
+static bool service_same(const struct soft_qp *qp)
+{
+	return atomic_load_explicit(&qp->remote->type, memory_order_relaxed) == qp->base.qp_type;
 }
 
 unsigned soft_local_rest(const struct soft_local *local, uint64_t length, struct iovec *out)
@@ -254,6 +263,8 @@ static int execute_read(struct soft_qp *qp, const struct ibv_send_wr *wr, struct
 	if (!(atomic_load_explicit(&qp->remote->access, memory_order_relaxed) &
 	      IBV_ACCESS_REMOTE_READ) ||
 	    !atomic_load_explicit(&qp->remote->rd_atomic, memory_order_relaxed)) {
+		if (!service_same(qp)) /* rd_atomic of others is 0 */
+			return IBV_WC_RETRY_EXC_ERR;
 		soft_remote_fail(qp, IBV_EVENT_QP_REQ_ERR);
 		return IBV_WC_REM_INV_REQ_ERR;
 	}
@@ -313,13 +324,16 @@ static int execute_busy(struct soft_qp *qp, const struct ibv_send_wr *wr, struct
 	/* seq_cst: pairs with fence_wait(), see fence.c */
 	atomic_store(&qp->shared->busy, busy + 1);
 	rc = soft_responder(qp, &word);
+	if (rc == IBV_WC_SUCCESS && !service_same(qp))
+		rc = IBV_WC_RETRY_EXC_ERR;
 	if (rc == IBV_WC_SUCCESS && wr->opcode == IBV_WR_RDMA_WRITE)
 		rc = execute_write(qp, wr, local);
 	else if (rc == IBV_WC_SUCCESS)
 		rc = soft_deliver(qp, wr, local);
 	/* release: pairs with the acquire in fence_wait() */
 	atomic_store_explicit(&qp->shared->busy, busy + 2, memory_order_release);
-	return rc;
+	/* UC: whatever became of it there, it was sent. */
+	return qp->base.qp_type == IBV_QPT_UC ? IBV_WC_SUCCESS : rc;
 }
 
 int soft_execute(struct soft_qp *qp, const struct ibv_send_wr *wr, uint32_t *length)
@@ -336,7 +350,11 @@ int soft_execute(struct soft_qp *qp, const struct ibv_send_wr *wr, uint32_t *len
 	if (rc != IBV_WC_SUCCESS)
 		return rc;
 	*length = local.total;
-	return read ? execute_read(qp, wr, &local) : execute_busy(qp, wr, &local);
+	if (read)
+		return execute_read(qp, wr, &local);
+	if (qp->base.qp_type == IBV_QPT_UD)
+		return soft_ud_send(qp, wr, &local);
+	return execute_busy(qp, wr, &local);
 }
 
 void soft_prefetch(struct soft_qp *qp, const struct ibv_send_wr *wr, unsigned count)

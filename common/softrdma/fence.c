@@ -28,6 +28,8 @@
  *
  * A copy that contains data written after the fence has synchronised with it by the acquire fence,
  * so the second check sees the invalid state, and the READ fails.
+ *
+ * Datagrams are received by the owner itself, under a lock: ud.c.
  */
 #include "common/softrdma/fence.h"
 
@@ -76,7 +78,13 @@ static bool fence_wait(struct soft_qp *qp, uint64_t deadline)
 
 bool soft_fence_qp(struct soft_qp *qp)
 {
-	bool idle = fence_wait(qp, time_now_ns() + FENCE_NS);
+	bool idle;
+
+	if (qp->ud) {
+		soft_ud_fence(qp);
+		return true;
+	}
+	idle = fence_wait(qp, time_now_ns() + FENCE_NS);
 
 	if (!idle) {
 		qp->writer_stuck = true;
@@ -105,6 +113,8 @@ void soft_fence_all(bool writers)
 			lock_drop(&qp->sq);
 		if (writers)
 			fence_wait(qp, deadline); /* walk alone keeps its peer in place */
+		if (writers && qp->base.qp_type == IBV_QPT_UD)
+			soft_ud_fence(qp);
 	}
 	lock_drop(&soft_process.walk);
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * The state machine of a queue pair: which attributes each transition needs and takes, as IBTA's
- * table for reliable connections and the kernel's ib_modify_qp_is_ok() have it, without alternate
- * paths and without SQD. A request without IBV_QP_STATE stays in the state.
+ * Attributes and states of a queue pair. Which of them go together is in transition.c. A request
+ * without IBV_QP_STATE stays in the state.
+ *
+ * SQD: what was posted before is executed still, and IBV_EVENT_SQ_DRAINED tells the end of it if
+ * that was asked for; what is posted after waits for RTS. SQE: the send queue of a UC or UD queue
+ * pair has failed and flushes; RTS sets it going again. Both go on receiving.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,6 +14,8 @@
 #include "common/softrdma/fence.h"
 #include "common/softrdma/qp.h"
 #include "common/softrdma/softrdma.h"
+#include "common/softrdma/transition.h"
+#include "common/softrdma/ud.h"
 
 #define PORT	    1
 #define QPN_MASK    0xffffff
@@ -20,38 +25,6 @@
 #define QP_ACCESS                                                                    \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 	 IBV_ACCESS_REMOTE_ATOMIC)
-
-static const struct transition {
-	enum ibv_qp_state from, to;
-	int needs, takes;
-} transitions[] = {
-	{ IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0 },
-	{ IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS },
-	{ IBV_QPS_INIT, IBV_QPS_RTR,
-	  IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-	  IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX },
-	{ IBV_QPS_RTR, IBV_QPS_RTS,
-	  IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-		  IBV_QP_MAX_QP_RD_ATOMIC,
-	  IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER },
-	{ IBV_QPS_RTS, IBV_QPS_RTS, 0,
-	  IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER },
-};
-
-static bool modify_known(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
-{
-	mask &= ~IBV_QP_STATE;
-	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
-		return mask == 0;
-	for (unsigned i = 0; i < sizeof(transitions) / sizeof(transitions[0]); i++) {
-		const struct transition *t = &transitions[i];
-
-		if (t->from == from && t->to == to)
-			return (mask & t->needs) == t->needs && !(mask & ~(t->needs | t->takes));
-	}
-	return false;
-}
 
 static bool path_valid(const struct ibv_ah_attr *ah)
 {
@@ -90,6 +63,10 @@ static void modify_store(struct soft_qp *qp, const struct ibv_qp_attr *a, int ma
 	if (mask & IBV_QP_ACCESS_FLAGS) {
 		own->qp_access_flags = a->qp_access_flags;
 		atomic_store(&qp->shared->access, a->qp_access_flags);
+	}
+	if (mask & IBV_QP_QKEY) {
+		own->qkey = a->qkey;
+		soft_ud_qkey(qp, a->qkey);
 	}
 	if (mask & IBV_QP_AV)
 		own->ah_attr = a->ah_attr;
@@ -196,27 +173,49 @@ static int modify_reset(struct soft_qp *qp)
 	qp->rq_flushed = false;
 	lock_drop(&qp->rq.lock);
 	qp->flushed = false;
+	qp->drain_to = 0;
+	qp->drain_event = false;
+	qp->rd_atomic = 0;
+	atomic_store(&qp->shared->access, 0);
+	atomic_store(&qp->shared->rd_atomic, 0);
 	qp->dest_qpn = 0;
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	return 0;
+}
+
+/* What has to be in place before the state changes. */
+static void modify_prepare(struct soft_qp *qp, enum ibv_qp_state from, enum ibv_qp_state to,
+			   bool drain_event)
+{
+	if (from == IBV_QPS_RTS && to == IBV_QPS_SQD) {
+		qp->drain_to = qp->posted;
+		qp->drain_event = drain_event;
+	}
+	if (qp->base.qp_type == IBV_QPT_UD) {
+		if (to == IBV_QPS_RTR)
+			soft_ud_drain(qp);
+		return;
+	}
+	if (to == IBV_QPS_RTR)
+		atomic_store(&qp->shared->dest_qpn, qp->dest_qpn);
+	/* again for RTS: the peer may have been stopped before */
+	if (to == IBV_QPS_RTR || to == IBV_QPS_RTS)
+		soft_qp_connect(qp);
 }
 
 static int modify_state(struct soft_qp *qp, enum ibv_qp_state to)
 {
 	uint64_t word = atomic_load(&qp->shared->word);
 
-	if (to == IBV_QPS_RTR) {
-		atomic_store(&qp->shared->dest_qpn, qp->dest_qpn);
-		soft_qp_connect(qp);
-	} else if (to == IBV_QPS_RTS) {
-		soft_qp_connect(qp); /* it may have been stopped before */
-	}
 	/* release: pairs with the acquire of initiators: what was stored before */
 	do {
 		if (qp_word_state(word) == IBV_QPS_ERR)
 			return EINVAL; /* a peer was faster */
 	} while (!atomic_compare_exchange_weak(&qp->shared->word, &word,
 					       (word & ~(uint64_t)0xff) | to));
+	/* SQD: it may be drained already. RTS: what was posted in SQD. */
+	if (to == IBV_QPS_SQD || to == IBV_QPS_RTS)
+		soft_send_progress(qp);
 	return 0;
 }
 
@@ -224,22 +223,26 @@ int softrdma_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
 	struct soft_qp *qp = soft_qp(base);
 	enum ibv_qp_state from, to;
-	int rc = EINVAL;
+	int rc;
 
 	if (!process_alive(qp->epoch))
 		return EINVAL;
 	lock_take(&qp->sq);
 	from = qp_state(qp);
 	to = mask & IBV_QP_STATE ? attr->qp_state : from;
-	if (!modify_known(from, to, mask) || !values_valid(from, attr, mask))
+	rc = soft_transition_check(base->qp_type, from, to, mask);
+	if (rc == 0 && !values_valid(from, attr, mask))
+		rc = EINVAL;
+	if (rc)
 		goto out;
 	if (to == IBV_QPS_RESET) {
 		rc = modify_reset(qp);
 	} else if (to == IBV_QPS_ERR) {
 		soft_qp_error(qp);
-		rc = 0;
 	} else {
 		modify_store(qp, attr, mask);
+		modify_prepare(qp, from, to,
+			       (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) && attr->en_sqd_async_notify);
 		rc = modify_state(qp, to);
 	}
 	base->state = qp_state(qp);

@@ -13,6 +13,7 @@
 #include "common/softrdma/channel.h"
 #include "common/softrdma/peer.h"
 #include "common/softrdma/service.h"
+#include "common/softrdma/ud.h"
 #include "common/softrdma/wire.h"
 
 struct soft_process soft_process;
@@ -33,10 +34,12 @@ static void fork_prepare(void)
 {
 	pthread_mutex_lock(&process_lock);
 	soft_peers_fork_lock();
+	soft_ud_fork_lock();
 }
 
 static void fork_parent(void)
 {
+	soft_ud_fork_unlock();
 	soft_peers_fork_unlock();
 	pthread_mutex_unlock(&process_lock);
 }
@@ -52,6 +55,7 @@ static void fork_child(void)
 		close(soft_process.kick_fd);
 		close(soft_process.arena.fd);
 	}
+	soft_ud_fork_child();
 	soft_peers_fork_child();
 	soft_files_fork_child();
 	soft_channels_fork_child();

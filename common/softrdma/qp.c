@@ -12,6 +12,8 @@
 #include "common/softrdma/send.h"
 #include "common/softrdma/softrdma.h"
 
+#define NUMBERS 16 /* generations that a QP number tells apart */
+
 static uint32_t round_up_pow2(uint32_t n)
 {
 	uint32_t p = 1;
@@ -23,12 +25,27 @@ static uint32_t round_up_pow2(uint32_t n)
 
 static int qp_check(const struct soft_pd *pd, const struct ibv_qp_init_attr *attr)
 {
+	const struct ibv_context *context = pd->base.context;
 	const struct ibv_qp_cap *cap = &attr->cap;
 
-	if (!process_alive(pd->epoch) || !attr->send_cq || !attr->recv_cq)
+	if (!process_alive(pd->epoch))
 		return EINVAL;
-	if (attr->qp_type != IBV_QPT_RC)
+	switch (attr->qp_type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+	case IBV_QPT_UD:
+		break;
+	case IBV_QPT_RAW_PACKET:
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+	case IBV_QPT_DRIVER:
 		return EOPNOTSUPP;
+	default:
+		return EINVAL;
+	}
+	if (!attr->send_cq || attr->send_cq->context != context || !attr->recv_cq ||
+	    attr->recv_cq->context != context || (attr->srq && attr->srq->context != context))
+		return EINVAL;
 	if (cap->max_send_wr > SOFT_WR_MAX || cap->max_send_sge > SHARED_SGES ||
 	    cap->max_inline_data > SOFT_INLINE_MAX)
 		return EINVAL;
@@ -78,25 +95,41 @@ static void qp_rings_free(struct soft_qp *qp)
 	soft_rq_destroy(&qp->rq);
 }
 
-/* Publish it, in RESET. Number and life differ from those of whoever had the index before. */
-static void qp_publish(struct soft_qp *qp)
+/*
+ * Find a number and a life that differ from those of whoever had the index before. The name of a UD
+ * QP's socket may be taken: by a stranger, or for a moment by a copy in another process.
+ */
+static int qp_number(struct soft_qp *qp, uint32_t *life)
+{
+	int rc = -EADDRINUSE;
+
+	*life = qp_word_life(atomic_load(&qp->shared->word));
+	for (unsigned i = 0; i < NUMBERS && rc == -EADDRINUSE; i++) {
+		++*life;
+		qp->base.qp_num = qpn_make(soft_process.slot,
+					   (uint32_t)soft_process.incarnation + *life, qp->index);
+		rc = qp->base.qp_type == IBV_QPT_UD ? soft_ud_open(qp, qp->base.qp_num) : 0;
+	}
+	return rc;
+}
+
+/* Publish it, in RESET. */
+static void qp_publish(struct soft_qp *qp, uint32_t life)
 {
 	struct shared_qp *shared = qp->shared;
-	uint32_t life = qp_word_life(atomic_load(&shared->word)) + 1;
-	uint32_t qpn =
-		qpn_make(soft_process.slot, (uint32_t)soft_process.incarnation + life, qp->index);
 
 	atomic_store(&shared->pd, qp->pd);
 	atomic_store(&shared->type, qp->base.qp_type);
 	atomic_store(&shared->recv_cq, qp->recv_cq->index);
 	atomic_store(&shared->srq, qp->srq ? qp->srq->index : SHARED_NONE);
 	atomic_store(&shared->dest_qpn, 0);
+	atomic_store(&shared->access, 0);
+	atomic_store(&shared->rd_atomic, 0);
 	atomic_store(&shared->async_event, 0);
 	atomic_store(&shared->waiter, 0);
 	atomic_store(&shared->in_head, 0);
 	atomic_store(&shared->in_tail, 0);
-	atomic_store(&shared->word, qp_word(life, qpn, IBV_QPS_RESET));
-	qp->base.qp_num = qpn;
+	atomic_store(&shared->word, qp_word(life, qp->base.qp_num, IBV_QPS_RESET));
 	qp->base.handle = qp->index;
 	qp->base.state = IBV_QPS_RESET;
 	lock_take(&soft_process.walk);
@@ -138,8 +171,9 @@ static struct soft_qp *qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 
 struct ibv_qp *softrdma_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct soft_qp *qp;
 	int rc = qp_check(soft_pd(pd), attr);
+	struct soft_qp *qp;
+	uint32_t life = 0;
 
 	if (rc) {
 		errno = rc;
@@ -148,11 +182,15 @@ struct ibv_qp *softrdma_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *at
 	qp = qp_new(pd, attr);
 	if (!qp)
 		return NULL;
+	rc = ENOMEM;
 	qp->index = soft_ids_take(&soft_process.qp_ids);
 	if (qp->index == SHARED_NONE)
 		goto err_qp;
 	qp->shared = &own_arena()->qp[qp->index];
-	if (qp_rings(qp) < 0)
+	rc = -qp_rings(qp);
+	if (!rc)
+		rc = -qp_number(qp, &life);
+	if (rc)
 		goto err_rings;
 	pthread_mutex_init(&qp->base.mutex, NULL);
 	pthread_cond_init(&qp->base.cond, NULL);
@@ -161,7 +199,7 @@ struct ibv_qp *softrdma_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *at
 	atomic_fetch_add(&qp->recv_cq->users, 1);
 	if (qp->srq)
 		atomic_fetch_add(&qp->srq->users, 1);
-	qp_publish(qp);
+	qp_publish(qp, life);
 	return &qp->base;
 
 err_rings:
@@ -169,7 +207,7 @@ err_rings:
 	soft_ids_give(&soft_process.qp_ids, qp->index);
 err_qp:
 	free(qp);
-	errno = ENOMEM;
+	errno = rc;
 	return NULL;
 }
 
@@ -184,6 +222,7 @@ int softrdma_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 	lock_take(&qp->sq);
 	*attr = qp->attr;
 	attr->qp_state = attr->cur_qp_state = base->state = qp_state(qp);
+	attr->sq_draining = attr->qp_state == IBV_QPS_SQD && qp->executed < qp->drain_to;
 	lock_drop(&qp->sq);
 	attr->cap = qp->cap;
 	*init_attr = (struct ibv_qp_init_attr){ .qp_context = base->qp_context,
@@ -224,6 +263,8 @@ int softrdma_destroy_qp(struct ibv_qp *base)
 	soft_send_progress(qp); /* nothing left: it stops waiting */
 	soft_qp_disconnect(qp);
 	lock_drop(&qp->sq);
+	if (qp->ud)
+		soft_ud_close(qp);
 
 	lock_take(&soft_process.walk);
 	atomic_store(&soft_process.qps[qp->index], NULL);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/softrdma/ah.h"
 #include "common/softrdma/context.h"
 #include "common/softrdma/cq.h"
 #include "common/softrdma/dice.h"
@@ -16,6 +17,7 @@
 #include "common/softrdma/process.h"
 #include "common/softrdma/rq.h"
 #include "common/softrdma/srq.h"
+#include "common/softrdma/ud.h"
 
 enum soft_stall {
 	STALL_NONE,
@@ -44,6 +46,7 @@ struct soft_qp {
 	uint32_t send_slots;
 	size_t send_size;
 	unsigned char *sends; /* the ring of waiting sends */
+	struct soft_ud *ud; /* of a UD QP, else NULL */
 
 	struct lock sq; /* protects the rest, but not rq */
 	bool flushed; /* in ERR, and that was attended to */

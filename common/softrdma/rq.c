@@ -107,32 +107,46 @@ int soft_rq_post(struct soft_rq *rq, const struct ibv_recv_wr *wr)
 	return 0;
 }
 
+/* Copy the receive of number @head, if there is one. It counts only if the head has not moved. */
+static bool rq_read(struct shared_arena *arena, struct shared_rq *rq, uint64_t head,
+		    struct soft_recv *out)
+{
+	struct shared_recv *slot = rq_slot(arena, rq, head);
+	uint32_t sges_max = atomic_load_explicit(&rq->sges_max, memory_order_relaxed);
+
+	/* acquire: pairs with the release in soft_rq_post() */
+	if (!slot || head >= atomic_load_explicit(&rq->tail, memory_order_acquire))
+		return false;
+	out->wr_id = atomic_load_explicit(&slot->wr_id, memory_order_relaxed);
+	out->sges = atomic_load_explicit(&slot->sges, memory_order_relaxed);
+	if (sges_max > SHARED_SGES)
+		return false;
+	if (out->sges > sges_max)
+		out->sges = sges_max;
+	for (uint32_t i = 0; i < out->sges; i++) {
+		struct shared_sge *sge = &slot->sge[i];
+
+		out->sge[i].addr = atomic_load_explicit(&sge->addr, memory_order_relaxed);
+		out->sge[i].length = atomic_load_explicit(&sge->length, memory_order_relaxed);
+		out->sge[i].lkey = atomic_load_explicit(&sge->lkey, memory_order_relaxed);
+	}
+	return true;
+}
+
+bool soft_rq_peek(struct shared_arena *arena, struct shared_rq *rq, struct soft_recv *out)
+{
+	/* acquire: pairs with the compare-and-swap of the taker before us */
+	return rq_read(arena, rq, atomic_load_explicit(&rq->head, memory_order_acquire), out);
+}
+
 bool soft_rq_take(struct shared_arena *arena, struct shared_rq *rq, struct soft_recv *out)
 {
 	/* acquire: pairs with the compare-and-swap of the taker before us */
 	uint64_t head = atomic_load_explicit(&rq->head, memory_order_acquire);
 
 	for (;;) {
-		struct shared_recv *slot = rq_slot(arena, rq, head);
-		uint32_t sges_max = atomic_load_explicit(&rq->sges_max, memory_order_relaxed);
-
-		/* acquire: pairs with the release in soft_rq_post() */
-		if (!slot || head >= atomic_load_explicit(&rq->tail, memory_order_acquire))
+		if (!rq_read(arena, rq, head, out))
 			return false;
-		out->wr_id = atomic_load_explicit(&slot->wr_id, memory_order_relaxed);
-		out->sges = atomic_load_explicit(&slot->sges, memory_order_relaxed);
-		if (sges_max > SHARED_SGES)
-			return false;
-		if (out->sges > sges_max)
-			out->sges = sges_max;
-		for (uint32_t i = 0; i < out->sges; i++) {
-			struct shared_sge *sge = &slot->sge[i];
-
-			out->sge[i].addr = atomic_load_explicit(&sge->addr, memory_order_relaxed);
-			out->sge[i].length =
-				atomic_load_explicit(&sge->length, memory_order_relaxed);
-			out->sge[i].lkey = atomic_load_explicit(&sge->lkey, memory_order_relaxed);
-		}
 		/* release: the copy is done before the owner may overwrite the slot */
 		if (atomic_compare_exchange_weak_explicit(
 			    &rq->head, &head, head + 1, memory_order_acq_rel, memory_order_acquire))

@@ -43,6 +43,22 @@ void soft_rq_clear(struct soft_rq *rq);
  */
 bool soft_rq_take(struct shared_arena *arena, struct shared_rq *rq, struct soft_recv *out);
 
+/*
+ * soft_rq_peek - what soft_rq_take() would take. It is that which will be taken if nobody else
+ * takes from the queue. Returns false where there is none.
+ */
+bool soft_rq_peek(struct shared_arena *arena, struct shared_rq *rq, struct soft_recv *out);
+
+/* recv_size - the bytes that a message may have. */
+static inline uint64_t recv_size(const struct soft_recv *recv)
+{
+	uint64_t size = 0;
+
+	for (uint32_t i = 0; i < recv->sges; i++)
+		size += recv->sge[i].length;
+	return size;
+}
+
 static inline uint64_t rq_count(struct shared_rq *rq)
 {
 	uint64_t head = atomic_load(&rq->head), tail = atomic_load(&rq->tail);

@@ -111,6 +111,10 @@ static void send_keep(struct soft_qp *qp, const struct ibv_send_wr *wr)
 	if (soft_fates)
 		soft_fate_draw(qp, wr, &send->fate);
 	send->wr.sg_list = sge;
+	if (qp->base.qp_type == IBV_QPT_UD) {
+		send->ah = *soft_ah(wr->wr.ud.ah);
+		send->wr.wr.ud.ah = &send->ah.base;
+	}
 	if (!(wr->send_flags & IBV_SEND_INLINE)) {
 		if (wr->num_sge)
 			memcpy(sge, wr->sg_list, (size_t)wr->num_sge * sizeof(*sge));

@@ -12,6 +12,7 @@
 /* A request in the queue's ring; its SGEs and its inline data follow. */
 struct soft_send {
 	struct ibv_send_wr wr;
+	struct soft_ah ah; /* of a UD QP: the address handle itself need not live on */
 	struct soft_fate fate; /* where soft_fates */
 	/* executed, out of turn perhaps, and not yet completed; fated.c only */
 	bool done;

@@ -2,9 +2,9 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * One thread a process. It answers the requests of peers (arena, channels, files), learns of the
- * death of peers, and when kicked or, while send queues wait, every millisecond, looks after the
- * queue pairs (progress.c). It takes no part in the data path otherwise: a stopped process serves
- * one-sided operations. It blocks all signals, never waits for a peer, and only tries locks that a
+ * death of peers, receives datagrams, and when kicked or, while send queues wait, every millisecond, looks after the
+ * queue pairs (progress.c). It takes no part in the data path of connections: a stopped process
+ * serves one-sided operations. It blocks all signals, never waits for a peer, and only tries locks that a
  * thread could hold while waiting for another process.
  */
 #include "common/softrdma/service.h"
@@ -25,14 +25,15 @@
 #include "common/softrdma/peer.h"
 #include "common/softrdma/process.h"
 #include "common/softrdma/progress.h"
+#include "common/softrdma/ud.h"
 #include "common/softrdma/wire.h"
 
 #define EVENTS	     32
 #define TICK_MS	     1
 #define INCOMING_MAX 1024
 
-/* epoll tags: kinds in the top byte, below it a descriptor or the id of a peer */
-enum { TAG_LISTEN = 1, TAG_KICK, TAG_INCOMING, TAG_PEER };
+/* epoll tags: kinds in the top byte, below it a descriptor, the id of a peer, the index of a QP */
+enum { TAG_LISTEN = 1, TAG_KICK, TAG_INCOMING, TAG_PEER, TAG_DATAGRAMS };
 #define TAG(kind, value) ((uint64_t)(kind) << 56 | (uint64_t)(value))
 #define TAG_VALUE(tag)	 ((tag) & ((1ull << 56) - 1))
 
@@ -60,6 +61,11 @@ int soft_service_watch(int fd, uint32_t events, uint64_t peer_id)
 {
 	/* Once: the first word is final. */
 	return service_add(fd, TAG(TAG_PEER, peer_id), events | EPOLLONESHOT);
+}
+
+int soft_service_datagrams(int fd, uint32_t index)
+{
+	return service_add(fd, TAG(TAG_DATAGRAMS, index), EPOLLIN);
 }
 
 void soft_service_forget(int fd)
@@ -174,6 +180,9 @@ static void service_event(uint64_t tag)
 		atomic_store_explicit(&peer->dead, true, memory_order_release);
 		soft_progress_peer_died();
 		soft_peer_put(peer);
+		break;
+	case TAG_DATAGRAMS:
+		soft_ud_service((uint32_t)TAG_VALUE(tag));
 		break;
 	default:
 		break;

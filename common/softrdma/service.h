@@ -20,4 +20,9 @@ bool soft_service_is_self(void);
  * Returns 0 or a negative errno.
  */
 int soft_service_watch(int fd, uint32_t events, uint64_t peer_id);
+
+/* soft_service_datagrams - receive from the socket @fd of the UD QP of @index. 0 or -errno. */
+int soft_service_datagrams(int fd, uint32_t index);
+
+/* soft_service_forget - leave @fd alone; an event of it may still be under way. */
 void soft_service_forget(int fd);

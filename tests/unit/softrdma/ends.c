@@ -16,7 +16,8 @@
 
 void end_open(struct end *end, const struct end_options *options)
 {
-	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC };
+	struct ibv_qp_init_attr init = { .qp_type = options->type ? options->type : IBV_QPT_RC };
+	struct ibv_ah_attr route = { .is_global = 1, .port_num = 1 };
 	int access = END_ALL;
 
 	memset(end, 0, sizeof(*end));
@@ -59,12 +60,19 @@ void end_open(struct end *end, const struct end_options *options)
 					.max_inline_data = 128 };
 	end->qp = softrdma_create_qp(end->pd, &init);
 	assert(end->qp);
+	if (init.qp_type == IBV_QPT_UD) {
+		assert(softrdma_query_gid(end->context, 1, 0, &route.grh.dgid) == 0);
+		end->ah = softrdma_create_ah(end->pd, &route);
+		assert(end->ah);
+	}
 }
 
 void end_close(struct end *end)
 {
 	if (end->qp)
 		assert_int_equal(softrdma_destroy_qp(end->qp), 0);
+	if (end->ah)
+		assert_int_equal(softrdma_destroy_ah(end->ah), 0);
 	if (end->mr)
 		assert_int_equal(softrdma_dereg_mr(end->mr), 0);
 	assert_int_equal(softrdma_destroy_cq(end->send_cq), 0);
@@ -91,13 +99,15 @@ int end_init(struct end *end)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
 				    .port_num = 1,
+				    .qkey = END_QKEY,
 				    .qp_access_flags = (unsigned)(end->options.qp_access
 									  ? end->options.qp_access
 									  : END_ALL) };
 
-	return softrdma_modify_qp(end->qp, &attr,
-				  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					  IBV_QP_ACCESS_FLAGS);
+	return softrdma_modify_qp(
+		end->qp, &attr,
+		IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+			(end->qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 }
 
 int end_rtr(struct end *end, uint32_t dest)
@@ -109,11 +119,15 @@ int end_rtr(struct end *end, uint32_t dest)
 				    .min_rnr_timer = end->options.rnr_timer,
 				    .ah_attr = { .is_global = 1, .port_num = 1 } };
 
+	int mask = IBV_QP_STATE;
+
 	assert(softrdma_query_gid(end->context, 1, 0, &attr.ah_attr.grh.dgid) == 0);
-	return softrdma_modify_qp(end->qp, &attr,
-				  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-					  IBV_QP_MIN_RNR_TIMER);
+	end->dest = dest;
+	if (end->qp->qp_type != IBV_QPT_UD)
+		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	if (end->qp->qp_type == IBV_QPT_RC)
+		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	return softrdma_modify_qp(end->qp, &attr, mask);
 }
 
 int end_rts(struct end *end)
@@ -124,9 +138,12 @@ int end_rts(struct end *end)
 				    .rnr_retry = end->options.rnr_retry,
 				    .max_rd_atomic = 16 };
 
-	return softrdma_modify_qp(end->qp, &attr,
-				  IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+
+	if (end->qp->qp_type == IBV_QPT_RC)
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_MAX_QP_RD_ATOMIC;
+	return softrdma_modify_qp(end->qp, &attr, mask);
 }
 
 void end_connect(struct end *end, uint32_t dest)
@@ -166,8 +183,14 @@ int end_rdma(struct end *end, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t 
 				  .imm_data = 0x12345678,
 				  .wr.rdma = { .remote_addr = remote, .rkey = rkey } },
 			   *bad = NULL;
-	int rc = ibv_post_send(end->qp, &wr, &bad);
+	int rc;
 
+	if (end->qp->qp_type == IBV_QPT_UD) {
+		wr.wr.ud.ah = end->ah;
+		wr.wr.ud.remote_qpn = end->dest;
+		wr.wr.ud.remote_qkey = END_QKEY;
+	}
+	rc = ibv_post_send(end->qp, &wr, &bad);
 	assert(rc == 0 || bad == &wr);
 	return rc;
 }

@@ -13,9 +13,11 @@
 
 #include "common/softrdma/softrdma.h"
 
-#define END_ALL (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
+#define END_QKEY 0x11223344u
+#define END_ALL	 (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 
 struct end_options {
+	enum ibv_qp_type type; /* 0: RC */
 	bool mapped; /* memory in a memfd */
 	bool channel; /* completion channel on the receive CQ */
 	bool sig_all;
@@ -39,6 +41,8 @@ struct end {
 	struct ibv_cq *send_cq, *recv_cq;
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
+	struct ibv_ah *ah; /* UD, where sends go: this way, to that QP */
+	uint32_t dest;
 	unsigned char *mem;
 	size_t size;
 	int fd;
@@ -54,7 +58,7 @@ void end_open(struct end *end, const struct end_options *options);
 void end_close(struct end *end);
 struct end_info end_info(const struct end *end);
 
-/* One transition each. Return what modify_qp returned. */
+/* One transition each. Return what modify_qp returned. Of UD, @dest is where sends go. */
 int end_init(struct end *end);
 int end_rtr(struct end *end, uint32_t dest);
 int end_rts(struct end *end);
