@@ -100,16 +100,28 @@ int end_init(struct end *end)
 					  IBV_QP_ACCESS_FLAGS);
 }
 
+struct ibv_ah_attr end_path(struct ibv_context *context)
+{
+	struct ibv_ah_attr path = { .port_num = 1 };
+	struct ibv_port_attr port;
+
+	assert(softrdma_query_port(context, 1, &port) == 0);
+	path.dlid = port.lid;
+	path.is_global = port.link_layer == IBV_LINK_LAYER_ETHERNET;
+	if (path.is_global)
+		assert(softrdma_query_gid(context, 1, 0, &path.grh.dgid) == 0);
+	return path;
+}
+
 int end_rtr(struct end *end, uint32_t dest)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
 				    .path_mtu = IBV_MTU_4096,
 				    .dest_qp_num = dest,
 				    .max_dest_rd_atomic = 16,
-				    .min_rnr_timer = end->options.rnr_timer,
-				    .ah_attr = { .is_global = 1, .port_num = 1 } };
+				    .min_rnr_timer = end->options.rnr_timer };
 
-	assert(softrdma_query_gid(end->context, 1, 0, &attr.ah_attr.grh.dgid) == 0);
+	attr.ah_attr = end_path(end->context);
 	return softrdma_modify_qp(end->qp, &attr,
 				  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 					  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |

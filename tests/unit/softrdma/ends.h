@@ -54,6 +54,9 @@ void end_open(struct end *end, const struct end_options *options);
 void end_close(struct end *end);
 struct end_info end_info(const struct end *end);
 
+/* A path from this machine to itself. */
+struct ibv_ah_attr end_path(struct ibv_context *context);
+
 /* One transition each. Return what modify_qp returned. */
 int end_init(struct end *end);
 int end_rtr(struct end *end, uint32_t dest);
