@@ -323,13 +323,10 @@ static int cq_poll_own(struct soft_cq *cq, int count, struct ibv_wc *wc)
 	return n;
 }
 
-int soft_poll_cq(struct ibv_cq *base, int count, struct ibv_wc *wc)
+int soft_cq_poll(struct soft_cq *cq, int count, struct ibv_wc *wc)
 {
-	struct soft_cq *cq = soft_cq(base);
 	int n;
 
-	if (!process_alive(cq->epoch))
-		return -1;
 	if (atomic_load_explicit(&cq->stalled, memory_order_relaxed))
 		soft_progress_cq(cq);
 	/* seq_cst: pairs with cq_notify(), for who has just armed */
@@ -342,5 +339,20 @@ int soft_poll_cq(struct ibv_cq *base, int count, struct ibv_wc *wc)
 	if (n < count && atomic_load(&cq->shared->summary))
 		n += cq_poll_inbound(cq, count - n, wc + n);
 	lock_drop(&cq->lock);
+	return n;
+}
+
+int soft_poll_cq(struct ibv_cq *base, int count, struct ibv_wc *wc)
+{
+	struct soft_cq *cq = soft_cq(base);
+	int n;
+
+	if (!process_alive(cq->epoch))
+		return -1;
+	if (__builtin_expect(!cq->serial, 1))
+		return soft_cq_poll(cq, count, wc);
+	lock_take(&cq->poll);
+	n = soft_cq_poll(cq, count, wc);
+	lock_drop(&cq->poll);
 	return n;
 }

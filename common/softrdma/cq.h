@@ -37,6 +37,10 @@ struct soft_cq {
 	struct soft_async_count async;
 	struct soft_cq *channel_next; /* lock of the channel */
 	uint32_t comp_delivered; /* lock of the channel */
+	/* extended ones, see cq_ex.c */
+	bool serial; /* constant: who polls takes `poll`, and before any other lock */
+	struct lock poll; /* protects what ibv_cq_ex shows of the current completion */
+	struct ibv_wc current;
 };
 
 static inline struct soft_cq *soft_cq(struct ibv_cq *base)
@@ -78,6 +82,9 @@ static inline void cq_notify(struct shared_cq *cq, int fd, bool solicited)
 	if (atomic_load(&cq->notify) & NOTIFY_ARMED)
 		soft_cq_notify_slow(cq, fd, solicited);
 }
+
+/* soft_cq_poll - as ibv_poll_cq(), but takes no `poll`. The CQ is of this process. */
+int soft_cq_poll(struct soft_cq *cq, int count, struct ibv_wc *wc);
 
 int soft_poll_cq(struct ibv_cq *base, int count, struct ibv_wc *wc);
 int soft_req_notify_cq(struct ibv_cq *base, int solicited_only);

@@ -14,6 +14,19 @@
 #define WAIT_NS	 (5 * NS_PER_S)
 #define QUIET_NS (20 * NS_PER_MS)
 
+static struct ibv_cq *end_cq(struct end *end, void *cq_context, struct ibv_comp_channel *channel)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = end->options.cqe ? (uint32_t)end->options.cqe
+								    : 256,
+					    .cq_context = cq_context,
+					    .channel = channel,
+					    .wc_flags = IBV_WC_STANDARD_FLAGS };
+
+	if (end->options.cq_ex)
+		return ibv_cq_ex_to_cq(softrdma_create_cq_ex(end->context, &attr));
+	return softrdma_create_cq(end->context, (int)attr.cqe, cq_context, channel, 0);
+}
+
 void end_open(struct end *end, const struct end_options *options)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC };
@@ -29,10 +42,8 @@ void end_open(struct end *end, const struct end_options *options)
 	assert(end->pd);
 	if (options->channel)
 		end->channel = softrdma_create_comp_channel(end->context);
-	end->send_cq =
-		softrdma_create_cq(end->context, options->cqe ? options->cqe : 256, NULL, NULL, 0);
-	end->recv_cq = softrdma_create_cq(end->context, options->cqe ? options->cqe : 256, end,
-					  end->channel, 0);
+	end->send_cq = end_cq(end, NULL, NULL);
+	end->recv_cq = end_cq(end, end, end->channel);
 	assert(end->send_cq && end->recv_cq);
 	end->fd = -1;
 	if (options->mapped) {

@@ -26,6 +26,7 @@ struct end_options {
 	int qp_access; /* 0: END_ALL */
 	uint32_t send_wr; /* 0: 64 */
 	int cqe; /* 0: 256 */
+	bool cq_ex; /* extended CQs, with the standard fields */
 	uint8_t rnr_retry; /* 0 is 0 */
 	uint8_t rnr_timer;
 	size_t size; /* of the memory; 0: 1 MiB */
