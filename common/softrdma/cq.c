@@ -138,16 +138,21 @@ int soft_req_notify_cq(struct ibv_cq *base, int solicited_only)
 	return 0;
 }
 
-/* The next free place of the ring, or NULL: overrun. Under the lock. */
-static struct soft_cqe *cq_place(struct soft_cq *cq)
+/*
+ * The next free place of the ring, or NULL: overrun. @moved: for a completion that the CQ has already,
+ * in the ring of a QP, so that the room decides, and not the size (resize.c). Under the lock.
+ */
+static struct soft_cqe *cq_place(struct soft_cq *cq, bool moved)
 {
 	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
 	uint32_t used = tail - atomic_load_explicit(&cq->head, memory_order_relaxed);
+	uint32_t limit = moved ? cq->mask + 1 : (uint32_t)cq->base.cqe;
 
-	used += atomic_load_explicit(&cq->shared->inbound, memory_order_relaxed);
-	if (used >= (uint32_t)cq->base.cqe)
+	if (!moved)
+		used += atomic_load_explicit(&cq->shared->inbound, memory_order_relaxed);
+	if (used >= limit)
 		return NULL;
-	/* release: with the load in soft_poll_cq() that decides whether to look at all */
+	/* release: with the load in soft_cq_poll() that decides whether to look at all */
 	atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
 	return &cq->ring[tail & cq->mask];
 }
@@ -157,7 +162,7 @@ void soft_cq_push(struct soft_cq *cq, struct soft_qp *qp, const struct soft_done
 	struct soft_cqe *cqe;
 
 	lock_take(&cq->lock);
-	cqe = cq_place(cq);
+	cqe = cq_place(cq, false);
 	if (cqe) {
 		cqe->wc.wr_id = done->wr_id;
 		cqe->wc.status = done->status;
@@ -221,7 +226,7 @@ void soft_cq_collect(struct soft_cq *cq, struct soft_qp *qp)
 
 	lock_take(&cq->lock);
 	while (cq_inbound(cq, qp, &wc)) {
-		struct soft_cqe *cqe = cq_place(cq);
+		struct soft_cqe *cqe = cq_place(cq, true);
 
 		if (!cqe) {
 			lost = true;

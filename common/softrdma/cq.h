@@ -27,9 +27,9 @@ struct soft_cq {
 	};
 	uint32_t epoch, index;
 	struct shared_cq *shared;
-	struct lock lock; /* protects the ring */
+	struct lock lock; /* protects the ring, and base.cqe; see resize.c */
 	_Atomic uint32_t head, tail; /* written under the lock */
-	uint32_t mask;
+	uint32_t mask; /* at least base.cqe places */
 	struct soft_cqe *ring;
 	_Atomic uint32_t stalled; /* QPs that send to it and wait for their peer */
 	_Atomic uint32_t users; /* queues of QPs */
