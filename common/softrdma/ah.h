@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
-/* Address handles: the way of a datagram. */
+/* Address handles: see ah.c. */
 #include <infiniband/verbs.h>
 #include <stdint.h>
 
 struct soft_ah {
 	struct ibv_ah base;
 	uint32_t epoch;
-	struct ibv_ah_attr attr;
+	struct ibv_ah_attr attr; /* a valid path, constant */
 };
 
 static inline struct soft_ah *soft_ah(struct ibv_ah *base)

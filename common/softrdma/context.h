@@ -8,9 +8,10 @@
 #include <stdint.h>
 
 #include "common/softrdma/lock.h"
+#include "common/softrdma/port.h"
 
 enum {
-	SOFT_GIDS = 2,
+	SOFT_GIDS = 4, /* places in a GID table */
 	SOFT_WR_MAX = 32768,
 	SOFT_CQE_MAX = 32768,
 	SOFT_INLINE_MAX = 256,
@@ -35,12 +36,6 @@ static inline struct soft_context *soft_context(struct ibv_context *base)
 {
 	return (struct soft_context *)verbs_get_ctx(base);
 }
-
-/* soft_gid - entry @index below SOFT_GIDS of the GID table. */
-const union ibv_gid *soft_gid(unsigned index);
-
-/* soft_gid_known - is @gid in the table? */
-bool soft_gid_known(const union ibv_gid *gid);
 
 /* An object that events can be about; part of it. */
 struct soft_async_count {

@@ -138,16 +138,21 @@ int soft_req_notify_cq(struct ibv_cq *base, int solicited_only)
 	return 0;
 }
 
-/* The next free place of the ring, or NULL: overrun. Under the lock. */
-static struct soft_cqe *cq_place(struct soft_cq *cq)
+/*
+ * The next free place of the ring, or NULL: overrun. @moved: for a completion that the CQ has already,
+ * in the ring of a QP, so that the room decides, and not the size (resize.c). Under the lock.
+ */
+static struct soft_cqe *cq_place(struct soft_cq *cq, bool moved)
 {
 	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
 	uint32_t used = tail - atomic_load_explicit(&cq->head, memory_order_relaxed);
+	uint32_t limit = moved ? cq->mask + 1 : (uint32_t)cq->base.cqe;
 
-	used += atomic_load_explicit(&cq->shared->inbound, memory_order_relaxed);
-	if (used >= (uint32_t)cq->base.cqe)
+	if (!moved)
+		used += atomic_load_explicit(&cq->shared->inbound, memory_order_relaxed);
+	if (used >= limit)
 		return NULL;
-	/* release: with the load in soft_poll_cq() that decides whether to look at all */
+	/* release: with the load in soft_cq_poll() that decides whether to look at all */
 	atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
 	return &cq->ring[tail & cq->mask];
 }
@@ -157,7 +162,7 @@ void soft_cq_push(struct soft_cq *cq, struct soft_qp *qp, const struct soft_done
 	struct soft_cqe *cqe;
 
 	lock_take(&cq->lock);
-	cqe = cq_place(cq);
+	cqe = cq_place(cq, false);
 	if (cqe) {
 		cqe->wc.wr_id = done->wr_id;
 		cqe->wc.status = done->status;
@@ -188,7 +193,7 @@ void soft_cq_push_receive(struct soft_cq *cq, struct soft_qp *qp, const struct i
 	struct soft_cqe *cqe;
 
 	lock_take(&cq->lock);
-	cqe = cq_place(cq);
+	cqe = cq_place(cq, false);
 	if (cqe) {
 		cqe->wc = *wc;
 		cqe->qp = qp;
@@ -241,7 +246,7 @@ void soft_cq_collect(struct soft_cq *cq, struct soft_qp *qp)
 
 	lock_take(&cq->lock);
 	while (cq_inbound(cq, qp, &wc)) {
-		struct soft_cqe *cqe = cq_place(cq);
+		struct soft_cqe *cqe = cq_place(cq, true);
 
 		if (!cqe) {
 			lost = true;
@@ -351,13 +356,10 @@ static bool cq_empty(struct soft_cq *cq)
 	       !atomic_load(&cq->shared->summary);
 }
 
-int soft_poll_cq(struct ibv_cq *base, int count, struct ibv_wc *wc)
+int soft_cq_poll(struct soft_cq *cq, int count, struct ibv_wc *wc)
 {
-	struct soft_cq *cq = soft_cq(base);
 	int n;
 
-	if (!process_alive(cq->epoch))
-		return -1;
 	if (atomic_load_explicit(&cq->stalled, memory_order_relaxed))
 		soft_progress_cq(cq);
 	if (cq_empty(cq)) {
@@ -372,5 +374,20 @@ int soft_poll_cq(struct ibv_cq *base, int count, struct ibv_wc *wc)
 	if (n < count && atomic_load(&cq->shared->summary))
 		n += cq_poll_inbound(cq, count - n, wc + n);
 	lock_drop(&cq->lock);
+	return n;
+}
+
+int soft_poll_cq(struct ibv_cq *base, int count, struct ibv_wc *wc)
+{
+	struct soft_cq *cq = soft_cq(base);
+	int n;
+
+	if (!process_alive(cq->epoch))
+		return -1;
+	if (__builtin_expect(!cq->serial, 1))
+		return soft_cq_poll(cq, count, wc);
+	lock_take(&cq->poll);
+	n = soft_cq_poll(cq, count, wc);
+	lock_drop(&cq->poll);
 	return n;
 }

@@ -27,9 +27,9 @@ struct soft_cq {
 	};
 	uint32_t epoch, index;
 	struct shared_cq *shared;
-	struct lock lock; /* protects the ring */
+	struct lock lock; /* protects the ring, and base.cqe; see resize.c */
 	_Atomic uint32_t head, tail; /* written under the lock */
-	uint32_t mask;
+	uint32_t mask; /* at least base.cqe places */
 	struct soft_cqe *ring;
 	_Atomic uint32_t stalled; /* QPs that send to it and wait for their peer */
 	_Atomic uint32_t users; /* queues of QPs */
@@ -40,6 +40,10 @@ struct soft_cq {
 	_Atomic uint64_t datagram_bits[SHARED_QPS / 64];
 	struct soft_cq *channel_next; /* lock of the channel */
 	uint32_t comp_delivered; /* lock of the channel */
+	/* extended ones, see cq_ex.c */
+	bool serial; /* constant: who polls takes `poll`, and before any other lock */
+	struct lock poll; /* protects what ibv_cq_ex shows of the current completion */
+	struct ibv_wc current;
 };
 
 static inline struct soft_cq *soft_cq(struct ibv_cq *base)
@@ -85,6 +89,9 @@ static inline void cq_notify(struct shared_cq *cq, int fd, bool solicited)
 	if (atomic_load(&cq->notify) & NOTIFY_ARMED)
 		soft_cq_notify_slow(cq, fd, solicited);
 }
+
+/* soft_cq_poll - as ibv_poll_cq(), but takes no `poll`. The CQ is of this process. */
+int soft_cq_poll(struct soft_cq *cq, int count, struct ibv_wc *wc);
 
 int soft_poll_cq(struct ibv_cq *base, int count, struct ibv_wc *wc);
 int soft_req_notify_cq(struct ibv_cq *base, int solicited_only);

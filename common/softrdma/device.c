@@ -1,24 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/*
- * The device soft0: one port, Ethernet, and two GIDs that are the same on every machine, since a
- * QP on soft0 reaches nothing but this machine.
- */
-#include <arpa/inet.h>
+/* The device soft0: opening it, and what it says of itself. Its port is in port.c. */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "common/softrdma/context.h"
-#include "common/softrdma/cq.h"
+#include "common/softrdma/operations.h"
 #include "common/softrdma/process.h"
-#include "common/softrdma/qp.h"
 #include "common/softrdma/softrdma.h"
-#include "common/softrdma/srq.h"
-
-#define PORT 1
 
 static struct ibv_device soft_device = {
 	.node_type = IBV_NODE_CA,
@@ -27,44 +20,12 @@ static struct ibv_device soft_device = {
 	.dev_name = "uverbs-" SOFTRDMA_DEVICE_NAME,
 };
 
-static const union ibv_gid gids[SOFT_GIDS] = {
-	/* ::ffff:127.0.0.1 */
-	{ .raw = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1 } },
-	/* fe80::ff:fe00:1, from the address 02:00:00:00:00:01 */
-	{ .raw = { 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 1 } },
-};
-
-static const enum ibv_gid_type gid_types[SOFT_GIDS] = { IBV_GID_TYPE_ROCE_V2,
-							IBV_GID_TYPE_ROCE_V1 };
-
-const union ibv_gid *soft_gid(unsigned index)
-{
-	return &gids[index];
-}
-
-bool soft_gid_known(const union ibv_gid *gid)
-{
-	for (unsigned i = 0; i < SOFT_GIDS; i++) {
-		if (memcmp(gid, &gids[i], sizeof(*gid)) == 0)
-			return true;
-	}
-	return false;
-}
+/* 02:00:00:00:00:01 as an EUI-64, as the kernel makes it */
+static const uint8_t node_guid[8] = { 0, 0, 0, 0xff, 0xfe, 0, 0, 1 };
 
 struct ibv_device *softrdma_device(void)
 {
 	return &soft_device;
-}
-
-static void context_ops(struct verbs_context *ex)
-{
-	ex->sz = sizeof(*ex);
-	ex->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
-	ex->context.ops.poll_cq = soft_poll_cq;
-	ex->context.ops.req_notify_cq = soft_req_notify_cq;
-	ex->context.ops.post_srq_recv = soft_post_srq_recv;
-	ex->context.ops.post_send = soft_post_send;
-	ex->context.ops.post_recv = soft_post_recv;
 }
 
 struct ibv_context *softrdma_open_device(struct ibv_device *device)
@@ -95,7 +56,7 @@ struct ibv_context *softrdma_open_device(struct ibv_device *device)
 	base->cmd_fd = -1;
 	base->num_comp_vectors = 1;
 	pthread_mutex_init(&base->mutex, NULL);
-	context_ops(&context->ex);
+	soft_operations(&context->ex);
 	return base;
 
 err_process:
@@ -121,19 +82,17 @@ int softrdma_close_device(struct ibv_context *base)
 	return 0;
 }
 
-int softrdma_query_device(struct ibv_context *base, struct ibv_device_attr *attr)
+/* What is zero, soft0 has not. */
+static void device_fill(struct ibv_device_attr *attr)
 {
-	if (!process_alive(soft_context(base)->epoch))
-		return EINVAL;
 	*attr = (struct ibv_device_attr){
 		.fw_ver = "0.1",
-		.node_guid = gids[1].global.interface_id,
-		.sys_image_guid = gids[1].global.interface_id,
 		.max_mr_size = UINT64_MAX,
 		.page_size_cap = ~(uint64_t)4095,
 		.max_qp = SOFT_QP_MAX,
 		.max_qp_wr = SOFT_WR_MAX,
-		.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN,
+		.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_CURR_QP_STATE_MOD |
+				    IBV_DEVICE_SYS_IMAGE_GUID,
 		.max_sge = SHARED_SGES,
 		.max_sge_rd = SHARED_SGES,
 		.max_cq = SHARED_CQS,
@@ -144,67 +103,37 @@ int softrdma_query_device(struct ibv_context *base, struct ibv_device_attr *attr
 		.max_res_rd_atom = SOFT_RD_ATOMIC_MAX * SOFT_QP_MAX,
 		.max_qp_init_rd_atom = SOFT_RD_ATOMIC_MAX,
 		.atomic_cap = IBV_ATOMIC_NONE,
+		.max_ah = INT32_MAX,
 		.max_srq = SHARED_SRQS,
 		.max_srq_wr = SOFT_WR_MAX,
 		.max_srq_sge = SHARED_SGES,
 		.max_pkeys = 1,
 		.phys_port_cnt = 1,
 	};
-	return 0;
+	memcpy(&attr->node_guid, node_guid, sizeof(node_guid));
+	attr->sys_image_guid = attr->node_guid;
 }
 
-int softrdma_query_port(struct ibv_context *base, uint8_t port, struct ibv_port_attr *attr)
+int softrdma_query_device(struct ibv_context *base, struct ibv_device_attr *attr)
 {
-	if (port != PORT || !process_alive(soft_context(base)->epoch))
+	if (!process_alive(soft_context(base)->epoch))
 		return EINVAL;
-	*attr = (struct ibv_port_attr){
-		.state = IBV_PORT_ACTIVE,
-		.max_mtu = IBV_MTU_4096,
-		.active_mtu = IBV_MTU_4096,
-		.gid_tbl_len = SOFT_GIDS,
-		.port_cap_flags = IBV_PORT_IP_BASED_GIDS,
-		.max_msg_sz = SOFT_MSG_MAX,
-		.pkey_tbl_len = 1,
-		.max_vl_num = 1,
-		.active_width = 1, /* 1X */
-		.active_speed = 1, /* the slowest: no promise */
-		.phys_state = 5, /* LinkUp */
-		.link_layer = IBV_LINK_LAYER_ETHERNET,
-	};
+	device_fill(attr);
 	return 0;
 }
 
-int softrdma_query_gid(struct ibv_context *base, uint8_t port, int index, union ibv_gid *gid)
+int softrdma_query_device_ex(struct ibv_context *base,
+			     const struct ibv_query_device_ex_input *input,
+			     struct ibv_device_attr_ex *attr, size_t size)
 {
-	if (port != PORT || index < 0 || index >= SOFT_GIDS ||
-	    !process_alive(soft_context(base)->epoch)) {
-		errno = EINVAL;
-		return -1;
-	}
-	*gid = gids[index];
-	return 0;
-}
+	struct ibv_device_attr_ex full = { .phys_port_cnt_ex = 1 };
 
-int softrdma_query_gid_ex(struct ibv_context *base, uint32_t port, uint32_t index,
-			  struct ibv_gid_entry *entry, uint32_t flags)
-{
-	if (port != PORT || flags || !process_alive(soft_context(base)->epoch))
+	if (!process_alive(soft_context(base)->epoch) || (input && input->comp_mask) ||
+	    size < offsetof(struct ibv_device_attr_ex, odp_caps))
 		return EINVAL;
-	if (index >= SOFT_GIDS)
-		return ENODATA;
-	*entry = (struct ibv_gid_entry){ .gid = gids[index],
-					 .gid_index = index,
-					 .port_num = port,
-					 .gid_type = gid_types[index] };
-	return 0;
-}
-
-int softrdma_query_pkey(struct ibv_context *base, uint8_t port, int index, __be16 *pkey)
-{
-	if (port != PORT || index != 0 || !process_alive(soft_context(base)->epoch)) {
-		errno = EINVAL;
-		return -1;
-	}
-	*pkey = htons(0xffff);
+	device_fill(&full.orig_attr);
+	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+	memset(attr, 0, size);
+	memcpy(attr, &full, size < sizeof(full) ? size : sizeof(full));
 	return 0;
 }

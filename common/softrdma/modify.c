@@ -12,12 +12,12 @@
 #include <string.h>
 
 #include "common/softrdma/fence.h"
+#include "common/softrdma/port.h"
 #include "common/softrdma/qp.h"
 #include "common/softrdma/softrdma.h"
 #include "common/softrdma/transition.h"
 #include "common/softrdma/ud.h"
 
-#define PORT	    1
 #define QPN_MASK    0xffffff
 #define RNR_MAX	    31
 #define TIMEOUT_MAX 31
@@ -26,20 +26,13 @@
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 	 IBV_ACCESS_REMOTE_ATOMIC)
 
-static bool path_valid(const struct ibv_ah_attr *ah)
-{
-	/* Ethernet: a GRH is a must. The only port of the only machine. */
-	return ah->is_global && ah->port_num == PORT && ah->grh.sgid_index < SOFT_GIDS &&
-	       soft_gid_known(&ah->grh.dgid);
-}
-
 static bool values_valid(enum ibv_qp_state from, const struct ibv_qp_attr *a, int mask)
 {
 	return !(((mask & IBV_QP_CUR_STATE) && a->cur_qp_state != from) ||
 		 ((mask & IBV_QP_PKEY_INDEX) && a->pkey_index != 0) ||
-		 ((mask & IBV_QP_PORT) && a->port_num != PORT) ||
+		 ((mask & IBV_QP_PORT) && a->port_num != SOFT_PORT) ||
 		 ((mask & IBV_QP_ACCESS_FLAGS) && (a->qp_access_flags & ~(unsigned)QP_ACCESS)) ||
-		 ((mask & IBV_QP_AV) && !path_valid(&a->ah_attr)) ||
+		 ((mask & IBV_QP_AV) && !soft_path_valid(&a->ah_attr)) ||
 		 ((mask & IBV_QP_PATH_MTU) &&
 		  (a->path_mtu < IBV_MTU_256 || a->path_mtu > IBV_MTU_4096)) ||
 		 ((mask & IBV_QP_DEST_QPN) && a->dest_qp_num > QPN_MASK) ||

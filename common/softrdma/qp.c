@@ -69,8 +69,7 @@ static int qp_rings(struct soft_qp *qp)
 	qp->sends = calloc(qp->send_slots, qp->send_size);
 	if (!qp->sends)
 		return -ENOMEM;
-	if (receives > (uint32_t)qp->recv_cq->base.cqe)
-		receives = (uint32_t)qp->recv_cq->base.cqe;
+	/* for all that can be received: the CQ may become larger than it is now */
 	qp->in_slots = round_up_pow2(receives);
 	in_ring = soft_arena_alloc(&soft_process.arena, qp->in_slots * sizeof(*qp->in_ring));
 	if (!in_ring)

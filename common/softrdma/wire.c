@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/base/time.h"
+#include "common/softrdma/port.h"
 #include "common/softrdma/shared.h"
 
 #define BACKLOG	 256
@@ -24,8 +25,8 @@ static socklen_t wire_address(struct sockaddr_un *address, uint32_t slot)
 
 	memset(address, 0, sizeof(*address));
 	address->sun_family = AF_UNIX;
-	n = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "softrdma/%u/%u",
-		     SHARED_VERSION, slot);
+	n = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "softrdma/%u/%s/%u",
+		     SHARED_VERSION, soft_port_ib() ? "ib" : "roce", slot);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 

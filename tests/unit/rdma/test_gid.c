@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/rdma/gid.h"
+#include "common/softrdma/softrdma.h"
 
 static struct ibv_gid_entry entry(const char *address, uint32_t type, uint32_t netdev)
 {
@@ -125,6 +126,25 @@ static void none_and_named(void **state)
 	assert_false(dev.has_gid);
 }
 
+/* soft0 has the table of a RoCE NIC: its IPv4 address as RoCE v2 is the one for 127.0.0.1. */
+static void loopback_on_soft0(void **state)
+{
+	struct rdma_device dev = device(RDMA_GID_AUTO, 0, IBV_LINK_LAYER_ETHERNET);
+	struct error err;
+
+	(void)state;
+	dev.ops = &rdma_provider_soft;
+	dev.context = softrdma_open_device(softrdma_device());
+	assert_non_null(dev.context);
+	assert_int_equal(softrdma_query_port(dev.context, 1, &dev.port_attr), 0);
+	assert_int_equal(gid_choose(&dev, "127.0.0.1", &err), 0);
+	assert_int_equal(dev.gid_index, 3);
+	assert_non_null(strstr(dev.choice, "of the network device"));
+	assert_int_equal(gid_choose(&dev, NULL, &err), 0);
+	assert_int_equal(dev.gid_index, 3);
+	assert_int_equal(softrdma_close_device(dev.context), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -132,6 +152,7 @@ int main(void)
 		cmocka_unit_test(the_best_is_taken),
 		cmocka_unit_test(the_address_decides),
 		cmocka_unit_test(none_and_named),
+		cmocka_unit_test(loopback_on_soft0),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

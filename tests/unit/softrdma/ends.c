@@ -14,10 +14,36 @@
 #define WAIT_NS	 (5 * NS_PER_S)
 #define QUIET_NS (20 * NS_PER_MS)
 
+static struct ibv_cq *end_cq(struct end *end, void *cq_context, struct ibv_comp_channel *channel)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = end->options.cqe ? (uint32_t)end->options.cqe
+								    : 256,
+					    .cq_context = cq_context,
+					    .channel = channel,
+					    .wc_flags = IBV_WC_STANDARD_FLAGS };
+
+	if (end->options.cq_ex)
+		return ibv_cq_ex_to_cq(softrdma_create_cq_ex(end->context, &attr));
+	return softrdma_create_cq(end->context, (int)attr.cqe, cq_context, channel, 0);
+}
+
+struct ibv_ah_attr end_path(struct ibv_context *context)
+{
+	struct ibv_ah_attr path = { .port_num = 1 };
+	struct ibv_port_attr port;
+
+	assert(softrdma_query_port(context, 1, &port) == 0);
+	path.dlid = port.lid;
+	path.is_global = port.link_layer == IBV_LINK_LAYER_ETHERNET;
+	if (path.is_global)
+		assert(softrdma_query_gid(context, 1, 0, &path.grh.dgid) == 0);
+	return path;
+}
+
 void end_open(struct end *end, const struct end_options *options)
 {
 	struct ibv_qp_init_attr init = { .qp_type = options->type ? options->type : IBV_QPT_RC };
-	struct ibv_ah_attr route = { .is_global = 1, .port_num = 1 };
+	struct ibv_ah_attr path;
 	int access = END_ALL;
 
 	memset(end, 0, sizeof(*end));
@@ -30,10 +56,8 @@ void end_open(struct end *end, const struct end_options *options)
 	assert(end->pd);
 	if (options->channel)
 		end->channel = softrdma_create_comp_channel(end->context);
-	end->send_cq =
-		softrdma_create_cq(end->context, options->cqe ? options->cqe : 256, NULL, NULL, 0);
-	end->recv_cq = softrdma_create_cq(end->context, options->cqe ? options->cqe : 256, end,
-					  end->channel, 0);
+	end->send_cq = end_cq(end, NULL, NULL);
+	end->recv_cq = end_cq(end, end, end->channel);
 	assert(end->send_cq && end->recv_cq);
 	end->fd = -1;
 	if (options->mapped) {
@@ -61,8 +85,8 @@ void end_open(struct end *end, const struct end_options *options)
 	end->qp = softrdma_create_qp(end->pd, &init);
 	assert(end->qp);
 	if (init.qp_type == IBV_QPT_UD) {
-		assert(softrdma_query_gid(end->context, 1, 0, &route.grh.dgid) == 0);
-		end->ah = softrdma_create_ah(end->pd, &route);
+		path = end_path(end->context);
+		end->ah = softrdma_create_ah(end->pd, &path);
 		assert(end->ah);
 	}
 }
@@ -116,12 +140,11 @@ int end_rtr(struct end *end, uint32_t dest)
 				    .path_mtu = IBV_MTU_4096,
 				    .dest_qp_num = dest,
 				    .max_dest_rd_atomic = 16,
-				    .min_rnr_timer = end->options.rnr_timer,
-				    .ah_attr = { .is_global = 1, .port_num = 1 } };
+				    .min_rnr_timer = end->options.rnr_timer };
 
 	int mask = IBV_QP_STATE;
 
-	assert(softrdma_query_gid(end->context, 1, 0, &attr.ah_attr.grh.dgid) == 0);
+	attr.ah_attr = end_path(end->context);
 	end->dest = dest;
 	if (end->qp->qp_type != IBV_QPT_UD)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;

@@ -28,6 +28,7 @@ struct end_options {
 	int qp_access; /* 0: END_ALL */
 	uint32_t send_wr; /* 0: 64 */
 	int cqe; /* 0: 256 */
+	bool cq_ex; /* extended CQs, with the standard fields */
 	uint8_t rnr_retry; /* 0 is 0 */
 	uint8_t rnr_timer;
 	size_t size; /* of the memory; 0: 1 MiB */
@@ -57,6 +58,9 @@ struct end_info {
 void end_open(struct end *end, const struct end_options *options);
 void end_close(struct end *end);
 struct end_info end_info(const struct end *end);
+
+/* A path from this machine to itself. */
+struct ibv_ah_attr end_path(struct ibv_context *context);
 
 /* One transition each. Return what modify_qp returned. Of UD, @dest is where sends go. */
 int end_init(struct end *end);

@@ -129,32 +129,6 @@ static void test_query(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_device(void **state)
-{
-	struct ibv_context *context = softrdma_open_device(softrdma_device());
-	struct ibv_gid_entry entry;
-	struct ibv_device_attr dev;
-	struct ibv_port_attr port;
-	__be16 pkey;
-
-	(void)state;
-	assert_non_null(context);
-	assert_int_equal(softrdma_query_device(context, &dev), 0);
-	assert_int_equal(dev.max_sge, 16);
-	assert_int_equal(dev.max_qp_rd_atom, 16);
-	assert_int_equal(softrdma_query_port(context, 1, &port), 0);
-	assert_int_equal(port.state, IBV_PORT_ACTIVE);
-	assert_int_equal(port.link_layer, IBV_LINK_LAYER_ETHERNET);
-	assert_int_equal(softrdma_query_port(context, 2, &port), EINVAL);
-	assert_int_equal(softrdma_query_gid_ex(context, 1, 0, &entry, 0), 0);
-	assert_int_equal(entry.gid_type, IBV_GID_TYPE_ROCE_V2);
-	assert_int_equal(softrdma_query_gid_ex(context, 1, 1, &entry, 0), 0);
-	assert_int_equal(entry.gid_type, IBV_GID_TYPE_ROCE_V1);
-	assert_int_equal(softrdma_query_gid_ex(context, 1, 2, &entry, 0), ENODATA);
-	assert_int_equal(softrdma_query_pkey(context, 1, 0, &pkey), 0);
-	assert_int_equal(softrdma_close_device(context), 0);
-}
-
 static void test_busy(void **state)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
@@ -221,8 +195,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_masks),	    cmocka_unit_test(test_values),
 		cmocka_unit_test(test_post_states), cmocka_unit_test(test_query),
-		cmocka_unit_test(test_device),	    cmocka_unit_test(test_busy),
-		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_busy),	    cmocka_unit_test(test_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
