@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Unreliable datagrams and what is around them: states, flush, SRQ, CQ, events, strangers, names. */
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/softrdma/datagram.h"
+#include "message.h"
+
+#define MANY 20
+
+static const struct end_options ud = { .type = IBV_QPT_UD };
+
+/* States that receive and states that do not; nothing of a former life arrives. */
+static void test_states(void **state)
+{
+	struct message m;
+	struct end a, b;
+
+	(void)state;
+	end_open(&a, &ud);
+	end_open(&b, &ud);
+	end_connect(&a, b.qp->qp_num);
+	m = message_to(&a, &b);
+	m.flags = IBV_SEND_SIGNALED;
+	for (unsigned round = 0; round < 50; round++) {
+		message_send(&a, &m, IBV_WC_SUCCESS); /* RESET */
+		assert_int_equal(end_init(&b), 0);
+		assert_int_equal(end_recv(&b, 1, 0, 64), 0);
+		assert_int_equal(end_recv(&b, 2, 0, 64), 0);
+		assert_int_equal(end_recv(&b, 3, 0, 64), 0);
+		message_send(&a, &m, IBV_WC_SUCCESS); /* INIT */
+		assert_int_equal(end_rtr(&b, 0), 0);
+		message_next(&a, &b, 1); /* RTR */
+		assert_int_equal(end_rts(&b), 0);
+		assert_int_equal(end_to(&b, IBV_QPS_SQD), 0);
+		message_next(&a, &b, 2);
+		assert_int_equal(end_to(&b, IBV_QPS_ERR), 0);
+		message_send(&a, &m, IBV_WC_SUCCESS);
+		end_expect(b.recv_cq, 3, IBV_WC_WR_FLUSH_ERR);
+		assert_int_equal(end_to(&b, IBV_QPS_RESET), 0);
+	}
+	end_quiet(b.recv_cq);
+	pair_close(&a, &b);
+}
+
+/* Received, not yet polled, and then ERR: the received ones come first; RESET forgets them. */
+static void test_flush(void **state)
+{
+	struct message m;
+	struct end a, b;
+
+	(void)state;
+	pair_open(&a, &b, &ud, &ud);
+	m = message_to(&a, &b);
+	for (unsigned round = 0; round < 2; round++) {
+		for (unsigned i = 0; i < 5; i++)
+			assert_int_equal(end_recv(&b, i, 0, 64), 0);
+		for (unsigned i = 0; i < 3; i++)
+			message_send(&a, &m, IBV_WC_SUCCESS);
+		usleep(20000); /* the service thread receives them; if not, they are lost */
+		assert_int_equal(end_to(&b, IBV_QPS_ERR), 0);
+		for (unsigned i = 0, flushed = 0; i < 5 && round == 0; i++) {
+			struct ibv_wc wc;
+
+			end_wait(b.recv_cq, &wc);
+			assert_int_equal(wc.wr_id, i);
+			assert_true(wc.status == IBV_WC_WR_FLUSH_ERR || !flushed);
+			flushed += wc.status == IBV_WC_WR_FLUSH_ERR;
+		}
+		assert_int_equal(end_to(&b, IBV_QPS_RESET), 0);
+		end_quiet(b.recv_cq);
+		end_connect(&b, 0);
+	}
+	pair_close(&a, &b);
+}
+
+static enum ibv_event_type next_event(struct ibv_context *context)
+{
+	struct pollfd wait = { .fd = context->async_fd, .events = POLLIN };
+	struct ibv_async_event event;
+
+	assert_int_equal(poll(&wait, 1, 5000), 1);
+	assert_int_equal(softrdma_get_async_event(context, &event), 0);
+	softrdma_ack_async_event(&event);
+	return event.event_type;
+}
+
+static void test_srq(void **state)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_context *context = softrdma_open_device(softrdma_device());
+	struct ibv_pd *pd = softrdma_alloc_pd(context);
+	struct ibv_srq *srq = softrdma_create_srq(pd, &attr);
+	struct end_options with = { .type = IBV_QPT_UD, .context = context, .pd = pd, .srq = srq };
+	struct ibv_srq_attr limit = { .srq_limit = 3 };
+	struct message m;
+	struct end a, b, c;
+
+	(void)state;
+	end_open(&a, &ud);
+	end_connect(&a, 0);
+	pair_open(&b, &c, &with, &with);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(end_recv(&b, i, i * 64, 64), 0);
+	assert_int_equal(softrdma_modify_srq(srq, &limit, IBV_SRQ_LIMIT), 0);
+	message_next(&a, &b, 0);
+	/* too short: used up, with an error, and no more than that */
+	m = message_to(&a, &c);
+	m.length = 25;
+	message_send(&a, &m, IBV_WC_SUCCESS);
+	end_expect(c.recv_cq, 1, IBV_WC_LOC_LEN_ERR);
+	assert_int_equal(next_event(context), IBV_EVENT_SRQ_LIMIT_REACHED);
+	assert_int_equal(end_state(&c), IBV_QPS_RTS);
+	message_next(&a, &c, 2);
+	assert_int_equal(end_to(&b, IBV_QPS_ERR), 0);
+	assert_int_equal(next_event(context), IBV_EVENT_QP_LAST_WQE_REACHED);
+	end_quiet(b.recv_cq);
+	message_next(&a, &c, 3);
+	end_close(&a);
+	pair_close(&b, &c);
+	assert_int_equal(softrdma_destroy_srq(srq), 0);
+	assert_int_equal(softrdma_dealloc_pd(pd), 0);
+	assert_int_equal(softrdma_close_device(context), 0);
+}
+
+/* Many queue pairs on one CQ, which has room for few: each gets its own, an overrun is told. */
+static void test_shared_cq(void **state)
+{
+	struct end_options options = { .type = IBV_QPT_UD };
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD,
+					 .cap = { .max_recv_wr = 2, .max_recv_sge = 1 } };
+	struct message m;
+	struct end a, b[MANY];
+	struct ibv_wc wc;
+	uint32_t seen = 0;
+	struct ibv_cq *cq;
+
+	(void)state;
+	end_open(&a, &ud);
+	end_connect(&a, 0);
+	options.context = a.context;
+	options.pd = a.pd;
+	cq = softrdma_create_cq(a.context, MANY, NULL, NULL, 0);
+	init.send_cq = init.recv_cq = cq;
+	for (unsigned i = 0; i < MANY; i++) {
+		end_open(&b[i], &options);
+		assert_int_equal(softrdma_destroy_qp(b[i].qp), 0);
+		b[i].qp = softrdma_create_qp(a.pd, &init);
+		assert_non_null(b[i].qp);
+		end_connect(&b[i], 0);
+		assert_int_equal(end_recv(&b[i], i, 0, 64), 0);
+		assert_int_equal(end_recv(&b[i], i, 0, 64), 0);
+	}
+	for (unsigned i = 0; i < MANY; i++) {
+		m = message_to(&a, &b[i]);
+		message_send(&a, &m, IBV_WC_SUCCESS);
+	}
+	for (unsigned i = 0; i < MANY; i++) {
+		end_wait(cq, &wc);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(wc.qp_num, b[wc.wr_id].qp->qp_num);
+		seen |= 1u << wc.wr_id;
+	}
+	assert_int_equal(seen, (1u << MANY) - 1);
+	for (unsigned i = 0; i < MANY; i++) {
+		assert_int_equal(end_recv(&b[i], i, 0, 64), 0);
+		m = message_to(&a, &b[i]);
+		message_send(&a, &m, IBV_WC_SUCCESS);
+		message_send(&a, &m, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(next_event(a.context), IBV_EVENT_CQ_ERR);
+	for (unsigned i = 0; i < MANY; i++)
+		end_wait(cq, &wc);
+	end_quiet(cq);
+	for (unsigned i = 0; i < MANY; i++)
+		end_close(&b[i]);
+	assert_int_equal(softrdma_destroy_cq(cq), 0);
+	end_close(&a);
+}
+
+/* Events of the completion channel: any, and solicited ones only. */
+static void test_notify(void **state)
+{
+	struct end_options other = { .type = IBV_QPT_UD, .channel = true };
+	struct pollfd look = { .events = POLLIN };
+	struct message m;
+	struct end a, b;
+	struct ibv_cq *cq;
+	void *context;
+
+	(void)state;
+	pair_open(&a, &b, &ud, &other);
+	look.fd = b.channel->fd;
+	m = message_to(&a, &b);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(end_recv(&b, i, 0, 64), 0);
+	assert_int_equal(ibv_req_notify_cq(b.recv_cq, 0), 0);
+	message_send(&a, &m, IBV_WC_SUCCESS);
+	assert_int_equal(poll(&look, 1, 5000), 1);
+	assert_int_equal(softrdma_get_cq_event(b.channel, &cq, &context), 0);
+	softrdma_ack_cq_events(cq, 1);
+	end_expect(b.recv_cq, 0, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_req_notify_cq(b.recv_cq, 1), 0);
+	message_send(&a, &m, IBV_WC_SUCCESS);
+	assert_int_equal(poll(&look, 1, 50), 0);
+	m.flags |= IBV_SEND_SOLICITED;
+	message_send(&a, &m, IBV_WC_SUCCESS);
+	assert_int_equal(poll(&look, 1, 5000), 1);
+	assert_int_equal(softrdma_get_cq_event(b.channel, &cq, &context), 0);
+	softrdma_ack_cq_events(cq, 1);
+	end_expect(b.recv_cq, 1, IBV_WC_SUCCESS);
+	end_expect(b.recv_cq, 2, IBV_WC_SUCCESS);
+	pair_close(&a, &b);
+}
+
+struct forged {
+	struct datagram_header header;
+	unsigned char payload[DATAGRAM_MTU + 64];
+};
+
+/* Send a forged one; @size of it, with its own length in the header if @fit. */
+static void forge(int fd, uint32_t qpn, const struct datagram_header *header, size_t size)
+{
+	static struct forged forged;
+	struct iovec piece = { &forged, size };
+
+	forged.header = *header;
+	assert_int_equal(soft_datagram_send(fd, qpn, &piece, 1), 0);
+	usleep(100); /* the socket holds few */
+}
+
+/* Strangers may send to the socket: what is wrong anywhere is no message. */
+static void test_forged(void **state)
+{
+	const uint32_t liar = 0x1000000 | (uint32_t)getpid(); /* no QP has it */
+	struct datagram_header good, bad;
+	const size_t head = sizeof(good);
+	struct end a, b;
+	int fd;
+
+	(void)state;
+	pair_open(&a, &b, &ud, &ud);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(end_recv(&b, i, 0, 8192), 0);
+	fd = soft_datagram_open(liar);
+	assert_true(fd >= 0);
+	memset(&good, 0, sizeof(good));
+	good.magic = DATAGRAM_MAGIC;
+	good.source = liar;
+	good.qkey = END_QKEY;
+	good.length = 8;
+	good.flags = DATAGRAM_GLOBAL;
+	assert_int_equal(softrdma_query_gid(a.context, 1, 0, &good.sgid), 0);
+	good.dgid = good.sgid;
+	forge(fd, b.qp->qp_num, &good, head + 8);
+	end_expect(b.recv_cq, 0, IBV_WC_SUCCESS); /* so far it is one */
+	for (size_t size = 0; size < head; size += 9)
+		forge(fd, b.qp->qp_num, &good, size);
+	forge(fd, b.qp->qp_num, &good, head + 7);
+	forge(fd, b.qp->qp_num, &good, head + 9);
+	forge(fd, b.qp->qp_num, &good, head + DATAGRAM_MTU + 8);
+	bad = good;
+	bad.magic ^= 1;
+	forge(fd, b.qp->qp_num, &bad, head + 8);
+	bad = good;
+	bad.source = a.qp->qp_num; /* not that of its name */
+	forge(fd, b.qp->qp_num, &bad, head + 8);
+	bad = good;
+	bad.length = DATAGRAM_MTU + 1;
+	forge(fd, b.qp->qp_num, &bad, head + DATAGRAM_MTU + 1);
+	bad.length = UINT32_MAX;
+	forge(fd, b.qp->qp_num, &bad, head + 8);
+	bad.length = 0u - (uint32_t)head;
+	forge(fd, b.qp->qp_num, &bad, 0);
+	bad = good;
+	bad.flags |= DATAGRAM_FLAGS + 1;
+	forge(fd, b.qp->qp_num, &bad, head + 8);
+	bad = good;
+	bad.reserved = 1;
+	forge(fd, b.qp->qp_num, &bad, head + 8);
+	bad = good;
+	bad.sgid.raw[15] ^= 0x40;
+	forge(fd, b.qp->qp_num, &bad, head + 8);
+	bad = good;
+	bad.dgid.raw[0] ^= 0x40;
+	forge(fd, b.qp->qp_num, &bad, head + 8);
+	end_quiet(b.recv_cq);
+	assert_int_equal(end_state(&b), IBV_QPS_RTS);
+	message_next(&a, &b, 1);
+	close(fd);
+	pair_close(&a, &b);
+}
+
+static unsigned descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned count = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+/* Numbers: each has a socket, nobody else can have it, it is free again afterwards. */
+static void test_names(void **state)
+{
+	unsigned before;
+	uint32_t qpn;
+	struct end a;
+	int fd;
+
+	(void)state;
+	end_open(&a, &ud);
+	qpn = a.qp->qp_num;
+	assert_int_equal(soft_datagram_open(qpn), -EADDRINUSE);
+	assert_int_equal(softrdma_destroy_qp(a.qp), 0);
+	a.qp = NULL;
+	fd = soft_datagram_open(qpn);
+	assert_true(fd >= 0);
+	close(fd);
+	before = descriptors();
+	for (unsigned i = 0; i < 200; i++) {
+		struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD,
+						 .send_cq = a.send_cq,
+						 .recv_cq = a.recv_cq };
+		struct ibv_qp *qp = softrdma_create_qp(a.pd, &init);
+
+		assert_non_null(qp);
+		assert_int_equal(descriptors(), before + 1);
+		assert_int_equal(softrdma_destroy_qp(qp), 0);
+	}
+	assert_int_equal(descriptors(), before);
+	end_close(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_states), cmocka_unit_test(test_flush),
+		cmocka_unit_test(test_srq),    cmocka_unit_test(test_shared_cq),
+		cmocka_unit_test(test_notify), cmocka_unit_test(test_forged),
+		cmocka_unit_test(test_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
