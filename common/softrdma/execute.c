@@ -69,7 +69,7 @@ bool soft_remote_resolve(struct soft_qp *qp, uint32_t key, uint64_t addr, uint64
 	if (!mr_covers(mr, key, addr, length, access, pd))
 		return false;
 	out->mr = mr;
-	out->addr = addr;
+	out->addr = addr + atomic_load_explicit(&mr->shift, memory_order_relaxed);
 	out->length = length;
 	id = atomic_load_explicit(&mr->map_id, memory_order_relaxed);
 	offset = atomic_load_explicit(&mr->map_offset, memory_order_relaxed);
@@ -83,7 +83,7 @@ bool soft_remote_resolve(struct soft_qp *qp, uint32_t key, uint64_t addr, uint64
 	if (atomic_load(&mr->word) != key)
 		return false;
 	if (peer->self)
-		out->mapped = (unsigned char *)(uintptr_t)addr;
+		out->mapped = (unsigned char *)(uintptr_t)out->addr;
 	else
 		out->mapped = id ? peer_map(peer, index, id, offset, length) : NULL;
 	return true;
@@ -234,14 +234,18 @@ static int local_gather(struct soft_qp *qp, const struct ibv_send_wr *wr, uint32
 	local->at_offset = 0;
 	for (int i = 0; i < wr->num_sge; i++) {
 		const struct ibv_sge *sge = &wr->sg_list[i];
+		uint64_t addr = sge->addr;
 
 		if (!sge->length)
 			continue;
-		if (!(wr->send_flags & IBV_SEND_INLINE) &&
-		    !mr_covers(&own_arena()->mr[mr_key_index(sge->lkey)], sge->lkey, sge->addr,
-			       sge->length, access, qp->pd))
-			return IBV_WC_LOC_PROT_ERR;
-		local->piece[local->pieces].iov_base = (void *)(uintptr_t)sge->addr;
+		if (!(wr->send_flags & IBV_SEND_INLINE)) {
+			struct shared_mr *mr = &own_arena()->mr[mr_key_index(sge->lkey)];
+
+			if (!mr_covers(mr, sge->lkey, addr, sge->length, access, qp->pd))
+				return IBV_WC_LOC_PROT_ERR;
+			addr += atomic_load_explicit(&mr->shift, memory_order_relaxed);
+		}
+		local->piece[local->pieces].iov_base = (void *)(uintptr_t)addr;
 		local->piece[local->pieces++].iov_len = sge->length;
 		total += sge->length;
 	}
@@ -376,6 +380,8 @@ void soft_prefetch(struct soft_qp *qp, const struct ibv_send_wr *wr, unsigned co
 			at += (uintptr_t)map->base -
 			      atomic_load_explicit(&mr->addr, memory_order_relaxed) +
 			      atomic_load_explicit(&mr->map_offset, memory_order_relaxed);
+		else
+			at += atomic_load_explicit(&mr->shift, memory_order_relaxed);
 		if (map || qp->peer->self)
 			__builtin_prefetch((const void *)at);
 	}

@@ -29,7 +29,8 @@ struct soft_local {
 /* A range of a region of the peer. */
 struct soft_remote {
 	struct shared_mr *mr;
-	uint64_t addr, length;
+	uint64_t addr; /* in its process */
+	uint64_t length;
 	unsigned char *mapped; /* where it lies here, or NULL */
 };
 

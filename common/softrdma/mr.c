@@ -15,11 +15,12 @@
 #include "common/softrdma/fence.h"
 #include "common/softrdma/softrdma.h"
 
-#define ACCESS_WRITES (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
-/* Relaxed ordering and huge pages are hints; atomics may be allowed although nobody can do them. */
-#define ACCESS_KNOWN                                                                              \
-	(ACCESS_WRITES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_HUGETLB | \
-	 IBV_ACCESS_OPTIONAL_RANGE)
+/* Relaxed ordering and huge pages are hints. */
+#define ACCESS_KNOWN                                                                 \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
+/* What some hardware has. */
+#define ACCESS_ELSEWHERE (IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND)
 
 struct ibv_pd *softrdma_alloc_pd(struct ibv_context *context)
 {
@@ -53,26 +54,32 @@ int softrdma_dealloc_pd(struct ibv_pd *base)
 	return 0;
 }
 
-static int mr_check(uint64_t addr, uint64_t length, unsigned access)
+int soft_mr_check(uint64_t addr, uint64_t iova, uint64_t length, unsigned access)
 {
-	if (!length || addr + length < addr || (access & ~(unsigned)ACCESS_KNOWN))
+	if (access & ~(unsigned)(ACCESS_KNOWN | ACCESS_ELSEWHERE))
+		return EINVAL;
+	if (access & ACCESS_ELSEWHERE)
+		return EOPNOTSUPP;
+	if (!length || addr + length < addr || iova + length < iova)
 		return EINVAL;
 	/* As the kernel wants it: who lets peers write must let itself write. */
 	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
 	    !(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;
-	return soft_fault(FAULT_REG_MR);
+	return 0;
 }
 
-static void mr_publish(struct soft_mr *mr, unsigned access, uint32_t pd)
+void soft_mr_publish(struct soft_mr *mr)
 {
 	struct shared_mr *shared = &own_arena()->mr[mr->index];
 	uint32_t key = mr_key(mr->index, ++shared->generation);
 
-	atomic_store_explicit(&shared->addr, (uintptr_t)mr->base.addr, memory_order_relaxed);
+	atomic_store_explicit(&shared->addr, mr->iova, memory_order_relaxed);
+	atomic_store_explicit(&shared->shift, (uintptr_t)mr->base.addr - mr->iova,
+			      memory_order_relaxed);
 	atomic_store_explicit(&shared->length, mr->base.length, memory_order_relaxed);
-	atomic_store_explicit(&shared->access, access, memory_order_relaxed);
-	atomic_store_explicit(&shared->pd, pd, memory_order_relaxed);
+	atomic_store_explicit(&shared->access, mr->access, memory_order_relaxed);
+	atomic_store_explicit(&shared->pd, soft_pd(mr->base.pd)->id, memory_order_relaxed);
 	atomic_store_explicit(&shared->map_id, mr->file.id, memory_order_relaxed);
 	atomic_store_explicit(&shared->map_offset, mr->file.offset, memory_order_relaxed);
 	atomic_store_explicit(&shared->map_index, mr->file.index, memory_order_relaxed);
@@ -82,12 +89,24 @@ static void mr_publish(struct soft_mr *mr, unsigned access, uint32_t pd)
 	mr->base.handle = mr->index;
 }
 
-struct ibv_mr *softrdma_reg_mr(struct ibv_pd *base, void *addr, size_t length, unsigned int access)
+void soft_mr_withdraw(struct soft_mr *mr)
+{
+	/* seq_cst and a full fence: pair with execute.c, see fence.c */
+	atomic_exchange(&own_arena()->mr[mr->index].word, 0);
+	fence_full();
+	soft_fence_all(mr_written(mr->access));
+}
+
+struct ibv_mr *softrdma_reg_mr_iova(struct ibv_pd *base, void *addr, size_t length, uint64_t iova,
+				    unsigned int access)
 {
 	struct soft_pd *pd = soft_pd(base);
 	struct soft_mr *mr;
-	int rc = process_alive(pd->epoch) ? mr_check((uintptr_t)addr, length, access) : EINVAL;
+	int rc = process_alive(pd->epoch) ? soft_mr_check((uintptr_t)addr, iova, length, access)
+					  : EINVAL;
 
+	if (rc == 0)
+		rc = soft_fault(FAULT_REG_MR);
 	if (rc) {
 		errno = rc;
 		return NULL;
@@ -95,7 +114,7 @@ struct ibv_mr *softrdma_reg_mr(struct ibv_pd *base, void *addr, size_t length, u
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return NULL;
-	rc = -soft_file_find((uintptr_t)addr, length, access & ACCESS_WRITES, &mr->file);
+	rc = -soft_file_find((uintptr_t)addr, length, mr_written(access), &mr->file);
 	if (rc)
 		goto err_mr;
 	mr->index = soft_ids_take(&soft_process.mr_ids);
@@ -104,13 +123,14 @@ struct ibv_mr *softrdma_reg_mr(struct ibv_pd *base, void *addr, size_t length, u
 		goto err_file;
 	}
 	mr->epoch = pd->epoch;
-	mr->written = access & ACCESS_WRITES;
+	mr->iova = iova;
+	mr->access = access;
 	mr->base.context = base->context;
 	mr->base.pd = base;
 	mr->base.addr = addr;
 	mr->base.length = length;
 	atomic_fetch_add(&pd->users, 1);
-	mr_publish(mr, access, pd->id);
+	soft_mr_publish(mr);
 	return &mr->base;
 
 err_file:
@@ -121,16 +141,18 @@ err_mr:
 	return NULL;
 }
 
+struct ibv_mr *softrdma_reg_mr(struct ibv_pd *base, void *addr, size_t length, unsigned int access)
+{
+	return softrdma_reg_mr_iova(base, addr, length, (uintptr_t)addr, access);
+}
+
 int softrdma_dereg_mr(struct ibv_mr *base)
 {
 	struct soft_mr *mr = (struct soft_mr *)base;
 
 	if (!process_alive(mr->epoch))
 		return EINVAL;
-	/* seq_cst and a full fence: pair with execute.c, see fence.c */
-	atomic_exchange(&own_arena()->mr[mr->index].word, 0);
-	fence_full();
-	soft_fence_all(mr->written);
+	soft_mr_withdraw(mr);
 	soft_file_put(&mr->file);
 	soft_ids_give(&soft_process.mr_ids, mr->index);
 	atomic_fetch_sub(&soft_pd(base->pd)->users, 1);

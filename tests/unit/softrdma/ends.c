@@ -71,7 +71,8 @@ void end_open(struct end *end, const struct end_options *options)
 	assert(end->mem != MAP_FAILED);
 	if (options->private_mr)
 		access = IBV_ACCESS_LOCAL_WRITE;
-	end->mr = softrdma_reg_mr(end->pd, end->mem, end->size, (unsigned)access);
+	end->base = options->iova ? END_IOVA : (uintptr_t)end->mem;
+	end->mr = softrdma_reg_mr_iova(end->pd, end->mem, end->size, end->base, (unsigned)access);
 	assert(end->mr);
 	init.send_cq = end->send_cq;
 	init.recv_cq = end->recv_cq;
@@ -116,7 +117,7 @@ struct end_info end_info(const struct end *end)
 {
 	return (struct end_info){ .qpn = end->qp->qp_num,
 				  .rkey = end->mr->rkey,
-				  .addr = (uintptr_t)end->mem };
+				  .addr = end->base };
 }
 
 int end_init(struct end *end)
@@ -195,7 +196,7 @@ enum ibv_qp_state end_state(struct end *end)
 int end_rdma(struct end *end, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t offset,
 	     uint32_t length, uint64_t remote, uint32_t rkey, unsigned flags)
 {
-	struct ibv_sge sge = { .addr = (uintptr_t)end->mem + offset,
+	struct ibv_sge sge = { .addr = end->base + offset,
 			       .length = length,
 			       .lkey = end->mr->lkey };
 	struct ibv_send_wr wr = { .wr_id = wr_id,
@@ -225,7 +226,7 @@ int end_send(struct end *end, uint64_t wr_id, size_t offset, uint32_t length, un
 
 int end_recv(struct end *end, uint64_t wr_id, size_t offset, uint32_t length)
 {
-	struct ibv_sge sge = { .addr = (uintptr_t)end->mem + offset,
+	struct ibv_sge sge = { .addr = end->base + offset,
 			       .length = length,
 			       .lkey = end->mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 }, *bad;

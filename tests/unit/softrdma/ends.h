@@ -16,6 +16,8 @@
 #define END_QKEY 0x11223344u
 #define END_ALL	 (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 
+#define END_IOVA 0x12345000000ull
+
 struct end_options {
 	enum ibv_qp_type type; /* 0: RC */
 	bool mapped; /* memory in a memfd */
@@ -29,6 +31,7 @@ struct end_options {
 	uint32_t send_wr; /* 0: 64 */
 	int cqe; /* 0: 256 */
 	bool cq_ex; /* extended CQs, with the standard fields */
+	bool iova; /* addresses in the MR begin at END_IOVA */
 	uint8_t rnr_retry; /* 0 is 0 */
 	uint8_t rnr_timer;
 	size_t size; /* of the memory; 0: 1 MiB */
@@ -45,6 +48,7 @@ struct end {
 	struct ibv_ah *ah; /* UD, where sends go: this way, to that QP */
 	uint32_t dest;
 	unsigned char *mem;
+	uint64_t base; /* its address in work requests */
 	size_t size;
 	int fd;
 };
@@ -107,6 +111,7 @@ enum far_op {
 	FAR_DEREG, /* deregister, fill the memory with arg, and see that it stays so */
 	FAR_ERROR, /* QP to ERR, then the same */
 	FAR_REREG, /* register again; the rkey comes back, in byte_len */
+	FAR_CHANGE, /* rereg_mr to what it was, then as DEREG; the rkey comes back, in byte_len */
 	FAR_STATE, /* modify to state arg */
 	FAR_DESTROY, /* destroy the QP, then the same */
 	FAR_FORK, /* have a child that sleeps; its pid comes back, in byte_len */

@@ -111,6 +111,12 @@ static struct ibv_wc far_obey(struct end *end, const struct order *order)
 		assert(end->mr);
 		wc.byte_len = end->mr->rkey;
 		break;
+	case FAR_CHANGE:
+		assert(softrdma_rereg_mr(end->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+					 END_ALL) == 0);
+		wc.byte_len = end->mr->rkey;
+		far_rewrite(end, (int)order->arg);
+		break;
 	case FAR_STATE:
 		assert(end_to(end, (enum ibv_qp_state)order->arg) == 0);
 		break;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Taking memory back while a peer uses it as fast as it can. The owner deregisters (or puts its QP
- * into ERR, or destroys it), then fills the memory with REWRITTEN. No READ that succeeds may show
+ * Taking memory back while a peer uses it as fast as it can. The owner deregisters (or registers
+ * anew, or puts its QP into ERR, or destroys it), then fills the memory with REWRITTEN. No READ that succeeds may show
  * that byte, and no WRITE or SEND may change it afterwards.
  */
 #include <string.h>
@@ -55,6 +55,7 @@ static void fence_run(bool mapped, enum ibv_wr_opcode opcode, enum far_op op)
 	struct end_options other = { .mapped = mapped, .size = 8 * LENGTH };
 	uint32_t rkey;
 	unsigned good = 0;
+	struct ibv_wc wc;
 	struct far far;
 	struct end a;
 
@@ -65,10 +66,12 @@ static void fence_run(bool mapped, enum ibv_wr_opcode opcode, enum far_op op)
 	for (unsigned round = 0; round < (op == FAR_DESTROY ? 1 : ROUNDS); round++) {
 		far_do(&far, FAR_FILL, GOOD);
 		good += hammer(&far, &a, opcode, rkey, op);
-		far_answer(&far);
+		wc = far_answer(&far);
 		if (op == FAR_DESTROY)
 			break;
 		reconnect(&far, &a);
+		if (op == FAR_CHANGE)
+			rkey = wc.byte_len;
 		if (op == FAR_DEREG)
 			rkey = far_do(&far, FAR_REREG, 0).byte_len;
 	}
@@ -105,6 +108,15 @@ static void test_write_error(void **state)
 	fence_run(false, IBV_WR_RDMA_WRITE, FAR_ERROR);
 }
 
+static void test_rereg(void **state)
+{
+	(void)state;
+	fence_run(true, IBV_WR_RDMA_READ, FAR_CHANGE);
+	fence_run(false, IBV_WR_RDMA_READ, FAR_CHANGE);
+	fence_run(true, IBV_WR_RDMA_WRITE, FAR_CHANGE);
+	fence_run(false, IBV_WR_RDMA_WRITE, FAR_CHANGE);
+}
+
 static void test_destroy(void **state)
 {
 	(void)state;
@@ -119,7 +131,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_read_dereg),  cmocka_unit_test(test_read_error),
 		cmocka_unit_test(test_write_dereg), cmocka_unit_test(test_write_error),
-		cmocka_unit_test(test_destroy),
+		cmocka_unit_test(test_rereg),	    cmocka_unit_test(test_destroy),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
