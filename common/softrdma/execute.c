@@ -154,11 +154,8 @@ static int copy_failed(struct soft_qp *qp, int code)
 	return IBV_WC_REM_OP_ERR;
 }
 
-typedef ssize_t (*process_vm_fn)(pid_t, const struct iovec *, unsigned long, const struct iovec *,
-				 unsigned long, unsigned long);
-
 static int copy_kernel(struct soft_qp *qp, const struct soft_remote *remote,
-		       struct soft_local *local, process_vm_fn process_vm)
+		       struct soft_local *local, bool write)
 {
 	struct iovec far = { .iov_base = (void *)(uintptr_t)remote->addr,
 			     .iov_len = (size_t)remote->length };
@@ -166,10 +163,11 @@ static int copy_kernel(struct soft_qp *qp, const struct soft_remote *remote,
 
 	while (far.iov_len) {
 		unsigned n = local_rest(local, far.iov_len, near);
-		ssize_t done = process_vm(qp->peer->pid, near, n, &far, 1, 0);
+		ssize_t done = write ? soft_peer_write(qp->peer, near, n, &far)
+				     : soft_peer_read(qp->peer, near, n, &far, 1);
 
-		if (done <= 0)
-			return copy_failed(qp, done < 0 ? errno : EFAULT);
+		if (done < 0)
+			return copy_failed(qp, (int)-done);
 		local_advance(local, (uint64_t)done);
 		far.iov_base = (unsigned char *)far.iov_base + done;
 		far.iov_len -= (size_t)done;
@@ -184,7 +182,7 @@ int soft_copy_out(struct soft_qp *qp, const struct soft_remote *remote, struct s
 	unsigned n;
 
 	if (!to)
-		return copy_kernel(qp, remote, local, process_vm_writev);
+		return copy_kernel(qp, remote, local, true);
 	n = local_rest(local, remote->length, near);
 	for (unsigned i = 0; i < n; i++) {
 		soft_copy_to(to, near[i].iov_base, near[i].iov_len);
@@ -199,7 +197,7 @@ static int copy_in(struct soft_qp *qp, const struct soft_remote *remote, struct 
 	const unsigned char *from = remote->mapped;
 
 	if (!from)
-		return copy_kernel(qp, remote, local, process_vm_readv);
+		return copy_kernel(qp, remote, local, false);
 	for (unsigned i = 0; i < local->pieces; i++) {
 		soft_copy_from(local->piece[i].iov_base, from, local->piece[i].iov_len);
 		from += local->piece[i].iov_len;

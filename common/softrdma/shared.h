@@ -188,6 +188,7 @@ struct shared_arena {
 	uint32_t version, slot;
 	uint64_t size;
 	uint64_t incarnation; /* random */
+	uint64_t address; /* of the arena in the owner's process */
 	struct shared_life life;
 	/* initiators: objects that the owner's service thread shall look at */
 	_Alignas(SHARED_LINE) _Atomic uint32_t attention; /* a CQ or SRQ */
