@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <sys/uio.h>
 
+#include "common/softrdma/atomic.h"
 #include "common/softrdma/copy.h"
 #include "common/softrdma/progress.h"
 
@@ -87,10 +88,18 @@ bool soft_remote_resolve(struct soft_qp *qp, uint32_t key, uint64_t addr, uint64
 	return true;
 }
 
-void soft_remote_fail(struct soft_qp *qp, int event)
+void soft_remote_attention(struct soft_qp *qp)
 {
 	struct shared_arena *arena = qp->peer->arena;
 	uint32_t index = qpn_index(qp->dest_qpn);
+
+	atomic_fetch_or(&arena->qp_bits[index / 64], 1ull << index % 64);
+	atomic_store(&arena->qp_attention, 1);
+	soft_kick(qp->peer->kick_fd);
+}
+
+void soft_remote_fail(struct soft_qp *qp, int event)
+{
 	uint64_t word = atomic_load(&qp->remote->word);
 
 	do {
@@ -101,9 +110,7 @@ void soft_remote_fail(struct soft_qp *qp, int event)
 		/* release: pairs with qp_state() */
 	} while (!atomic_compare_exchange_weak(&qp->remote->word, &word,
 					       (word & ~(uint64_t)0xff) | IBV_QPS_ERR));
-	atomic_fetch_or(&arena->qp_bits[index / 64], 1ull << index % 64);
-	atomic_store(&arena->qp_attention, 1);
-	soft_kick(qp->peer->kick_fd);
+	soft_remote_attention(qp);
 }
 
 /* The pieces from where the copy stands, for @length bytes, as the kernel wants them. */
@@ -312,18 +319,18 @@ static int execute_busy(struct soft_qp *qp, const struct ibv_send_wr *wr, struct
 int soft_execute(struct soft_qp *qp, const struct ibv_send_wr *wr, uint32_t *length)
 {
 	bool read = wr->opcode == IBV_WR_RDMA_READ;
+	bool atomic = !read && (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+				wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD);
 	struct soft_local local;
 	int rc;
 
-	if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	    wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) /* atomic_cap is IBV_ATOMIC_NONE */
-		return IBV_WC_LOC_QP_OP_ERR;
-	rc = local_gather(qp, wr, read ? IBV_ACCESS_LOCAL_WRITE : 0, &local);
-
+	rc = local_gather(qp, wr, read || atomic ? IBV_ACCESS_LOCAL_WRITE : 0, &local);
 	if (rc != IBV_WC_SUCCESS)
 		return rc;
 	*length = local.total;
-	return read ? execute_read(qp, wr, &local) : execute_busy(qp, wr, &local);
+	if (read)
+		return execute_read(qp, wr, &local);
+	return atomic ? soft_atomic(qp, wr, &local) : execute_busy(qp, wr, &local);
 }
 
 void soft_prefetch(struct soft_qp *qp, const struct ibv_send_wr *wr, unsigned count)

@@ -45,7 +45,7 @@ int soft_execute(struct soft_qp *qp, const struct ibv_send_wr *wr, uint32_t *len
  */
 void soft_prefetch(struct soft_qp *qp, const struct ibv_send_wr *wr, unsigned count);
 
-/* The parts that execute.c and deliver.c share. Below, holds qp->sq throughout. */
+/* The parts that execute.c, deliver.c and atomic.c share. Holds qp->sq throughout. */
 
 /* soft_responder - may the peer's QP be used? @word: receives its word. Status or EXECUTE_*. */
 int soft_responder(struct soft_qp *qp, uint64_t *word);
@@ -56,6 +56,9 @@ bool soft_remote_resolve(struct soft_qp *qp, uint32_t key, uint64_t addr, uint64
 
 /* soft_copy_out - copy the next remote->length bytes of @local to the peer. Returns a status. */
 int soft_copy_out(struct soft_qp *qp, const struct soft_remote *remote, struct soft_local *local);
+
+/* soft_remote_attention - have the peer's service thread look at its QP. */
+void soft_remote_attention(struct soft_qp *qp);
 
 /*
  * soft_remote_fail - put the peer's QP into ERR.

@@ -16,7 +16,7 @@
 #include "common/softrdma/softrdma.h"
 
 #define ACCESS_WRITES (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
-/* Relaxed ordering and huge pages are hints; atomics may be allowed although nobody can do them. */
+/* Relaxed ordering and huge pages are hints. */
 #define ACCESS_KNOWN                                                                              \
 	(ACCESS_WRITES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_HUGETLB | \
 	 IBV_ACCESS_OPTIONAL_RANGE)

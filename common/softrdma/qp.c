@@ -91,6 +91,7 @@ static void qp_publish(struct soft_qp *qp)
 	atomic_store(&shared->dest_qpn, 0);
 	atomic_store(&shared->async_event, 0);
 	atomic_store(&shared->waiter, 0);
+	atomic_store(&shared->answered, 0);
 	atomic_store(&shared->in_head, 0);
 	atomic_store(&shared->in_tail, 0);
 	atomic_store(&shared->word, qp_word(life, qpn, IBV_QPS_RESET));

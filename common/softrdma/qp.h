@@ -68,6 +68,7 @@ struct soft_qp {
 	enum soft_stall stall;
 	uint64_t stall_ns; /* next time that counts as a retry, or the end of patience */
 	uint32_t stall_left; /* retries left */
+	uint64_t asked; /* word of the peer's QP that was asked to execute it, or 0: atomic.c */
 	struct ibv_qp_attr attr; /* as set by modify */
 	struct ibv_qp_cap cap;
 	bool writer_stuck; /* see fence.c: the index is not used again */

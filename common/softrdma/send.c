@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "common/base/time.h"
+#include "common/softrdma/atomic.h"
 #include "common/softrdma/execute.h"
 #include "common/softrdma/fence.h"
 #include "common/softrdma/progress.h"
@@ -78,6 +79,7 @@ static void send_stall(struct soft_qp *qp, enum soft_stall stall)
 		atomic_fetch_and(&soft_process.stalled_bits[qp->index / 64], ~bit);
 		atomic_fetch_sub(&qp->send_cq->stalled, 1);
 		atomic_fetch_sub(&soft_process.stalled, 1);
+		soft_atomic_withdraw(qp);
 	}
 	qp->stall = stall;
 }
