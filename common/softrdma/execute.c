@@ -49,8 +49,7 @@ int soft_responder(struct soft_qp *qp, uint64_t *out)
 	}
 }
 
-/* Is a responder that was found good still the same? Its send queue may go on and off. */
-static bool responder_same(struct soft_qp *qp, uint64_t word)
+bool soft_responder_same(struct soft_qp *qp, uint64_t word)
 {
 	uint64_t now = atomic_load_explicit(&qp->remote->word, memory_order_acquire);
 
@@ -203,8 +202,10 @@ static int copy_in(struct soft_qp *qp, const struct soft_remote *remote, struct 
 {
 	const unsigned char *from = remote->mapped;
 
-	if (!from)
+	if (!from) {
+		qp->chains = true;
 		return copy_kernel(qp, remote, local, false);
+	}
 	for (unsigned i = 0; i < local->pieces; i++) {
 		soft_copy_from(local->piece[i].iov_base, from, local->piece[i].iov_len);
 		from += local->piece[i].iov_len;
@@ -212,9 +213,8 @@ static int copy_in(struct soft_qp *qp, const struct soft_remote *remote, struct 
 	return IBV_WC_SUCCESS;
 }
 
-/* Check the SGEs of @wr and gather them. Returns a status. */
-static int local_gather(struct soft_qp *qp, const struct ibv_send_wr *wr, uint32_t access,
-			struct soft_local *local)
+int soft_local_gather(struct soft_qp *qp, const struct ibv_send_wr *wr, uint32_t access,
+		      struct soft_local *local)
 {
 	uint64_t total = 0;
 
@@ -266,7 +266,7 @@ static int execute_read(struct soft_qp *qp, const struct ibv_send_wr *wr, struct
 	rc = copy_in(qp, &remote, local);
 	/* acquire: pairs with the owner's full fence, see fence.c */
 	fence_loads();
-	if (!responder_same(qp, word) || peer_dead(qp->peer)) {
+	if (!soft_responder_same(qp, word) || peer_dead(qp->peer)) {
 		rc = soft_responder(qp, &word);
 		return rc == IBV_WC_SUCCESS ? IBV_WC_RETRY_EXC_ERR : rc;
 	}
@@ -324,7 +324,7 @@ int soft_execute(struct soft_qp *qp, const struct ibv_send_wr *wr, uint32_t *len
 	struct soft_local local;
 	int rc;
 
-	rc = local_gather(qp, wr, read || atomic ? IBV_ACCESS_LOCAL_WRITE : 0, &local);
+	rc = soft_local_gather(qp, wr, read || atomic ? IBV_ACCESS_LOCAL_WRITE : 0, &local);
 	if (rc != IBV_WC_SUCCESS)
 		return rc;
 	*length = local.total;

@@ -51,6 +51,7 @@ struct soft_qp {
 
 	struct lock sq; /* protects the rest, but not rq */
 	bool flushed; /* in ERR, and that was attended to */
+	bool chains; /* the last READ was of private memory of the peer: chain.c */
 	uint32_t rd_atomic; /* as initiator */
 	/* the connection; see soft_process.walk */
 	uint32_t dest_qpn;
