@@ -55,6 +55,7 @@ int soft_arena_create(struct arena *arena, uint32_t slot)
 	shared->version = SHARED_VERSION;
 	shared->slot = slot;
 	shared->size = ARENA_BYTES;
+	shared->address = (uintptr_t)shared;
 	arena->shared = shared;
 	return 0;
 

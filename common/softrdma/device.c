@@ -102,7 +102,7 @@ static void device_fill(struct ibv_device_attr *attr)
 		.max_qp_rd_atom = SOFT_RD_ATOMIC_MAX,
 		.max_res_rd_atom = SOFT_RD_ATOMIC_MAX * SOFT_QP_MAX,
 		.max_qp_init_rd_atom = SOFT_RD_ATOMIC_MAX,
-		.atomic_cap = IBV_ATOMIC_NONE,
+		.atomic_cap = IBV_ATOMIC_GLOB,
 		.max_ah = INT32_MAX,
 		.max_srq = SHARED_SRQS,
 		.max_srq_wr = SOFT_WR_MAX,

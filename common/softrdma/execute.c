@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <sys/uio.h>
 
+#include "common/softrdma/atomic.h"
 #include "common/softrdma/copy.h"
 #include "common/softrdma/fate.h"
 #include "common/softrdma/progress.h"
@@ -50,8 +51,7 @@ int soft_responder(struct soft_qp *qp, uint64_t *out)
 	}
 }
 
-/* Is a responder that was found good still the same? Its send queue may go on and off. */
-static bool responder_same(struct soft_qp *qp, uint64_t word)
+bool soft_responder_same(struct soft_qp *qp, uint64_t word)
 {
 	uint64_t now = atomic_load_explicit(&qp->remote->word, memory_order_acquire);
 
@@ -89,10 +89,18 @@ bool soft_remote_resolve(struct soft_qp *qp, uint32_t key, uint64_t addr, uint64
 	return true;
 }
 
-void soft_remote_fail(struct soft_qp *qp, int event)
+void soft_remote_attention(struct soft_qp *qp)
 {
 	struct shared_arena *arena = qp->peer->arena;
 	uint32_t index = qpn_index(qp->dest_qpn);
+
+	atomic_fetch_or(&arena->qp_bits[index / 64], 1ull << index % 64);
+	atomic_store(&arena->qp_attention, 1);
+	soft_kick(qp->peer->kick_fd);
+}
+
+void soft_remote_fail(struct soft_qp *qp, int event)
+{
 	uint64_t word = atomic_load(&qp->remote->word);
 
 	/* IBTA 9.9.3: what UC may not do is dropped (class D); only a receive that fails is an error */
@@ -106,9 +114,7 @@ void soft_remote_fail(struct soft_qp *qp, int event)
 		/* release: pairs with qp_state() */
 	} while (!atomic_compare_exchange_weak(&qp->remote->word, &word,
 					       (word & ~(uint64_t)0xff) | IBV_QPS_ERR));
-	atomic_fetch_or(&arena->qp_bits[index / 64], 1ull << index % 64);
-	atomic_store(&arena->qp_attention, 1);
-	soft_kick(qp->peer->kick_fd);
+	soft_remote_attention(qp);
 }
 
 /* Is the peer's QP of the same service? A request of another one is not understood there. */
@@ -164,11 +170,8 @@ static int copy_failed(struct soft_qp *qp, int code)
 	return IBV_WC_REM_OP_ERR;
 }
 
-typedef ssize_t (*process_vm_fn)(pid_t, const struct iovec *, unsigned long, const struct iovec *,
-				 unsigned long, unsigned long);
-
 static int copy_kernel(struct soft_qp *qp, const struct soft_remote *remote,
-		       struct soft_local *local, process_vm_fn process_vm)
+		       struct soft_local *local, bool write)
 {
 	struct iovec far = { .iov_base = (void *)(uintptr_t)remote->addr,
 			     .iov_len = (size_t)remote->length };
@@ -176,10 +179,11 @@ static int copy_kernel(struct soft_qp *qp, const struct soft_remote *remote,
 
 	while (far.iov_len) {
 		unsigned n = soft_local_rest(local, far.iov_len, near);
-		ssize_t done = process_vm(qp->peer->pid, near, n, &far, 1, 0);
+		ssize_t done = write ? soft_peer_write(qp->peer, near, n, &far)
+				     : soft_peer_read(qp->peer, near, n, &far, 1);
 
-		if (done <= 0)
-			return copy_failed(qp, done < 0 ? errno : EFAULT);
+		if (done < 0)
+			return copy_failed(qp, (int)-done);
 		soft_local_advance(local, (uint64_t)done);
 		far.iov_base = (unsigned char *)far.iov_base + done;
 		far.iov_len -= (size_t)done;
@@ -194,7 +198,7 @@ static int copy_out(struct soft_qp *qp, const struct soft_remote *remote, struct
 	unsigned n;
 
 	if (!to)
-		return copy_kernel(qp, remote, local, process_vm_writev);
+		return copy_kernel(qp, remote, local, true);
 	n = soft_local_rest(local, remote->length, near);
 	for (unsigned i = 0; i < n; i++) {
 		soft_copy_to(to, near[i].iov_base, near[i].iov_len);
@@ -215,8 +219,10 @@ static int copy_in(struct soft_qp *qp, const struct soft_remote *remote, struct 
 {
 	const unsigned char *from = remote->mapped;
 
-	if (!from)
-		return copy_kernel(qp, remote, local, process_vm_readv);
+	if (!from) {
+		qp->chains = true;
+		return copy_kernel(qp, remote, local, false);
+	}
 	for (unsigned i = 0; i < local->pieces; i++) {
 		soft_copy_from(local->piece[i].iov_base, from, local->piece[i].iov_len);
 		from += local->piece[i].iov_len;
@@ -224,9 +230,8 @@ static int copy_in(struct soft_qp *qp, const struct soft_remote *remote, struct 
 	return IBV_WC_SUCCESS;
 }
 
-/* Check the SGEs of @wr and gather them. Returns a status. */
-static int local_gather(struct soft_qp *qp, const struct ibv_send_wr *wr, uint32_t access,
-			struct soft_local *local)
+int soft_local_gather(struct soft_qp *qp, const struct ibv_send_wr *wr, uint32_t access,
+		      struct soft_local *local)
 {
 	uint64_t total = 0;
 
@@ -287,7 +292,7 @@ static int execute_read(struct soft_qp *qp, const struct ibv_send_wr *wr, struct
 		rc = copy_in(qp, &remote, local);
 	/* acquire: pairs with the owner's full fence, see fence.c */
 	fence_loads();
-	if (!responder_same(qp, word) || peer_dead(qp->peer)) {
+	if (!soft_responder_same(qp, word) || peer_dead(qp->peer)) {
 		rc = soft_responder(qp, &word);
 		return rc == IBV_WC_SUCCESS ? IBV_WC_RETRY_EXC_ERR : rc;
 	}
@@ -343,19 +348,19 @@ static int execute_busy(struct soft_qp *qp, const struct ibv_send_wr *wr, struct
 int soft_execute(struct soft_qp *qp, const struct ibv_send_wr *wr, uint32_t *length)
 {
 	bool read = wr->opcode == IBV_WR_RDMA_READ;
+	bool atomic = !read && (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+				wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD);
 	struct soft_local local;
 	int rc;
 
-	if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	    wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) /* atomic_cap is IBV_ATOMIC_NONE */
-		return IBV_WC_LOC_QP_OP_ERR;
-	rc = local_gather(qp, wr, read ? IBV_ACCESS_LOCAL_WRITE : 0, &local);
-
+	rc = soft_local_gather(qp, wr, read || atomic ? IBV_ACCESS_LOCAL_WRITE : 0, &local);
 	if (rc != IBV_WC_SUCCESS)
 		return rc;
 	*length = local.total;
 	if (read)
 		return execute_read(qp, wr, &local);
+	if (atomic)
+		return soft_atomic(qp, wr, &local);
 	if (qp->base.qp_type == IBV_QPT_UD)
 		return soft_ud_send(qp, wr, &local);
 	return execute_busy(qp, wr, &local);

@@ -46,10 +46,17 @@ int soft_execute(struct soft_qp *qp, const struct ibv_send_wr *wr, uint32_t *len
  */
 void soft_prefetch(struct soft_qp *qp, const struct ibv_send_wr *wr, unsigned count);
 
-/* The parts that execute.c and deliver.c share. Below, holds qp->sq throughout. */
+/* The parts that execute.c, deliver.c, atomic.c and chain.c share. Holds qp->sq throughout. */
+
+/* soft_local_gather - check the SGEs of @wr and gather them. Returns a status. */
+int soft_local_gather(struct soft_qp *qp, const struct ibv_send_wr *wr, uint32_t access,
+		      struct soft_local *local);
 
 /* soft_responder - may the peer's QP be used? @word: receives its word. Status or EXECUTE_*. */
 int soft_responder(struct soft_qp *qp, uint64_t *word);
+
+/* soft_responder_same - is it, as it was with @word? Its send queue may go on and off. */
+bool soft_responder_same(struct soft_qp *qp, uint64_t word);
 
 /* soft_remote_resolve - look up and check a range of the peer's. Returns false if it may not. */
 bool soft_remote_resolve(struct soft_qp *qp, uint32_t key, uint64_t addr, uint64_t length,
@@ -63,6 +70,9 @@ void soft_local_advance(struct soft_local *local, uint64_t length);
 
 /* soft_copy_out - copy the next remote->length bytes of @local to the peer. Returns a status. */
 int soft_copy_out(struct soft_qp *qp, const struct soft_remote *remote, struct soft_local *local);
+
+/* soft_remote_attention - have the peer's service thread look at its QP. */
+void soft_remote_attention(struct soft_qp *qp);
 
 /*
  * soft_remote_fail - put the peer's QP into ERR.

@@ -4,7 +4,8 @@
  * After destroy_qp, modify_qp to ERR or RESET and dereg_mr return, no peer changes our memory, and
  * no READ that succeeds returns what we write from then on.
  *
- * Writers (WRITE, SEND). Each initiator QP has a word `busy` in its own arena, which only it writes.
+ * Writers (WRITE, SEND, atomics on mapped words). Each initiator QP has a word `busy` in its own
+ * arena, which only it writes. Atomics on other words are executed here: see atomic.c.
  *
  *	initiator				owner
  *	busy = odd         (seq_cst)		state or key = invalid  (seq_cst, full fence)

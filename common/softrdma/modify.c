@@ -160,6 +160,7 @@ static int modify_reset(struct soft_qp *qp)
 	atomic_store(&qp->shared->in_head, 0);
 	atomic_store(&qp->shared->in_tail, 0);
 	atomic_store(&qp->shared->waiter, 0);
+	atomic_store(&qp->shared->answered, 0);
 	lock_take(&qp->rq.lock);
 	if (!qp->srq)
 		soft_rq_clear(&qp->rq);

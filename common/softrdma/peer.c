@@ -83,6 +83,8 @@ static void peer_free(struct soft_peer *peer)
 			soft_arena_unmap(peer->arena);
 		if (peer->kick_fd >= 0)
 			close(peer->kick_fd);
+		if (peer->memory_fd >= 0)
+			close(peer->memory_fd);
 	}
 	if (peer->fd >= 0) {
 		soft_service_forget(peer->fd);
@@ -106,7 +108,7 @@ static struct soft_peer *peer_new(uint32_t slot)
 	peer->id = process_new_id();
 	peer->slot = slot;
 	peer->refs = 1;
-	peer->fd = peer->pid_fd = peer->kick_fd = -1;
+	peer->fd = peer->pid_fd = peer->kick_fd = peer->memory_fd = -1;
 	return peer;
 }
 
@@ -142,6 +144,8 @@ static int peer_hello(struct soft_peer *peer)
 	peer->arena = soft_arena_map(fds[0], peer->slot, reply.incarnation);
 	rc = peer->arena ? 0 : -errno;
 	close(fds[0]);
+	if (rc == 0)
+		peer->memory_fd = soft_peer_memory_open(peer);
 	return rc;
 }
 
@@ -350,6 +354,8 @@ void soft_peers_fork_child(void)
 			close(peer->pid_fd);
 		if (!peer->self && peer->kick_fd >= 0)
 			close(peer->kick_fd);
+		if (peer->memory_fd >= 0)
+			close(peer->memory_fd);
 	}
 	peers.list = NULL;
 	soft_peers_fork_unlock();

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "common/softrdma/shared.h"
 
@@ -34,6 +35,7 @@ struct soft_peer {
 	uint64_t incarnation;
 	uint64_t id;
 	int kick_fd;
+	int memory_fd; /* its /proc/PID/mem, or -1: see peer_memory.c */
 	_Atomic bool dead; /* set once, by the service thread */
 
 	struct soft_peer *next; /* list lock */
@@ -81,6 +83,19 @@ void soft_peer_channel_put(struct soft_peer *peer, uint64_t id);
  * Returns false when some are still in use: call again.
  */
 bool soft_peer_sweep_all(void);
+
+/* soft_peer_memory_open - at connect: the file of the peer's memory. Returns -1 without one. */
+int soft_peer_memory_open(const struct soft_peer *peer);
+
+/*
+ * soft_peer_read, soft_peer_write - copy to or from memory of the peer through the kernel.
+ * Whoever reads looks after it whether the peer lives. Returns the number of bytes, not 0, or a
+ * negative errno: -ESRCH: the peer is gone.
+ */
+ssize_t soft_peer_read(const struct soft_peer *peer, const struct iovec *near, unsigned nears,
+		       const struct iovec *far, unsigned fars);
+ssize_t soft_peer_write(const struct soft_peer *peer, const struct iovec *near, unsigned nears,
+			const struct iovec *far);
 
 /* soft_peer_map_slow - see peer_map(). */
 unsigned char *soft_peer_map_slow(struct soft_peer *peer, uint32_t index, uint64_t id,

@@ -5,12 +5,14 @@
  * thread: every millisecond, and at once when the peer kicks us because it has posted receives.
  *
  * Peers draw attention to an object of ours by a mark in the arena and a kick: a QP that they put
- * into ERR, a CQ that overran, an SRQ below its limit. The service thread attends to it.
+ * into ERR or ask for an atomic, a CQ that overran, an SRQ below its limit. The service thread
+ * attends to it.
  *
  * All of this runs under walk, so that no object disappears, and only tries the locks of QPs.
  */
 #include "common/softrdma/progress.h"
 
+#include "common/softrdma/atomic.h"
 #include "common/softrdma/cq.h"
 #include "common/softrdma/qp.h"
 #include "common/softrdma/srq.h"
@@ -45,14 +47,6 @@ static bool progress_stalled(struct soft_cq *cq)
 	return done;
 }
 
-void soft_progress_cq(struct soft_cq *cq)
-{
-	if (!lock_try(&soft_process.walk))
-		return; /* somebody else is at it */
-	progress_stalled(cq);
-	lock_drop(&soft_process.walk);
-}
-
 void soft_progress_posted_slow(struct shared_rq *rq)
 {
 	lock_take(&soft_process.walk);
@@ -81,7 +75,17 @@ void soft_progress_srq_limit(struct soft_srq *srq)
 		soft_async_raise(srq->base.context, &event, &srq->async);
 }
 
-/* QPs that a peer put into ERR. */
+/* A peer has put it into ERR, or asks for an atomic. Returns false when it is in use right now. */
+static bool attend_qp(struct soft_qp *qp)
+{
+	if (!lock_try(&qp->sq))
+		return false;
+	soft_atomic_attend(qp);
+	soft_send_progress(qp);
+	lock_drop(&qp->sq);
+	return true;
+}
+
 static bool attend_qps(void)
 {
 	bool done = true;
@@ -96,7 +100,7 @@ static bool attend_qps(void)
 			uint32_t bit = (uint32_t)__builtin_ctzll(bits);
 			struct soft_qp *qp = atomic_load(&soft_process.qps[word * 64 + bit]);
 
-			if (!qp || progress_qp(qp))
+			if (!qp || attend_qp(qp))
 				continue;
 			atomic_fetch_or(&own_arena()->qp_bits[word], 1ull << bit);
 			atomic_store(&own_arena()->qp_attention, 1);
@@ -104,6 +108,15 @@ static bool attend_qps(void)
 		}
 	}
 	return done;
+}
+
+void soft_progress_cq(struct soft_cq *cq)
+{
+	if (!lock_try(&soft_process.walk))
+		return; /* somebody else is at it */
+	attend_qps(); /* two that ask each other and poll: the service threads hardly get walk */
+	progress_stalled(cq);
+	lock_drop(&soft_process.walk);
 }
 
 static void attend_queues(void)

@@ -126,6 +126,7 @@ static void qp_publish(struct soft_qp *qp, uint32_t life)
 	atomic_store(&shared->rd_atomic, 0);
 	atomic_store(&shared->async_event, 0);
 	atomic_store(&shared->waiter, 0);
+	atomic_store(&shared->answered, 0);
 	atomic_store(&shared->in_head, 0);
 	atomic_store(&shared->in_tail, 0);
 	atomic_store(&shared->word, qp_word(life, qp->base.qp_num, IBV_QPS_RESET));

@@ -50,6 +50,7 @@ struct soft_qp {
 
 	struct lock sq; /* protects the rest, but not rq */
 	bool flushed; /* in ERR, and that was attended to */
+	bool chains; /* the last READ was of private memory of the peer: chain.c */
 	uint32_t rd_atomic; /* as initiator */
 	/* the connection; see soft_process.walk */
 	uint32_t dest_qpn;
@@ -70,6 +71,7 @@ struct soft_qp {
 	struct soft_dice weak_dice, fault_dice; /* for fates */
 	uint64_t fated; /* requests that got one */
 	uint32_t shuffle; /* of the request that is being executed */
+	uint64_t asked; /* word of the peer's QP that was asked to execute it, or 0: atomic.c */
 	struct ibv_qp_attr attr; /* as set by modify */
 	struct ibv_qp_cap cap;
 	bool writer_stuck; /* see fence.c: the index is not used again */

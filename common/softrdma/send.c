@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/softrdma/chain.h"
 #include "common/softrdma/execute.h"
 #include "common/softrdma/fence.h"
 #include "common/softrdma/progress.h"
@@ -219,6 +220,28 @@ static int send_post(struct soft_qp *qp, const struct ibv_send_wr *wr)
 	return 0;
 }
 
+/* READs through the kernel, many at once. Returns the first request that is not done. */
+static struct ibv_send_wr *send_chain(struct soft_qp *qp, struct ibv_send_wr *wr)
+{
+	uint32_t length[CHAIN_MAX];
+	unsigned done = 1;
+
+	while (done && qp->chains && wr && wr->next && qp->executed == qp->posted &&
+	       qp_state(qp) == IBV_QPS_RTS) {
+		/* acquire: pairs with the release in cq_poll_own() */
+		uint64_t room =
+			qp->send_max -
+			(qp->posted - atomic_load_explicit(&qp->sent_polled, memory_order_acquire));
+
+		done = soft_execute_chain(qp, wr, room, length);
+		for (unsigned i = 0; i < done; i++, wr = wr->next) {
+			qp->posted++;
+			soft_send_done(qp, wr, IBV_WC_SUCCESS, length[i]);
+		}
+	}
+	return wr;
+}
+
 int soft_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct soft_qp *qp = soft_qp(base);
@@ -234,6 +257,11 @@ int soft_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
 	for (unsigned i = 0; wr; wr = wr->next, i++) {
 		if (wr->next && i % PREFETCH == 0)
 			soft_prefetch(qp, wr, PREFETCH);
+		if (__builtin_expect(qp->chains, 0) && !soft_fates) {
+			wr = send_chain(qp, wr);
+			if (!wr)
+				break;
+		}
 		rc = send_post(qp, wr);
 		if (rc) {
 			*bad = wr;

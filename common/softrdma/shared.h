@@ -109,9 +109,10 @@ struct shared_cqe {
 	_Atomic uint32_t pad;
 };
 
-/* A request that the peer's process executes itself. `number` counts them and is written last. */
+/* A request that the peer's process executes itself: see atomic.c. */
 struct shared_ask {
-	_Atomic uint64_t number;
+	_Atomic uint64_t number; /* written last: odd while it stands; only grows */
+	_Atomic uint64_t word; /* of the peer's QP */
 	_Atomic uint64_t addr, compare_add, swap;
 	_Atomic uint32_t rkey;
 	_Atomic uint32_t opcode; /* enum ibv_wr_opcode */
@@ -133,7 +134,7 @@ struct shared_qp {
 	_Atomic uint64_t in_ring; /* offset of the completion ring */
 	/* owner, as initiator: odd while it may be changing memory of its peer */
 	_Alignas(SHARED_LINE) _Atomic uint64_t busy;
-	/* owner, as initiator: an atomic that the peer shall execute, see atomic.c */
+	/* owner, as initiator: an atomic that the peer shall execute */
 	struct shared_ask ask;
 	/* owner, as responder: the answer to its peer's ask of that number */
 	_Alignas(SHARED_LINE) _Atomic uint64_t answered;
@@ -188,6 +189,7 @@ struct shared_arena {
 	uint32_t version, slot;
 	uint64_t size;
 	uint64_t incarnation; /* random */
+	uint64_t address; /* of the arena in the owner's process */
 	struct shared_life life;
 	/* initiators: objects that the owner's service thread shall look at */
 	_Alignas(SHARED_LINE) _Atomic uint32_t attention; /* a CQ or SRQ */

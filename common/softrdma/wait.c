@@ -2,6 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* How long the oldest request of a send queue waits, and for what. All of it holds qp->sq. */
 #include "common/base/time.h"
+#include "common/softrdma/atomic.h"
 #include "common/softrdma/execute.h"
 #include "common/softrdma/send.h"
 
@@ -29,6 +30,7 @@ void soft_send_stall(struct soft_qp *qp, enum soft_stall stall)
 		atomic_fetch_and(&soft_process.stalled_bits[qp->index / 64], ~bit);
 		atomic_fetch_sub(&qp->send_cq->stalled, 1);
 		atomic_fetch_sub(&soft_process.stalled, 1);
+		soft_atomic_withdraw(qp);
 	}
 	qp->stall = stall;
 }

@@ -44,7 +44,7 @@ void end_open(struct end *end, const struct end_options *options)
 {
 	struct ibv_qp_init_attr init = { .qp_type = options->type ? options->type : IBV_QPT_RC };
 	struct ibv_ah_attr path;
-	int access = END_ALL;
+	int access = options->mr_access ? options->mr_access : END_ALL;
 
 	memset(end, 0, sizeof(*end));
 	end->options = *options;
@@ -60,7 +60,9 @@ void end_open(struct end *end, const struct end_options *options)
 	end->recv_cq = end_cq(end, end, end->channel);
 	assert(end->send_cq && end->recv_cq);
 	end->fd = -1;
-	if (options->mapped) {
+	if (options->memory) {
+		end->mem = options->memory;
+	} else if (options->mapped) {
 		end->fd = memfd_create("end", MFD_CLOEXEC);
 		assert(end->fd >= 0 && ftruncate(end->fd, (off_t)end->size) == 0);
 		end->mem = mmap(NULL, end->size, PROT_READ | PROT_WRITE, MAP_SHARED, end->fd, 0);
@@ -108,7 +110,8 @@ void end_close(struct end *end)
 		assert_int_equal(softrdma_dealloc_pd(end->pd), 0);
 	if (!end->options.context)
 		assert_int_equal(softrdma_close_device(end->context), 0);
-	munmap(end->mem, end->size);
+	if (!end->options.memory)
+		munmap(end->mem, end->size);
 	if (end->fd >= 0)
 		close(end->fd);
 }
@@ -140,7 +143,7 @@ int end_rtr(struct end *end, uint32_t dest)
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
 				    .path_mtu = IBV_MTU_4096,
 				    .dest_qp_num = dest,
-				    .max_dest_rd_atomic = 16,
+				    .max_dest_rd_atomic = end->options.no_rd_atomic ? 0 : 16,
 				    .min_rnr_timer = end->options.rnr_timer };
 
 	int mask = IBV_QP_STATE;
@@ -157,10 +160,10 @@ int end_rtr(struct end *end, uint32_t dest)
 int end_rts(struct end *end)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS,
-				    .timeout = 12,
+				    .timeout = end->options.timeout ? end->options.timeout : 12,
 				    .retry_cnt = 7,
 				    .rnr_retry = end->options.rnr_retry,
-				    .max_rd_atomic = 16 };
+				    .max_rd_atomic = end->options.no_rd_atomic ? 0 : 16 };
 
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
@@ -217,6 +220,26 @@ int end_rdma(struct end *end, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t 
 	rc = ibv_post_send(end->qp, &wr, &bad);
 	assert(rc == 0 || bad == &wr);
 	return rc;
+}
+
+int end_atomic(struct end *end, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t offset,
+	       uint64_t remote, uint32_t rkey, uint64_t compare_add, uint64_t swap)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)end->mem + offset,
+			       .length = 8,
+			       .lkey = end->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = wr_id,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = opcode,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .wr.atomic = { .remote_addr = remote,
+						 .rkey = rkey,
+						 .compare_add = compare_add,
+						 .swap = swap } },
+			   *bad;
+
+	return ibv_post_send(end->qp, &wr, &bad);
 }
 
 int end_send(struct end *end, uint64_t wr_id, size_t offset, uint32_t length, unsigned flags)

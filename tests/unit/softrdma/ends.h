@@ -14,9 +14,12 @@
 #include "common/softrdma/softrdma.h"
 
 #define END_QKEY 0x11223344u
-#define END_ALL	 (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
-
 #define END_IOVA 0x12345000000ull
+#define END_ALL                                                                      \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | \
+	 IBV_ACCESS_REMOTE_ATOMIC)
+
+struct end;
 
 struct end_options {
 	enum ibv_qp_type type; /* 0: RC */
@@ -35,6 +38,11 @@ struct end_options {
 	uint8_t rnr_retry; /* 0 is 0 */
 	uint8_t rnr_timer;
 	size_t size; /* of the memory; 0: 1 MiB */
+	unsigned char *memory; /* that of the caller, instead of some of its own */
+	int mr_access; /* 0: END_ALL */
+	bool no_rd_atomic; /* neither as initiator nor as responder */
+	uint8_t timeout; /* 0: 12 */
+	struct ibv_wc (*call)(struct end *end, uint64_t arg); /* what FAR_CALL does */
 };
 
 struct end {
@@ -77,6 +85,9 @@ enum ibv_qp_state end_state(struct end *end);
 /* Post one request on [offset, offset + length) of the end's memory. Returns post's result. */
 int end_rdma(struct end *end, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t offset,
 	     uint32_t length, uint64_t remote, uint32_t rkey, unsigned flags);
+/* An atomic, signalled; the value before comes to @offset. */
+int end_atomic(struct end *end, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t offset,
+	       uint64_t remote, uint32_t rkey, uint64_t compare_add, uint64_t swap);
 int end_send(struct end *end, uint64_t wr_id, size_t offset, uint32_t length, unsigned flags);
 int end_recv(struct end *end, uint64_t wr_id, size_t offset, uint32_t length);
 
@@ -116,6 +127,7 @@ enum far_op {
 	FAR_DESTROY, /* destroy the QP, then the same */
 	FAR_FORK, /* have a child that sleeps; its pid comes back, in byte_len */
 	FAR_QUERY, /* state comes back, in byte_len */
+	FAR_CALL, /* options.call; what it returns comes back */
 	FAR_QUIT,
 };
 

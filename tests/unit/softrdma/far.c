@@ -135,6 +135,9 @@ static struct ibv_wc far_obey(struct end *end, const struct order *order)
 	case FAR_QUERY:
 		wc.byte_len = end_state(end);
 		break;
+	case FAR_CALL:
+		wc = end->options.call(end, order->arg);
+		break;
 	case FAR_QUIT:
 		end_close(end);
 		break;

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Atomics that the peer's process is asked for, when that process is stopped, dies, or changes its
+ * mind, and what it checks before it obeys. Looks into the device where nothing else would do.
+ */
+#include <assert.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/time.h"
+#include "common/softrdma/qp.h"
+#include "ends.h"
+
+#define ADD	  IBV_WR_ATOMIC_FETCH_AND_ADD
+#define CAS	  IBV_WR_ATOMIC_CMP_AND_SWP
+#define PATIENT	  20 /* timeout: 4 seconds, 8 times */
+#define IMPATIENT 10 /* 4 ms, 8 times */
+#define PATIENCE  (8 * (4096ull << IMPATIENT))
+#define SETTLE_US 30000
+#define EVENT_MS  2000
+#define PAGE	  4096
+#define ROUNDS	  100
+
+/* What the far end does when called. */
+enum deed {
+	DEED_HOLD, /* from now on nobody attends to the QP */
+	DEED_GO, /* attend to it */
+	DEED_WORD, /* the word at 0 comes back, in wr_id */
+	DEED_EVENT, /* type of the next event and 1, in byte_len, or 0 */
+	DEED_RESET, /* of the QP, with the next deed connected again */
+	DEED_LOOK, /* attend to the QP again, for nothing */
+	DEED_FORGE, /* answer what the peer asks, without a look at whom it asks */
+	/* then go */
+	DEED_QP_ACCESS,
+	DEED_QP_RD_ATOMIC,
+	DEED_MR_KEY,
+	DEED_MR_LENGTH,
+	DEED_MR_ACCESS,
+	DEED_MR_PD,
+	DEED_MR_SHIFT,
+	DEED_UNMAP,
+	DEED_PROTECT,
+};
+
+static void deed_spoil(struct end *end, enum deed deed)
+{
+	struct shared_qp *qp = soft_qp(end->qp)->shared;
+	struct shared_mr *mr = &own_arena()->mr[mr_key_index(end->mr->rkey)];
+
+	switch (deed) {
+	case DEED_QP_ACCESS:
+		atomic_store(&qp->access, END_ALL & ~IBV_ACCESS_REMOTE_ATOMIC);
+		break;
+	case DEED_QP_RD_ATOMIC:
+		atomic_store(&qp->rd_atomic, 0);
+		break;
+	case DEED_MR_KEY:
+		atomic_fetch_xor(&mr->word, 1);
+		break;
+	case DEED_MR_LENGTH:
+		atomic_store(&mr->length, 7);
+		break;
+	case DEED_MR_ACCESS:
+		atomic_store(&mr->access, END_ALL & ~IBV_ACCESS_REMOTE_ATOMIC);
+		break;
+	case DEED_MR_PD:
+		atomic_fetch_add(&mr->pd, 1);
+		break;
+	case DEED_MR_SHIFT:
+		atomic_store(&mr->shift, 4);
+		break;
+	case DEED_UNMAP:
+		assert(munmap(end->mem, PAGE) == 0);
+		break;
+	case DEED_PROTECT:
+		assert(mprotect(end->mem, PAGE, PROT_READ) == 0);
+		break;
+	default:
+		break;
+	}
+}
+
+static void deed_look(struct end *end)
+{
+	uint32_t index = soft_qp(end->qp)->index;
+
+	atomic_fetch_or(&own_arena()->qp_bits[index / 64], 1ull << index % 64);
+	atomic_store(&own_arena()->qp_attention, 1);
+	soft_kick(soft_process.kick_fd);
+}
+
+static uint32_t deed_event(struct end *end)
+{
+	struct pollfd look = { .fd = end->context->async_fd, .events = POLLIN };
+	struct ibv_async_event event;
+
+	if (poll(&look, 1, EVENT_MS) != 1)
+		return 0;
+	assert(softrdma_get_async_event(end->context, &event) == 0);
+	softrdma_ack_async_event(&event);
+	return (uint32_t)event.event_type + 1;
+}
+
+static struct ibv_wc deed_do(struct end *end, uint64_t deed)
+{
+	struct ibv_wc wc = { .byte_len = 0 };
+
+	switch (deed) {
+	case DEED_HOLD:
+		lock_take(&soft_qp(end->qp)->sq);
+		break;
+	case DEED_WORD:
+		wc.wr_id = __atomic_load_n((uint64_t *)(void *)end->mem, __ATOMIC_SEQ_CST);
+		break;
+	case DEED_EVENT:
+		wc.byte_len = deed_event(end);
+		break;
+	case DEED_RESET:
+		lock_drop(&soft_qp(end->qp)->sq);
+		assert(end_to(end, IBV_QPS_RESET) == 0);
+		break;
+	case DEED_LOOK:
+		deed_look(end);
+		break;
+	case DEED_FORGE:
+		atomic_store(&soft_qp(end->qp)->shared->answer_status, IBV_WC_SUCCESS);
+		atomic_store(&soft_qp(end->qp)->shared->answered,
+			     atomic_load(&soft_qp(end->qp)->remote->ask.number));
+		break;
+	default:
+		deed_spoil(end, (enum deed)deed);
+		lock_drop(&soft_qp(end->qp)->sq);
+		deed_look(end);
+		break;
+	}
+	return wc;
+}
+
+static void open_both(struct end *a, struct far *far, uint8_t timeout)
+{
+	struct end_options near = { .timeout = timeout }, other = { .call = deed_do };
+
+	far_start(far, &other);
+	end_open(a, &near);
+	far_connect(far, a);
+}
+
+static void stop(struct far *far)
+{
+	kill(far->pid, SIGSTOP);
+	waitpid(far->pid, NULL, WUNTRACED);
+}
+
+/* Ask for 1 to be added to the word at 0. */
+static void add_ask(struct end *a, const struct far *far)
+{
+	assert_int_equal(end_atomic(a, ADD, 1, 8, far->info.addr, far->info.rkey, 1, 0), 0);
+}
+
+static uint64_t add_get(struct end *a, uint64_t id)
+{
+	uint64_t before;
+
+	end_expect(a->send_cq, id, IBV_WC_SUCCESS);
+	memcpy(&before, a->mem + 8, sizeof(before));
+	return before;
+}
+
+static uint64_t far_word(struct far *far)
+{
+	return far_do(far, FAR_CALL, DEED_WORD).wr_id;
+}
+
+static void reconnect(struct end *a, struct far *far)
+{
+	far_do(far, FAR_STATE, IBV_QPS_RESET);
+	assert_int_equal(end_to(a, IBV_QPS_RESET), 0);
+	far_connect(far, a);
+}
+
+/* Stopped for longer than patience lasts: an error, and it is not executed later. */
+static void test_stopped_long(void **state)
+{
+	struct far far;
+	uint64_t start;
+	struct end a;
+
+	(void)state;
+	open_both(&a, &far, IMPATIENT);
+	stop(&far);
+	start = time_now_ns();
+	add_ask(&a, &far);
+	end_expect(a.send_cq, 1, IBV_WC_RETRY_EXC_ERR);
+	assert_true(time_now_ns() - start >= PATIENCE);
+	assert_int_equal(end_state(&a), IBV_QPS_ERR);
+	kill(far.pid, SIGCONT);
+	usleep(SETTLE_US);
+	assert_int_equal(far_word(&far), 0);
+	a.options.timeout = PATIENT;
+	reconnect(&a, &far);
+	add_ask(&a, &far);
+	assert_int_equal(add_get(&a, 1), 0);
+	assert_int_equal(far_word(&far), 1);
+	end_close(&a);
+	far_stop(&far);
+}
+
+/* Stopped for a while: it is answered then; so are those behind it, in order. */
+static void test_stopped_short(void **state)
+{
+	struct far far;
+	struct end a;
+
+	(void)state;
+	open_both(&a, &far, PATIENT);
+	stop(&far);
+	for (uint64_t i = 0; i < 60; i++)
+		assert_int_equal(end_atomic(&a, i % 2 ? CAS : ADD, i, 8 * i, far.info.addr,
+					    far.info.rkey, i % 2 ? i : 1, i + 1),
+				 0);
+	end_quiet(a.send_cq);
+	kill(far.pid, SIGCONT);
+	for (uint64_t i = 0; i < 60; i++)
+		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
+	/* add 1; replace i by i + 1: fails where i is not what is there */
+	for (uint64_t i = 0, word = 0; i < 60; i++) {
+		uint64_t before;
+
+		memcpy(&before, a.mem + 8 * i, sizeof(before));
+		assert_int_equal(before, word);
+		word = i % 2 == 0 ? word + 1 : word == i ? i + 1 : word;
+	}
+	end_close(&a);
+	far_stop(&far);
+}
+
+static void test_killed(void **state)
+{
+	(void)state;
+	for (unsigned run = 0; run < 10; run++) {
+		struct far far;
+		struct end a;
+		uint64_t start;
+
+		open_both(&a, &far, PATIENT);
+		if (run % 2)
+			stop(&far);
+		add_ask(&a, &far);
+		if (run % 2 == 0)
+			add_get(&a, 1); /* the next one is under way, maybe */
+		add_ask(&a, &far);
+		start = time_now_ns();
+		far_kill(&far);
+		if (run % 2)
+			end_expect(a.send_cq, 1, IBV_WC_RETRY_EXC_ERR);
+		assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 3, 0, 8, far.info.addr,
+					  far.info.rkey, IBV_SEND_SIGNALED),
+				 0);
+		for (struct ibv_wc wc = { .wr_id = 0 }; wc.wr_id != 3;) {
+			end_wait(a.send_cq, &wc);
+			assert_true(wc.status != IBV_WC_SUCCESS || wc.wr_id == 1);
+		}
+		assert_true(time_now_ns() - start < NS_PER_S);
+		end_close(&a);
+	}
+}
+
+/* Both ends are reset while one waits: what comes then gets its own answer. */
+static void test_reset_pending(void **state)
+{
+	struct far far;
+	struct end a;
+
+	(void)state;
+	open_both(&a, &far, PATIENT);
+	for (uint64_t i = 0; i < 10; i++) {
+		stop(&far);
+		assert_int_equal(end_atomic(&a, ADD, 1, 8, far.info.addr, far.info.rkey, 1000, 0),
+				 0);
+		assert_int_equal(end_to(&a, IBV_QPS_RESET), 0);
+		kill(far.pid, SIGCONT);
+		far_do(&far, FAR_STATE, IBV_QPS_RESET);
+		far_connect(&far, &a);
+		add_ask(&a, &far);
+		assert_int_equal(add_get(&a, 1), i);
+		end_quiet(a.send_cq);
+	}
+	/* and destroyed */
+	stop(&far);
+	add_ask(&a, &far);
+	end_close(&a);
+	kill(far.pid, SIGCONT);
+	usleep(SETTLE_US);
+	assert_int_equal(far_word(&far), 10);
+	far_stop(&far);
+}
+
+/*
+ * The initiator alone is reset, at any time, and connects again: it may have been executed or not,
+ * but a late answer is not taken for that to the next.
+ */
+static void test_late_answer(void **state)
+{
+	uint64_t word = 0, before, late = 0;
+	struct far far;
+	struct end a;
+
+	(void)state;
+	open_both(&a, &far, PATIENT);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		add_ask(&a, &far);
+		for (volatile unsigned spin = 0; spin < round * 100; spin++)
+			;
+		assert_int_equal(end_to(&a, IBV_QPS_RESET), 0);
+		end_connect(&a, far.info.qpn);
+		assert_int_equal(end_atomic(&a, ADD, 2, 8, far.info.addr, far.info.rkey, 0, 0), 0);
+		before = add_get(&a, 2);
+		assert_true(before == word || before == word + 1);
+		late += before == word;
+		word = before;
+	}
+	assert_true(far_word(&far) == word || far_word(&far) == word + 1);
+	print_message("  %u of %u were withdrawn in time\n", (unsigned)late, ROUNDS);
+	end_close(&a);
+	far_stop(&far);
+}
+
+/* The responder is reset and connected again with an ask standing: that was to another life. */
+static void test_responder_reset(void **state)
+{
+	struct soft_qp *qp;
+	struct far far;
+	struct end a;
+	uint64_t word;
+
+	(void)state;
+	open_both(&a, &far, PATIENT);
+	qp = soft_qp(a.qp);
+	far_do(&far, FAR_CALL, DEED_HOLD);
+	add_ask(&a, &far);
+	lock_take(&qp->sq); /* the ask goes on standing, whatever happens */
+	assert_true(qp->asked && atomic_load(&qp->shared->ask.number) % 2);
+	far_do(&far, FAR_CALL, DEED_RESET);
+	word = far_word(&far); /* it may have been fast */
+	far_do(&far, FAR_CONNECT, a.qp->qp_num);
+	far_do(&far, FAR_CALL, DEED_LOOK);
+	usleep(SETTLE_US);
+	assert_int_equal(far_word(&far), word);
+	/* nor is an answer that is given in the new life one to it */
+	far_do(&far, FAR_CALL, DEED_FORGE);
+	lock_drop(&qp->sq);
+	end_expect(a.send_cq, 1, IBV_WC_RETRY_EXC_ERR);
+	end_close(&a);
+	far_stop(&far);
+}
+
+/* Attention for nothing does not execute anything twice. */
+static void test_once(void **state)
+{
+	struct soft_qp *qp;
+	struct far far;
+	struct end a;
+
+	(void)state;
+	open_both(&a, &far, PATIENT);
+	qp = soft_qp(a.qp);
+	far_do(&far, FAR_CALL, DEED_HOLD);
+	add_ask(&a, &far);
+	lock_take(&qp->sq); /* the answer is not taken */
+	far_do(&far, FAR_CALL, DEED_GO);
+	for (unsigned i = 0; i < 20; i++) {
+		far_do(&far, FAR_CALL, DEED_LOOK);
+		usleep(1000);
+	}
+	assert_int_equal(far_word(&far), 1);
+	lock_drop(&qp->sq);
+	assert_int_equal(add_get(&a, 1), 0);
+	assert_int_equal(far_word(&far), 1);
+	end_close(&a);
+	far_stop(&far);
+}
+
+/* What the responder checks itself, since it may have changed since the initiator looked. */
+static void test_checks(void **state)
+{
+	const struct {
+		enum deed deed;
+		enum ibv_wc_status status;
+		uint32_t event; /* and 1 */
+	} runs[] = {
+		{ DEED_GO, IBV_WC_SUCCESS, 0 },
+		{ DEED_QP_ACCESS, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR + 1 },
+		{ DEED_QP_RD_ATOMIC, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR + 1 },
+		{ DEED_MR_KEY, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR + 1 },
+		{ DEED_MR_LENGTH, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR + 1 },
+		{ DEED_MR_ACCESS, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR + 1 },
+		{ DEED_MR_PD, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR + 1 },
+		{ DEED_MR_SHIFT, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR + 1 },
+		{ DEED_UNMAP, IBV_WC_REM_OP_ERR, 0 },
+		{ DEED_PROTECT, IBV_WC_REM_OP_ERR, 0 },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+		bool good = runs[i].status == IBV_WC_SUCCESS;
+		struct far far;
+		struct end a;
+
+		open_both(&a, &far, PATIENT);
+		far_do(&far, FAR_CALL, DEED_HOLD);
+		add_ask(&a, &far);
+		far_do(&far, FAR_CALL, runs[i].deed);
+		end_expect(a.send_cq, 1, runs[i].status);
+		assert_int_equal(far_do(&far, FAR_QUERY, 0).byte_len,
+				 good ? IBV_QPS_RTS : IBV_QPS_ERR);
+		if (runs[i].event)
+			assert_int_equal(far_do(&far, FAR_CALL, DEED_EVENT).byte_len,
+					 runs[i].event);
+		if (runs[i].deed != DEED_UNMAP)
+			assert_int_equal(far_word(&far), good);
+		end_close(&a);
+		far_stop(&far);
+	}
+}
+
+/* An ask that no initiator of this build would make. */
+static void test_nonsense(void **state)
+{
+	(void)state;
+	for (unsigned run = 0; run < 3; run++) {
+		struct shared_ask *ask;
+		struct far far;
+		struct end a;
+
+		open_both(&a, &far, PATIENT);
+		ask = &soft_qp(a.qp)->shared->ask;
+		far_do(&far, FAR_CALL, DEED_HOLD);
+		add_ask(&a, &far);
+		if (run == 0)
+			atomic_store(&ask->opcode, IBV_WR_RDMA_READ);
+		else if (run == 1)
+			atomic_store(&ask->addr, far.info.addr + 4);
+		else
+			atomic_store(&ask->rkey, UINT32_MAX);
+		far_do(&far, FAR_CALL, DEED_GO);
+		end_expect(a.send_cq, 1, run == 2 ? IBV_WC_REM_ACCESS_ERR : IBV_WC_REM_INV_REQ_ERR);
+		assert_int_equal(far_word(&far), 0);
+		end_close(&a);
+		far_stop(&far);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_stopped_long), cmocka_unit_test(test_stopped_short),
+		cmocka_unit_test(test_killed),	     cmocka_unit_test(test_reset_pending),
+		cmocka_unit_test(test_late_answer),  cmocka_unit_test(test_responder_reset),
+		cmocka_unit_test(test_once),	     cmocka_unit_test(test_checks),
+		cmocka_unit_test(test_nonsense),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
