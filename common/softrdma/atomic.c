@@ -193,6 +193,8 @@ int soft_atomic(struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_lo
 	if (!qp->rd_atomic)
 		return IBV_WC_LOC_QP_OP_ERR;
 	rc = qp->asked ? answer(qp, &before) : atomic_begin(qp, wr, &before);
+	if (rc != EXECUTE_ASKED)
+		soft_atomic_withdraw(qp); /* it is over: the next one asks anew */
 	if (rc != IBV_WC_SUCCESS)
 		return rc;
 	for (unsigned i = 0; i < local->pieces; i++) {

@@ -30,8 +30,9 @@ void soft_send_stall(struct soft_qp *qp, enum soft_stall stall)
 		atomic_fetch_and(&soft_process.stalled_bits[qp->index / 64], ~bit);
 		atomic_fetch_sub(&qp->send_cq->stalled, 1);
 		atomic_fetch_sub(&soft_process.stalled, 1);
-		soft_atomic_withdraw(qp);
 	}
+	if (stall == STALL_NONE || (qp->stall == STALL_ASKED && stall != STALL_ASKED))
+		soft_atomic_withdraw(qp); /* given up */
 	qp->stall = stall;
 }
 
