@@ -180,6 +180,7 @@ int softrdma_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 	lock_take(&qp->sq);
 	*attr = qp->attr;
 	attr->qp_state = attr->cur_qp_state = base->state = qp_state(qp);
+	attr->sq_draining = base->state == IBV_QPS_SQD && qp->executed < qp->drain_to;
 	lock_drop(&qp->sq);
 	attr->cap = qp->cap;
 	*init_attr = (struct ibv_qp_init_attr){ .qp_context = base->qp_context,
@@ -237,6 +238,7 @@ int softrdma_destroy_qp(struct ibv_qp *base)
 	atomic_fetch_sub(&soft_pd(base->pd)->users, 1);
 	pthread_cond_destroy(&base->cond);
 	pthread_mutex_destroy(&base->mutex);
+	free(qp->batch);
 	free(qp);
 	return 0;
 }
