@@ -44,6 +44,8 @@ void soft_operations(struct verbs_context *ex)
 	ex->context.ops.dealloc_mw = no_dealloc_mw;
 	ex->close_xrcd = no_close_xrcd;
 	ex->query_port = soft_port_fill;
+	ex->create_qp_ex = softrdma_create_qp_ex;
+	ex->create_srq_ex = softrdma_create_srq_ex;
 	ex->create_cq_ex = softrdma_create_cq_ex;
 	ex->query_device_ex = softrdma_query_device_ex;
 }

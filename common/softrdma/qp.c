@@ -282,6 +282,7 @@ int softrdma_destroy_qp(struct ibv_qp *base)
 	atomic_fetch_sub(&soft_pd(base->pd)->users, 1);
 	pthread_cond_destroy(&base->cond);
 	pthread_mutex_destroy(&base->mutex);
+	free(qp->batch);
 	free(qp);
 	return 0;
 }

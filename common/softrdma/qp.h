@@ -19,6 +19,8 @@
 #include "common/softrdma/srq.h"
 #include "common/softrdma/ud.h"
 
+struct soft_batch;
+
 enum soft_stall {
 	STALL_NONE,
 	STALL_RNR, /* the peer has no receive posted */
@@ -78,6 +80,7 @@ struct soft_qp {
 
 	struct soft_rq rq;
 	bool rq_flushed; /* rq.lock */
+	struct soft_batch *batch; /* constant; NULL: no ibv_wr functions, see qp_ex.c */
 	struct soft_async_count async;
 };
 
@@ -99,6 +102,10 @@ static inline enum ibv_qp_state qp_state(struct soft_qp *qp)
 }
 
 int soft_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+
+/* soft_post_all - post the @count requests of the list @wr, or none. Returns 0 or a positive errno. */
+int soft_post_all(struct soft_qp *qp, struct ibv_send_wr *wr, uint32_t count);
+
 int soft_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
 /* soft_send_progress - execute what waits in the send queue, as far as that goes. Holds sq. */

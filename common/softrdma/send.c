@@ -242,18 +242,11 @@ static struct ibv_send_wr *send_chain(struct soft_qp *qp, struct ibv_send_wr *wr
 	return wr;
 }
 
-int soft_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+/* Post a list, up to the first that does not go. */
+static int send_list(struct soft_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	struct soft_qp *qp = soft_qp(base);
 	int rc = 0;
 
-	if (!process_alive(qp->epoch)) {
-		*bad = wr;
-		return EINVAL;
-	}
-	lock_take(&qp->sq);
-	if (__builtin_expect(qp->stall != STALL_NONE, 0))
-		soft_send_progress(qp);
 	for (unsigned i = 0; wr; wr = wr->next, i++) {
 		if (wr->next && i % PREFETCH == 0)
 			soft_prefetch(qp, wr, PREFETCH);
@@ -270,6 +263,44 @@ int soft_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
 	}
 	if (__builtin_expect(soft_fates, 0))
 		soft_send_progress(qp);
+	return rc;
+}
+
+int soft_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct soft_qp *qp = soft_qp(base);
+	int rc;
+
+	if (!process_alive(qp->epoch)) {
+		*bad = wr;
+		return EINVAL;
+	}
+	lock_take(&qp->sq);
+	if (__builtin_expect(qp->stall != STALL_NONE, 0))
+		soft_send_progress(qp);
+	rc = send_list(qp, wr, bad);
+	lock_drop(&qp->sq);
+	return rc;
+}
+
+int soft_post_all(struct soft_qp *qp, struct ibv_send_wr *wr, uint32_t count)
+{
+	struct ibv_send_wr *bad;
+	uint64_t polled;
+	int rc = 0;
+
+	lock_take(&qp->sq);
+	if (qp->stall != STALL_NONE)
+		soft_send_progress(qp);
+	/* acquire: pairs with the release in cq_poll_own() */
+	polled = atomic_load_explicit(&qp->sent_polled, memory_order_acquire);
+	if (qp->posted - polled + count > qp->send_max)
+		rc = ENOMEM;
+	for (const struct ibv_send_wr *i = wr; i && !rc; i = i->next)
+		rc = soft_request_check(qp, i);
+	/* now only the state can forbid the first, and nothing what comes after it */
+	if (rc == 0)
+		rc = send_list(qp, wr, &bad);
 	lock_drop(&qp->sq);
 	return rc;
 }

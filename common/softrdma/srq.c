@@ -48,6 +48,34 @@ err_srq:
 	return NULL;
 }
 
+struct ibv_srq *softrdma_create_srq_ex(struct ibv_context *context,
+				       struct ibv_srq_init_attr_ex *attr)
+{
+	const uint32_t mask = attr->comp_mask;
+	const uint32_t here = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE;
+	const uint32_t elsewhere =
+		IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM;
+	struct ibv_srq_init_attr plain = { .srq_context = attr->srq_context, .attr = attr->attr };
+	struct ibv_srq *srq;
+	int rc = 0;
+
+	if (mask & ~(here | elsewhere))
+		rc = EINVAL;
+	else if ((mask & elsewhere) ||
+		 ((mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC))
+		rc = EOPNOTSUPP;
+	else if (!(mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context)
+		rc = EINVAL;
+	if (rc) {
+		errno = rc;
+		return NULL;
+	}
+	srq = softrdma_create_srq(attr->pd, &plain);
+	if (srq)
+		attr->attr = plain.attr;
+	return srq;
+}
+
 int softrdma_modify_srq(struct ibv_srq *base, struct ibv_srq_attr *attr, int mask)
 {
 	struct soft_srq *srq = soft_srq(base);

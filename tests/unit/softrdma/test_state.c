@@ -6,6 +6,8 @@
 
 #include "ends.h"
 
+#include "common/softrdma/qp.h"
+
 static void test_masks(void **state)
 {
 	const int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
@@ -109,23 +111,82 @@ static void test_post_states(void **state)
 static void test_query(void **state)
 {
 	struct end_options options = { .rnr_retry = 3, .rnr_timer = 7, .send_wr = 21 };
+	struct ibv_ah_attr path;
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 	struct end a, b;
 
 	(void)state;
 	pair_open(&a, &b, &options, &options);
+	memset(&attr, 0xff, sizeof(attr));
+	memset(&init, 0xff, sizeof(init));
 	assert_int_equal(softrdma_query_qp(a.qp, &attr, ~0, &init), 0);
 	assert_int_equal(attr.qp_state, IBV_QPS_RTS);
+	assert_int_equal(attr.cur_qp_state, IBV_QPS_RTS);
 	assert_int_equal(attr.dest_qp_num, b.qp->qp_num);
 	assert_int_equal(attr.rnr_retry, 3);
+	assert_int_equal(attr.retry_cnt, 7);
 	assert_int_equal(attr.min_rnr_timer, 7);
 	assert_int_equal(attr.timeout, 12);
 	assert_int_equal(attr.path_mtu, IBV_MTU_4096);
+	assert_int_equal(attr.path_mig_state, IBV_MIG_MIGRATED);
 	assert_int_equal(attr.max_rd_atomic, 16);
+	assert_int_equal(attr.max_dest_rd_atomic, 16);
 	assert_int_equal(attr.qp_access_flags, END_ALL);
+	assert_int_equal(attr.port_num, 1);
+	assert_int_equal(attr.pkey_index, 0);
+	assert_int_equal(attr.sq_draining, 0);
+	path = end_path(a.context);
+	assert_memory_equal(&attr.ah_attr, &path, sizeof(path));
+	assert_int_equal(attr.cap.max_send_wr, 21);
+	assert_int_equal(attr.cap.max_recv_wr, 64);
+	assert_memory_equal(&attr.cap, &init.cap, sizeof(attr.cap));
 	assert_int_equal(init.cap.max_send_wr, 21);
+	assert_int_equal(init.qp_type, IBV_QPT_RC);
+	assert_int_equal(init.sq_sig_all, 0);
+	assert_null(init.srq);
+	assert_null(init.qp_context);
 	assert_ptr_equal(init.send_cq, a.send_cq);
+	assert_ptr_equal(init.recv_cq, a.recv_cq);
+	/* nothing of a connection is left after RESET; what it was made with is */
+	assert_int_equal(end_to(&a, IBV_QPS_RESET), 0);
+	assert_int_equal(softrdma_query_qp(a.qp, &attr, ~0, &init), 0);
+	assert_int_equal(attr.qp_state, IBV_QPS_RESET);
+	assert_int_equal(attr.dest_qp_num, 0);
+	assert_int_equal(attr.ah_attr.port_num, 0);
+	assert_int_equal(attr.cap.max_send_wr, 21);
+	pair_close(&a, &b);
+}
+
+/* In SQD the send queue drains until those that were posted before it are done. */
+static void test_query_draining(void **state)
+{
+	struct end_options options = { .rnr_retry = 7 };
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct end a, b;
+	struct soft_qp *qp;
+
+	(void)state;
+	pair_open(&a, &b, &options, &options);
+	qp = soft_qp(a.qp);
+	assert_int_equal(end_send(&a, 1, 0, 8, 0), 0); /* waits for a receive */
+	lock_take(&qp->sq);
+	qp->drain_to = qp->posted; /* left from a former time */
+	lock_drop(&qp->sq);
+	assert_int_equal(softrdma_query_qp(a.qp, &attr, ~0, &init), 0);
+	assert_int_equal(attr.sq_draining, 0);
+	for (unsigned round = 0; round < 2; round++) {
+		lock_take(&qp->sq);
+		qp->drain_to = round ? qp->executed : qp->posted;
+		atomic_store(&qp->shared->word,
+			     qp_word(qp_word_life(atomic_load(&qp->shared->word)), a.qp->qp_num,
+				     IBV_QPS_SQD));
+		lock_drop(&qp->sq);
+		assert_int_equal(softrdma_query_qp(a.qp, &attr, ~0, &init), 0);
+		assert_int_equal(attr.qp_state, IBV_QPS_SQD);
+		assert_int_equal(attr.sq_draining, !round);
+	}
 	pair_close(&a, &b);
 }
 
@@ -193,9 +254,10 @@ static void test_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_masks),	    cmocka_unit_test(test_values),
-		cmocka_unit_test(test_post_states), cmocka_unit_test(test_query),
-		cmocka_unit_test(test_busy),	    cmocka_unit_test(test_many),
+		cmocka_unit_test(test_masks),	       cmocka_unit_test(test_values),
+		cmocka_unit_test(test_post_states),    cmocka_unit_test(test_query),
+		cmocka_unit_test(test_query_draining), cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
