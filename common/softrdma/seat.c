@@ -112,6 +112,10 @@ static void seat_set(struct seat *seat, struct soft_qp *qp)
 	if (seat->qp && seat->resting)
 		seat_count(seat, false);
 	seat->qp = qp;
+	if (qp) {
+		seat->polls = atomic_load(&qp->recv_cq->datagram_polls);
+		seat->looked_ns = time_now_ns();
+	}
 	lock_drop(&seat->lock);
 }
 
