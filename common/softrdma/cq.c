@@ -135,6 +135,9 @@ int soft_req_notify_cq(struct ibv_cq *base, int solicited_only)
 	lock_take(&cq->lock);
 	atomic_fetch_or(&cq->shared->notify, solicited_only ? NOTIFY_SOLICITED : NOTIFY_ANY);
 	lock_drop(&cq->lock);
+	/* seq_cst: pairs with seat_rest() */
+	if (atomic_load(&cq->datagrams_resting))
+		soft_ud_armed(cq);
 	return 0;
 }
 

@@ -35,8 +35,9 @@ struct soft_cq {
 	_Atomic uint32_t users; /* queues of QPs */
 	_Atomic bool overrun;
 	struct soft_async_count async;
-	/* UD QPs that receive to it: how many, which, and whose turn it is */
-	_Atomic uint32_t datagrams, datagram_next;
+	/* UD QPs that receive to it: how many, which, whose turn it is; polls; see seat.c */
+	_Atomic uint32_t datagrams, datagram_next, datagram_polls;
+	_Atomic uint32_t datagrams_resting;
 	_Atomic uint64_t datagram_bits[SHARED_QPS / 64];
 	struct soft_cq *channel_next; /* lock of the channel */
 	uint32_t comp_delivered; /* lock of the channel */

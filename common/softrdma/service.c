@@ -68,6 +68,14 @@ int soft_service_datagrams(int fd, uint32_t index)
 	return service_add(fd, TAG(TAG_DATAGRAMS, index), EPOLLIN);
 }
 
+int soft_service_datagrams_watch(int fd, uint32_t index, bool watch)
+{
+	struct epoll_event event = { .events = watch ? EPOLLIN : 0,
+				     .data.u64 = TAG(TAG_DATAGRAMS, index) };
+
+	return epoll_ctl(soft_process.epoll_fd, EPOLL_CTL_MOD, fd, &event) < 0 ? -errno : 0;
+}
+
 void soft_service_forget(int fd)
 {
 	epoll_ctl(soft_process.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
@@ -191,7 +199,7 @@ static void service_event(uint64_t tag)
 
 static void *service_run(void *unused)
 {
-	bool again = false;
+	bool again = false, resting = false;
 
 	service_self = true;
 	if (soft_life_begin(&own_arena()->life))
@@ -200,13 +208,14 @@ static void *service_run(void *unused)
 	/* acquire: pairs with soft_service_stop() */
 	while (!atomic_load_explicit(&soft_process.stop, memory_order_acquire)) {
 		struct epoll_event events[EVENTS];
-		int timeout = again || atomic_load(&soft_process.stalled) ? TICK_MS : -1;
-		int n = epoll_wait(soft_process.epoll_fd, events, EVENTS, timeout);
+		bool tick = again || resting || atomic_load(&soft_process.stalled);
+		int n = epoll_wait(soft_process.epoll_fd, events, EVENTS, tick ? TICK_MS : -1);
 
 		for (int i = 0; i < n; i++)
 			service_event(events[i].data.u64);
 		again = !soft_progress_all();
 		again = !soft_peer_sweep_all() || again;
+		resting = soft_ud_tick();
 	}
 	while (incoming.count)
 		service_drop(incoming.fds[0]);

@@ -21,8 +21,12 @@ bool soft_service_is_self(void);
  */
 int soft_service_watch(int fd, uint32_t events, uint64_t peer_id);
 
-/* soft_service_datagrams - receive from the socket @fd of the UD QP of @index. 0 or -errno. */
+/*
+ * soft_service_datagrams - from now on, receive from the socket @fd of the UD QP of @index.
+ * soft_service_datagrams_watch - do so or leave it for a while. Return 0 or a negative errno.
+ */
 int soft_service_datagrams(int fd, uint32_t index);
+int soft_service_datagrams_watch(int fd, uint32_t index, bool watch);
 
 /* soft_service_forget - leave @fd alone; an event of it may still be under way. */
 void soft_service_forget(int fd);

@@ -3,149 +3,44 @@
 /*
  * Unreliable datagrams. A message to a UD queue pair comes from anybody, so the initiator does not
  * execute here: it has no connection, and no arena of the responder. It sends the message to the
- * socket of the responder's number (datagram.c), and the responder's process receives: who polls
- * the CQ, or the service thread. The kernel keeps the order of each sender, copes with senders that
- * stop or die, and finds nobody where a queue pair is gone.
- *
- * Receiving. For each index of a QP there is a seat with a lock that never goes away. Who receives
- * holds it from before he takes a message out of the socket until its completion is in the CQ, so
- * that messages complete in the order in which they came. Under it the state is looked at, then the
- * Q_Key, then the receive is taken, then its keys are looked at, then the memory is written. An
- * owner who takes one of these back (ERR, RESET, destroy, dereg_mr) first changes the state or key
- * and then takes and drops the lock (soft_ud_fence()). Who received before has dropped it and is
- * done; who receives after sees the change, by the lock. Hence, after the fence, nobody writes to
- * the memory, and no completion comes before those that a flush makes then. Nobody waits for
- * anything while he holds the lock, so its taker never waits long.
+ * socket of the responder's number (datagram.c), and the responder's process receives, in any of
+ * its threads (seat.c). The kernel keeps the order of each sender, copes with senders that stop or
+ * die, and finds nobody where a queue pair is gone.
  *
  * A message is lost, as on hardware, when no receive is posted, the state is not one that receives,
- * or the Q_Key is another; so the socket is emptied always, and its events end. One that is longer
- * than the receive is lost too and the receive stays (IBTA 9.9.3, class D), but from an SRQ the
- * receive is gone by then and completes with an error (class E); neither touches the QP. A receive
- * whose own memory may not be written completes with an error and takes the QP to ERR (class A).
+ * or the Q_Key is another; so the socket is emptied always. One that is longer than the receive is
+ * lost too and the receive stays (IBTA 9.9.3, class D), but from an SRQ the receive is gone by then
+ * and completes with an error (class E); neither touches the QP. A receive whose own memory may not
+ * be written completes with an error and takes the QP to ERR (class A).
  *
- * Sending. The socket of a stopped or slow process takes net.unix.max_dgram_qlen messages (10 by
- * default) and then no more: EXECUTE_ROOM, for a tenth of a second at most (send.c), then the
- * message is lost. To a number that nobody has, it is lost at once.
- *
- * RTR empties the socket, so that what was sent to a former life of the QP does not arrive in this.
+ * The socket of a stopped or slow process takes net.unix.max_dgram_qlen messages (10 by default),
+ * and no more: EXECUTE_ROOM, for a tenth of a second at most (send.c), then the message is lost. To
+ * a number that nobody has, it is lost at once.
  */
 #include "common/softrdma/ud.h"
 
 #include <endian.h>
 #include <errno.h>
-#include <pthread.h>
-#include <stdlib.h>
+#include <stdatomic.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <unistd.h>
 
 #include "common/softrdma/ah.h"
 #include "common/softrdma/copy.h"
-#include "common/softrdma/datagram.h"
 #include "common/softrdma/execute.h"
 #include "common/softrdma/progress.h"
 #include "common/softrdma/qp.h"
-#include "common/softrdma/service.h"
+#include "common/softrdma/seat.h"
 
-#define QKEY_OWN      0x80000000u /* in a request: the Q_Key of the sending QP counts */
-#define GRH_IPV6      6u
-#define GRH_NEXT      0x1b /* a base transport header */
-#define GRH_HEADERS   20u /* BTH and DETH */
-#define GRH_IMM	      4u
-#define GRH_ICRC      4u
-#define SERVICE_BATCH 16 /* messages of one QP, before the service thread looks further */
-#define POLL_SOCKETS  4 /* QPs that one poll asks */
-#define POLL_BATCH    8 /* messages of each */
-#define DRAIN_MAX     65536 /* more than any socket holds */
-
-struct soft_ud {
-	int fd;
-	_Atomic uint32_t qkey;
-	struct datagram datagram; /* lock of the seat */
-};
-
-static struct seat {
-	struct lock lock; /* protects the rest, and receiving */
-	struct soft_qp *qp;
-} seats[SHARED_QPS];
-
-/* Held while a socket is opened or closed, and around fork(): the child must know all of them. */
-static pthread_mutex_t sockets = PTHREAD_MUTEX_INITIALIZER;
-
-static void seat_set(struct seat *seat, struct soft_qp *qp)
-{
-	lock_take(&seat->lock);
-	seat->qp = qp;
-	lock_drop(&seat->lock);
-}
-
-int soft_ud_open(struct soft_qp *qp, uint32_t qpn)
-{
-	struct seat *seat = &seats[qp->index];
-	struct soft_ud *ud = calloc(1, sizeof(*ud));
-	int rc;
-
-	if (!ud)
-		return -ENOMEM;
-	qp->ud = ud;
-	pthread_mutex_lock(&sockets);
-	rc = ud->fd = soft_datagram_open(qpn);
-	if (rc >= 0) {
-		seat_set(seat, qp);
-		rc = soft_service_datagrams(ud->fd, qp->index);
-		if (rc < 0) {
-			seat_set(seat, NULL);
-			close(ud->fd);
-		}
-	}
-	pthread_mutex_unlock(&sockets);
-	if (rc < 0) {
-		free(ud);
-		qp->ud = NULL;
-		return rc;
-	}
-	atomic_fetch_or(&qp->recv_cq->datagram_bits[qp->index / 64], 1ull << qp->index % 64);
-	atomic_fetch_add(&qp->recv_cq->datagrams, 1);
-	return 0;
-}
-
-void soft_ud_close(struct soft_qp *qp)
-{
-	atomic_fetch_sub(&qp->recv_cq->datagrams, 1);
-	atomic_fetch_and(&qp->recv_cq->datagram_bits[qp->index / 64], ~(1ull << qp->index % 64));
-	pthread_mutex_lock(&sockets);
-	soft_service_forget(qp->ud->fd);
-	seat_set(&seats[qp->index], NULL);
-	close(qp->ud->fd);
-	pthread_mutex_unlock(&sockets);
-	free(qp->ud);
-	qp->ud = NULL;
-}
+#define QKEY_OWN    0x80000000u /* in a request: the Q_Key of the sending QP counts */
+#define GRH_IPV6    6u
+#define GRH_NEXT    0x1b /* a base transport header */
+#define GRH_HEADERS 20u /* BTH and DETH */
+#define GRH_IMM	    4u
+#define GRH_ICRC    4u
 
 void soft_ud_qkey(struct soft_qp *qp, uint32_t qkey)
 {
 	atomic_store_explicit(&qp->ud->qkey, qkey, memory_order_relaxed);
-}
-
-void soft_ud_fence(struct soft_qp *qp)
-{
-	struct seat *seat = &seats[qp->index];
-
-	lock_take(&seat->lock);
-	lock_drop(&seat->lock);
-}
-
-void soft_ud_drain(struct soft_qp *qp)
-{
-	struct seat *seat = &seats[qp->index];
-
-	lock_take(&seat->lock);
-	/* The oldest come first: after as many as it can hold, none is left of those from before. */
-	for (unsigned i = 0; i < DRAIN_MAX; i++) {
-		if (soft_datagram_receive(qp->ud->fd, &qp->ud->datagram) == -EAGAIN)
-			break;
-	}
-	lock_drop(&seat->lock);
 }
 
 static void header_fill(struct datagram_header *header, const struct soft_qp *qp,
@@ -312,8 +207,7 @@ static void ud_deliver(struct soft_qp *qp, struct datagram *datagram)
 		ud_fail(qp);
 }
 
-/* Receive up to @count messages. Under the lock of the seat. */
-static void ud_receive(struct soft_qp *qp, unsigned count)
+void soft_ud_receive(struct soft_qp *qp, unsigned count)
 {
 	struct soft_ud *ud = qp->ud;
 
@@ -325,74 +219,4 @@ static void ud_receive(struct soft_qp *qp, unsigned count)
 		if (rc == 0)
 			ud_deliver(qp, &ud->datagram);
 	}
-}
-
-void soft_ud_service(uint32_t index)
-{
-	struct seat *seat = &seats[index % SHARED_QPS];
-
-	lock_take(&seat->lock);
-	if (seat->qp)
-		ud_receive(seat->qp, SERVICE_BATCH);
-	lock_drop(&seat->lock);
-}
-
-/* The next QP of the CQ at or after @at, or SHARED_NONE. */
-static uint32_t ud_next(struct soft_cq *cq, uint32_t at)
-{
-	uint64_t mask = ~0ull << at % 64;
-
-	for (uint32_t word = at / 64; word < SHARED_QPS / 64; word++, mask = ~0ull) {
-		uint64_t bits =
-			atomic_load_explicit(&cq->datagram_bits[word], memory_order_relaxed) & mask;
-
-		if (bits)
-			return word * 64 + (uint32_t)__builtin_ctzll(bits);
-	}
-	return SHARED_NONE;
-}
-
-void soft_ud_poll(struct soft_cq *cq)
-{
-	uint32_t at = atomic_load_explicit(&cq->datagram_next, memory_order_relaxed) % SHARED_QPS;
-	uint32_t count = atomic_load_explicit(&cq->datagrams, memory_order_relaxed);
-
-	for (unsigned i = 0; i < POLL_SOCKETS && i < count; i++) {
-		uint32_t index = ud_next(cq, at);
-		struct seat *seat;
-
-		if (index == SHARED_NONE)
-			index = ud_next(cq, 0);
-		if (index == SHARED_NONE)
-			return;
-		at = (index + 1) % SHARED_QPS;
-		seat = &seats[index];
-		if (!lock_try(&seat->lock))
-			continue; /* somebody receives just now */
-		if (seat->qp && seat->qp->recv_cq == cq)
-			ud_receive(seat->qp, POLL_BATCH);
-		lock_drop(&seat->lock);
-	}
-	atomic_store_explicit(&cq->datagram_next, at, memory_order_relaxed);
-}
-
-void soft_ud_fork_lock(void)
-{
-	pthread_mutex_lock(&sockets);
-}
-
-void soft_ud_fork_unlock(void)
-{
-	pthread_mutex_unlock(&sockets);
-}
-
-void soft_ud_fork_child(void)
-{
-	/* A copy in the child would take messages of the parent's, and keep its names. */
-	for (uint32_t i = 0; i < SHARED_QPS; i++) {
-		if (seats[i].qp)
-			close(seats[i].qp->ud->fd);
-	}
-	memset(seats, 0, sizeof(seats));
-	soft_ud_fork_unlock();
 }

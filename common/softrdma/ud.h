@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
-/* Unreliable datagrams: see ud.c. All but soft_ud_poll() and _service() are for UD queue pairs. */
+/* Unreliable datagrams, see ud.c and seat.c. A @qp is a UD queue pair. */
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,8 +35,14 @@ void soft_ud_drain(struct soft_qp *qp);
 /* soft_ud_poll - receive what has come for QPs that receive to @cq, some of it. Holds no lock. */
 void soft_ud_poll(struct soft_cq *cq);
 
+/* soft_ud_armed - @cq was armed: the service thread looks after all its sockets again. */
+void soft_ud_armed(struct soft_cq *cq);
+
 /* soft_ud_service - service thread: something has come for the QP of @index. */
 void soft_ud_service(uint32_t index);
+
+/* soft_ud_tick - service thread: returns true to be called again in a millisecond. */
+bool soft_ud_tick(void);
 
 /* soft_ud_fork_lock, _unlock, _child - around fork(); the child closes what it inherited. */
 void soft_ud_fork_lock(void);
