@@ -29,6 +29,7 @@ struct end_options {
 	struct ibv_pd *pd;
 	int qp_access; /* 0: END_ALL */
 	uint32_t send_wr; /* 0: 64 */
+	uint32_t send_sge; /* 0: 4 */
 	int cqe; /* 0: 256 */
 	uint8_t rnr_retry; /* 0 is 0 */
 	uint8_t rnr_timer;
