@@ -216,14 +216,7 @@ struct asked {
 static bool asked(struct soft_qp *qp, struct asked *out)
 {
 	struct shared_ask *ask = &qp->remote->ask;
-	uint64_t peer = atomic_load_explicit(&qp->remote->word, memory_order_acquire);
 
-	/* It is the queue pair that ours is connected to, and it is connected to ours. */
-	if (qp_word_qpn(peer) != qp->dest_qpn ||
-	    atomic_load_explicit(&qp->remote->dest_qpn, memory_order_relaxed) != qp->base.qp_num ||
-	    atomic_load_explicit(&qp->remote->dest_incarnation, memory_order_relaxed) !=
-		    soft_process.incarnation)
-		return false;
 	/* acquire: pairs with the release of the number in ask(): the fields */
 	out->number = atomic_load_explicit(&ask->number, memory_order_acquire);
 	if (out->number % 2 == 0 ||
@@ -235,7 +228,10 @@ static bool asked(struct soft_qp *qp, struct asked *out)
 	out->swap = atomic_load_explicit(&ask->swap, memory_order_relaxed);
 	out->rkey = atomic_load_explicit(&ask->rkey, memory_order_relaxed);
 	out->opcode = atomic_load_explicit(&ask->opcode, memory_order_relaxed);
-	/* acquire: pairs with the release of the fields in ask(): none is of a later ask */
+	/*
+	 * acquire: pairs with the release of the fields in ask(): none is of a later ask. It is ours
+	 * if it names our queue pair: who asks has seen that we are connected to each other.
+	 */
 	fence_loads();
 	return atomic_load_explicit(&ask->number, memory_order_relaxed) == out->number &&
 	       same_life(out->word, atomic_load(&qp->shared->word));

@@ -82,7 +82,7 @@ void end_open(struct end *end, const struct end_options *options)
 	init.sq_sig_all = options->sig_all;
 	init.cap = (struct ibv_qp_cap){ .max_send_wr = options->send_wr ? options->send_wr : 64,
 					.max_recv_wr = 64,
-					.max_send_sge = 4,
+					.max_send_sge = options->send_sge ? options->send_sge : 4,
 					.max_recv_sge = 4,
 					.max_inline_data = 128 };
 	end->qp = softrdma_create_qp(end->pd, &init);

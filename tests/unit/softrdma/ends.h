@@ -32,6 +32,7 @@ struct end_options {
 	struct ibv_pd *pd;
 	int qp_access; /* 0: END_ALL */
 	uint32_t send_wr; /* 0: 64 */
+	uint32_t send_sge; /* 0: 4 */
 	int cqe; /* 0: 256 */
 	bool cq_ex; /* extended CQs, with the standard fields */
 	bool iova; /* addresses in the MR begin at END_IOVA */

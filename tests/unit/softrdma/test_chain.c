@@ -19,8 +19,10 @@
 
 #define LIST	  256
 #define PAGE	  4096
+#define SGES	  16
 #define CUT_NEVER SIZE_MAX
 #define ROUNDS	  300
+#define MARGIN	  50000 /* more than a READ has */
 
 static struct {
 	unsigned calls;
@@ -59,14 +61,46 @@ static unsigned char pattern(size_t at)
 	return (unsigned char)(at * 7 + (at >> 8) * 13 + (at >> 16));
 }
 
-static struct ibv_wc fill_pattern(struct end *end, uint64_t arg)
+/* What the far end does when called. From PAGE on: unmap that page. */
+enum deed { DEED_FILL, DEED_UNREADABLE, DEED_MAPPED, DEED_QP_ACCESS };
+
+/* Register more memory; key and address come back. The process takes it along in the end. */
+static struct ibv_wc deed_register(struct end *end, bool mapped, int access)
 {
-	if (arg) {
-		assert(munmap(end->mem + arg, PAGE) == 0);
-		return (struct ibv_wc){ .status = 0 };
+	int fd = mapped ? memfd_create("more", MFD_CLOEXEC) : -1;
+	struct ibv_mr *mr;
+	void *memory;
+
+	assert(!mapped || (fd >= 0 && ftruncate(fd, PAGE) == 0));
+	memory = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+		      mapped ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
+	assert(memory != MAP_FAILED);
+	memset(memory, 0x99, PAGE);
+	mr = softrdma_reg_mr(end->pd, memory, PAGE, (unsigned)access);
+	assert(mr);
+	return (struct ibv_wc){ .wr_id = (uintptr_t)memory, .byte_len = mr->rkey };
+}
+
+static struct ibv_wc deed_do(struct end *end, uint64_t deed)
+{
+	struct ibv_qp_attr attr = { .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
+
+	switch (deed) {
+	case DEED_FILL:
+		for (size_t i = 0; i < end->size; i++)
+			end->mem[i] = pattern(i);
+		break;
+	case DEED_UNREADABLE:
+		return deed_register(end, false, IBV_ACCESS_LOCAL_WRITE);
+	case DEED_MAPPED:
+		return deed_register(end, true, END_ALL);
+	case DEED_QP_ACCESS:
+		assert(softrdma_modify_qp(end->qp, &attr, IBV_QP_ACCESS_FLAGS) == 0);
+		break;
+	default:
+		assert(munmap(end->mem + deed, PAGE) == 0);
+		break;
 	}
-	for (size_t i = 0; i < end->size; i++)
-		end->mem[i] = pattern(i);
 	return (struct ibv_wc){ .status = 0 };
 }
 
@@ -79,6 +113,7 @@ struct list {
 static struct far far;
 static struct end a;
 static struct list list;
+static struct ibv_mr *unwritable; /* of the near memory */
 
 static size_t place(unsigned i)
 {
@@ -123,14 +158,18 @@ static void list_check(unsigned i, bool filled)
 
 static void open_both(bool mapped, uint32_t send_wr)
 {
-	struct end_options other = { .mapped = mapped, .call = fill_pattern, .size = LIST * PAGE };
-	struct end_options near = { .send_wr = send_wr, .size = LIST * PAGE, .cqe = 1024 };
+	struct end_options other = { .mapped = mapped, .call = deed_do, .size = LIST * PAGE };
+	struct end_options near = { .send_wr = send_wr,
+				    .send_sge = SGES,
+				    .size = LIST * PAGE,
+				    .timeout = 20,
+				    .cqe = 1024 };
 
 	wrap.cut = CUT_NEVER;
 	far_start(&far, &other);
 	end_open(&a, &near);
 	far_connect(&far, &a);
-	far_do(&far, FAR_CALL, 0);
+	far_do(&far, FAR_CALL, DEED_FILL);
 	/* the device learns that the memory is not mapped */
 	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, far.info.addr, far.info.rkey,
 				  IBV_SEND_SIGNALED),
@@ -214,31 +253,55 @@ static void test_mixed(void **state)
 	close_both();
 }
 
-/* An error in the middle: those before are done, those behind are flushed and touch nothing. */
-static void middle_run(unsigned at, unsigned kind)
+enum middle {
+	MIDDLE_RKEY,
+	MIDDLE_LKEY,
+	MIDDLE_BOUNDS,
+	MIDDLE_UNMAPPED,
+	MIDDLE_UNREADABLE,
+	MIDDLE_UNWRITABLE,
+	MIDDLES
+};
+
+/* Spoil request @at. Returns the status that it ends with. */
+static enum ibv_wc_status middle_spoil(unsigned at, enum middle kind)
 {
-	enum ibv_wc_status status = IBV_WC_REM_ACCESS_ERR;
+	struct ibv_wc wc;
+
+	switch (kind) {
+	case MIDDLE_RKEY:
+		list.wr[at].wr.rdma.rkey ^= 1;
+		return IBV_WC_REM_ACCESS_ERR;
+	case MIDDLE_LKEY:
+		list.sge[at].lkey ^= 1;
+		return IBV_WC_LOC_PROT_ERR;
+	case MIDDLE_BOUNDS:
+		list.wr[at].wr.rdma.remote_addr = far.info.addr + LIST * PAGE - 63;
+		return IBV_WC_REM_ACCESS_ERR;
+	case MIDDLE_UNMAPPED:
+		far_do(&far, FAR_CALL, place(at) / PAGE * PAGE);
+		return IBV_WC_REM_OP_ERR;
+	case MIDDLE_UNREADABLE:
+		wc = far_do(&far, FAR_CALL, DEED_UNREADABLE);
+		list.wr[at].wr.rdma.remote_addr = wc.wr_id;
+		list.wr[at].wr.rdma.rkey = wc.byte_len;
+		return IBV_WC_REM_ACCESS_ERR;
+	default:
+		list.sge[at].lkey = unwritable->lkey;
+		return IBV_WC_LOC_PROT_ERR;
+	}
+}
+
+/* An error in the middle: those before are done, those behind are flushed and touch nothing. */
+static void middle_run(unsigned at, enum middle kind)
+{
+	enum ibv_wc_status status;
 	struct ibv_send_wr *bad;
 
 	open_both(false, 64);
-	if (kind == 3)
-		far_do(&far, FAR_CALL, place(at) / PAGE * PAGE);
+	unwritable = softrdma_reg_mr(a.pd, a.mem, a.size, IBV_ACCESS_REMOTE_READ);
 	list_make(16, 0);
-	switch (kind) {
-	case 0:
-		list.wr[at].wr.rdma.rkey ^= 1;
-		break;
-	case 1:
-		list.sge[at].lkey ^= 1;
-		status = IBV_WC_LOC_PROT_ERR;
-		break;
-	case 2:
-		list.wr[at].wr.rdma.remote_addr = far.info.addr + LIST * PAGE - 63;
-		break;
-	default:
-		status = IBV_WC_REM_OP_ERR; /* not there any more */
-		break;
-	}
+	status = middle_spoil(at, kind);
 	for (unsigned i = 0; i < 16; i += 2)
 		list.wr[i].send_flags = IBV_SEND_SIGNALED;
 	list_post(0, &bad);
@@ -251,7 +314,9 @@ static void middle_run(unsigned at, unsigned kind)
 	}
 	end_quiet(a.send_cq);
 	assert_int_equal(end_state(&a), IBV_QPS_ERR);
-	close_both();
+	assert_int_equal(softrdma_dereg_mr(unwritable), 0);
+	end_close(&a);
+	far_kill(&far); /* it may have more than it would give back */
 }
 
 static void test_middle(void **state)
@@ -259,10 +324,86 @@ static void test_middle(void **state)
 	static const unsigned where[] = { 0, 1, 7, 15 };
 
 	(void)state;
-	for (unsigned kind = 0; kind < 4; kind++) {
-		for (unsigned i = kind == 3; i < 4; i++)
+	for (enum middle kind = 0; kind < MIDDLES; kind++) {
+		/* the first page was read before */
+		for (unsigned i = kind == MIDDLE_UNMAPPED; i < 4; i++)
 			middle_run(where[i], kind);
 	}
+}
+
+/* The responder takes no READs any more. */
+static void test_access(void **state)
+{
+	struct ibv_send_wr *bad;
+
+	(void)state;
+	open_both(false, 64);
+	far_do(&far, FAR_CALL, DEED_QP_ACCESS);
+	list_make(4, 0);
+	list_post(0, &bad);
+	end_expect(a.send_cq, 0, IBV_WC_REM_INV_REQ_ERR);
+	for (unsigned i = 1; i < 4; i++)
+		end_expect(a.send_cq, i, IBV_WC_WR_FLUSH_ERR);
+	list_check(0, false);
+	close_both();
+}
+
+/* Mapped memory is read without a system call, also after, before and between such READs. */
+static void test_both_kinds(void **state)
+{
+	struct ibv_send_wr *bad;
+	struct ibv_wc wc;
+
+	(void)state;
+	open_both(false, 64);
+	wc = far_do(&far, FAR_CALL, DEED_MAPPED);
+	list_make(12, IBV_SEND_SIGNALED);
+	for (unsigned i = 0; i < 12; i++) {
+		if (i / 4 == 1)
+			continue;
+		list.wr[i].wr.rdma.remote_addr = wc.wr_id + 64 * i;
+		list.wr[i].wr.rdma.rkey = wc.byte_len;
+	}
+	assert_int_equal(list_post(0, &bad), 2); /* the first of four alone */
+	for (unsigned i = 0; i < 12; i++) {
+		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
+		if (i / 4 == 1)
+			list_check(i, true);
+		else
+			assert_int_equal(a.mem[128 * i + 63], 0x99);
+	}
+	end_close(&a);
+	far_kill(&far);
+}
+
+/* Posted behind something that waits, they wait as well. */
+static void test_behind(void **state)
+{
+	struct ibv_send_wr *bad;
+	uint64_t word, before;
+
+	(void)state;
+	open_both(false, 64);
+	memcpy(&word, (unsigned char[8]){ 0, 7, 14, 21, 28, 35, 42, 49 }, sizeof(word));
+	kill(far.pid, SIGSTOP);
+	waitpid(far.pid, NULL, WUNTRACED);
+	assert_int_equal(end_atomic(&a, IBV_WR_ATOMIC_FETCH_AND_ADD, 99, 128 * 8, far.info.addr,
+				    far.info.rkey, 1, 0),
+			 0);
+	list_make(4, IBV_SEND_SIGNALED);
+	list.wr[3].wr.rdma.remote_addr = far.info.addr;
+	list_post(0, &bad);
+	end_quiet(a.send_cq);
+	list_check(0, false);
+	kill(far.pid, SIGCONT);
+	end_expect(a.send_cq, 99, IBV_WC_SUCCESS);
+	for (unsigned i = 0; i < 4; i++)
+		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
+	memcpy(&before, a.mem + 128 * 8, sizeof(before));
+	assert_int_equal(before, word);
+	memcpy(&before, a.mem + 128 * 3, sizeof(before));
+	assert_int_equal(before, word + 1);
+	close_both();
 }
 
 /* What post_send itself refuses. */
@@ -376,7 +517,7 @@ static void test_random(void **state)
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		unsigned count = 2 + round % 98;
 		struct ibv_send_wr *bad;
-		struct ibv_sge sge[100][4];
+		struct ibv_sge sge[100][SGES];
 		size_t at = 0;
 
 		list_make(count, 0);
@@ -386,14 +527,16 @@ static void test_random(void **state)
 			size_t from = (seed = seed * 6364136223846793005ull + 1) >> 33;
 
 			/* as often as not right behind the one before */
-			from = seed >> 60 < 8 ? at : from % (LIST * PAGE - 40000);
+			from = seed >> 60 < 8 ? at : from % (LIST * PAGE - MARGIN);
 			list.wr[i].wr.rdma.remote_addr = far.info.addr + from;
 			list.wr[i].sg_list = sge[i];
-			list.wr[i].num_sge = (int)(seed >> 40 & 3) + 1;
+			list.wr[i].num_sge = (int)(seed >> 40 & (SGES - 1)) + 1;
 			for (int s = 0; s < list.wr[i].num_sge; s++) {
-				size_t to, length = seed >> (8 + 8 * s) & 0xff;
+				size_t to, length;
 
-				if ((seed >> 50 & 15) == 0)
+				seed = seed * 6364136223846793005ull + 1;
+				length = seed >> 33 & 0xff;
+				if (s < 4 && (seed >> 50 & 15) == 0)
 					length *= 37;
 				to = s % 2 == 0 ? (seed >> 20) % 1000000
 						: sge[i][s - 1].addr - (uintptr_t)a.mem +
@@ -405,7 +548,7 @@ static void test_random(void **state)
 					expected[to + b] = pattern(from + b);
 				from += length;
 			}
-			at = from < LIST * PAGE - 40000 ? from : 0;
+			at = from < LIST * PAGE - MARGIN ? from : 0;
 		}
 		assert_true(list_post(0, &bad) <= count);
 		end_expect(a.send_cq, count - 1, IBV_WC_SUCCESS);
@@ -417,10 +560,11 @@ static void test_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_calls),  cmocka_unit_test(test_mixed),
-		cmocka_unit_test(test_middle), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_cut),    cmocka_unit_test(test_meanwhile),
-		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_calls),	   cmocka_unit_test(test_mixed),
+		cmocka_unit_test(test_middle),	   cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_cut),	   cmocka_unit_test(test_meanwhile),
+		cmocka_unit_test(test_random),	   cmocka_unit_test(test_access),
+		cmocka_unit_test(test_both_kinds), cmocka_unit_test(test_behind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

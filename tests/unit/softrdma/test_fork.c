@@ -6,10 +6,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "ends.h"
+
+#define CHILDREN 8 /* of each kind */
 
 static void child_uses_it(struct end *a, struct end *b)
 {
@@ -63,6 +66,133 @@ static void test_fork(void **state)
 	end_expect(a.send_cq, 2, IBV_WC_SUCCESS);
 	end_expect(b.recv_cq, 1, IBV_WC_SUCCESS);
 	pair_close(&a, &b);
+}
+
+/* How a child ends. */
+enum ending { END_LEAVES, END_EXITS, END_FREES, END_EXECS, END_SCRIBBLES, ENDINGS };
+
+static void child_ends(struct end *a, struct end *b, enum ending ending)
+{
+	switch (ending) {
+	case END_EXITS:
+#if !defined(__SANITIZE_ADDRESS__)
+		exit(0); /* with what atexit() was told; the sanitizer would call it all leaked */
+#endif
+		break;
+	case END_FREES:
+		munmap(a->mem, a->size);
+		munmap(b->mem, b->size);
+		free(malloc(1 << 20));
+		softrdma_destroy_qp(a->qp);
+		softrdma_close_device(a->context);
+		break;
+	case END_EXECS:
+		execl("/proc/self/exe", "test", "--nothing", NULL);
+		_exit(1);
+	case END_SCRIBBLES:
+		memset(a->mem, 0xff, a->size); /* its copies */
+		memset(b->mem, 0xff, b->size);
+		usleep(3000);
+		break;
+	default:
+		break;
+	}
+	_exit(0);
+}
+
+/* READ, WRITE, SEND and an atomic between the two, of contents that differ each time. */
+static void work(struct end *a, struct end *b, unsigned round)
+{
+	uint64_t word = round, before;
+
+	memset(b->mem + 256, (int)round & 0x7f, 256);
+	memset(a->mem + 512, (int)round & 0x3f, 256);
+	memcpy(b->mem + 1024, &word, sizeof(word));
+	assert_int_equal(end_recv(b, 4, 2048, 256), 0);
+	assert_int_equal(end_rdma(a, IBV_WR_RDMA_READ, 1, 256, 256, (uintptr_t)b->mem + 256,
+				  b->mr->rkey, IBV_SEND_SIGNALED),
+			 0);
+	assert_int_equal(end_rdma(a, IBV_WR_RDMA_WRITE, 2, 512, 256, (uintptr_t)b->mem + 512,
+				  b->mr->rkey, IBV_SEND_SIGNALED),
+			 0);
+	assert_int_equal(end_atomic(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 3, 1024,
+				    (uintptr_t)b->mem + 1024, b->mr->rkey, 1, 0),
+			 0);
+	assert_int_equal(end_send(a, 4, 512, 256, IBV_SEND_SIGNALED), 0);
+	for (unsigned i = 1; i <= 4; i++)
+		end_expect(a->send_cq, i, IBV_WC_SUCCESS);
+	end_expect(b->recv_cq, 4, IBV_WC_SUCCESS);
+	for (unsigned i = 0; i < 256; i++) {
+		assert_int_equal(a->mem[256 + i], round & 0x7f);
+		assert_int_equal(b->mem[512 + i], round & 0x3f);
+		assert_int_equal(b->mem[2048 + i], round & 0x3f);
+	}
+	memcpy(&before, a->mem + 1024, sizeof(before));
+	memcpy(&word, b->mem + 1024, sizeof(word));
+	assert_int_equal(before, round);
+	assert_int_equal(word, round + 1);
+}
+
+/* Children come and go, in every way, and the parent works on. */
+static void test_children(void **state)
+{
+	struct end_options options = { .mapped = false, .size = 65536, .rnr_retry = 7 };
+	struct end a, b;
+
+	(void)state;
+	pair_open(&a, &b, &options, &options);
+	for (unsigned round = 0; round < CHILDREN * ENDINGS; round++) {
+		pid_t pid = fork();
+		int status;
+
+		assert_true(pid >= 0);
+		if (pid == 0)
+			child_ends(&a, &b, round % ENDINGS);
+		for (unsigned i = 0; i < 20; i++)
+			work(&a, &b, round + i);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+		work(&a, &b, round);
+	}
+	pair_close(&a, &b);
+}
+
+/* What a peer writes comes to the parent and not to the child, though they shared the pages. */
+static void test_peer_writes(void **state)
+{
+	struct end_options options = { .rnr_retry = 7, .timeout = 20 };
+	struct far far;
+	struct end a;
+
+	(void)state;
+	far_start(&far, &options);
+	end_open(&a, &options);
+	far_connect(&far, &a);
+	for (unsigned round = 1; round < 20; round++) {
+		struct ibv_wc wc;
+		pid_t child;
+
+		far_do(&far, FAR_FILL, 0x11);
+		child = (pid_t)far_do(&far, FAR_FORK, 0).byte_len;
+		memset(a.mem, (int)round, 8192);
+		assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE, 1, 0, 8192, far.info.addr + 100,
+					  far.info.rkey, IBV_SEND_SIGNALED),
+				 0);
+		end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
+		assert_int_equal(far_do(&far, FAR_PEEK, 100).byte_len, round);
+		assert_int_equal(far_do(&far, FAR_PEEK, 8291).byte_len, round);
+		assert_int_equal(far_do(&far, FAR_PEEK, 8292).byte_len, 0x11);
+		assert_int_equal(end_atomic(&a, IBV_WR_ATOMIC_CMP_AND_SWP, 2, 0,
+					    far.info.addr + 104, far.info.rkey,
+					    round * 0x0101010101010101ull, 0),
+				 0);
+		end_wait(a.send_cq, &wc);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(far_do(&far, FAR_PEEK, 104).byte_len, 0);
+		kill(child, SIGKILL);
+	}
+	end_close(&a);
+	far_stop(&far);
 }
 
 /* The death of a process is noticed although a child of it lives on. */
@@ -134,13 +264,16 @@ static void test_fault(void **state)
 	}
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fault), /* before anything is read in this process */
-		cmocka_unit_test(test_fork),
-		cmocka_unit_test(test_child_survives),
+		cmocka_unit_test(test_fork),	    cmocka_unit_test(test_children),
+		cmocka_unit_test(test_peer_writes), cmocka_unit_test(test_child_survives),
 	};
 
+	(void)argv;
+	if (argc > 1)
+		return 0; /* executed by a child */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/softrdma/qp.h"
 #include "ends.h"
 
 #define SIZE	  (1 << 20)
@@ -253,6 +254,34 @@ static void test_exec_within(void **state)
 	reuse_run(WAY_EXEC, true);
 }
 
+/* What lies under /proc/PID need not be the peer: that is noticed. */
+static void test_not_the_peer(void **state)
+{
+	struct end_options near = { .rnr_retry = 7 };
+	struct end_options other = { .memory = t.memory, .size = SIZE };
+	static struct soft_peer peer;
+	struct end a;
+	int fd;
+
+	(void)state;
+	far_start(&t.far, &other);
+	end_open(&a, &near);
+	far_connect(&t.far, &a);
+	peer.arena = soft_qp(a.qp)->peer->arena;
+	peer.incarnation = soft_qp(a.qp)->peer->incarnation;
+	peer.pid = t.far.pid;
+	fd = soft_peer_memory_open(&peer);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_true(soft_qp(a.qp)->peer->memory_fd >= 0);
+	peer.pid = getpid();
+	assert_int_equal(soft_peer_memory_open(&peer), -1);
+	peer.pid = 0;
+	assert_int_equal(soft_peer_memory_open(&peer), -1);
+	end_close(&a);
+	far_stop(&t.far);
+}
+
 /* May this process choose pids? Returns 0 or a negative errno. */
 static int may_choose(void)
 {
@@ -274,6 +303,7 @@ static int may_choose(void)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest exec_tests[] = {
+		cmocka_unit_test(test_not_the_peer),
 		cmocka_unit_test(test_exec),
 		cmocka_unit_test(test_exec_within),
 	};
