@@ -20,12 +20,21 @@
 
 #define PORT 1
 
-static struct ibv_device soft_device = {
-	.node_type = IBV_NODE_CA,
-	.transport_type = IBV_TRANSPORT_IB,
-	.name = SOFTRDMA_DEVICE_NAME,
-	.dev_name = "uverbs-" SOFTRDMA_DEVICE_NAME,
-};
+/*
+ * The drivers of libibverbs tell by private members behind the public ones whether a device is
+ * theirs (mlx5dv_is_supported, efadv_query_device): there they find zeros.
+ */
+static struct {
+	struct ibv_device base;
+	uint64_t private_of_drivers[32];
+} soft_device = { .base = {
+			  .node_type = IBV_NODE_CA,
+			  .transport_type = IBV_TRANSPORT_IB,
+			  .name = SOFTRDMA_DEVICE_NAME,
+			  .dev_name = "uverbs-" SOFTRDMA_DEVICE_NAME,
+			  .dev_path = "/sys/class/infiniband_verbs/uverbs-" SOFTRDMA_DEVICE_NAME,
+			  .ibdev_path = "/sys/class/infiniband/" SOFTRDMA_DEVICE_NAME,
+		  } };
 
 static const union ibv_gid gids[SOFT_GIDS] = {
 	/* ::ffff:127.0.0.1 */
@@ -53,7 +62,7 @@ bool soft_gid_known(const union ibv_gid *gid)
 
 struct ibv_device *softrdma_device(void)
 {
-	return &soft_device;
+	return &soft_device.base;
 }
 
 static void context_ops(struct verbs_context *ex)
@@ -73,7 +82,7 @@ struct ibv_context *softrdma_open_device(struct ibv_device *device)
 	struct ibv_context *base;
 	int rc;
 
-	if (device != &soft_device) {
+	if (device != &soft_device.base) {
 		errno = ENODEV;
 		return NULL;
 	}
