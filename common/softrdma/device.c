@@ -13,19 +13,28 @@
 #include "common/softrdma/process.h"
 #include "common/softrdma/softrdma.h"
 
-static struct ibv_device soft_device = {
-	.node_type = IBV_NODE_CA,
-	.transport_type = IBV_TRANSPORT_IB,
-	.name = SOFTRDMA_DEVICE_NAME,
-	.dev_name = "uverbs-" SOFTRDMA_DEVICE_NAME,
-};
+/*
+ * The drivers of libibverbs tell by private members behind the public ones whether a device is
+ * theirs (mlx5dv_is_supported, efadv_query_device): there they find zeros.
+ */
+static struct {
+	struct ibv_device base;
+	uint64_t private_of_drivers[32];
+} soft_device = { .base = {
+			  .node_type = IBV_NODE_CA,
+			  .transport_type = IBV_TRANSPORT_IB,
+			  .name = SOFTRDMA_DEVICE_NAME,
+			  .dev_name = "uverbs-" SOFTRDMA_DEVICE_NAME,
+			  .dev_path = "/sys/class/infiniband_verbs/uverbs-" SOFTRDMA_DEVICE_NAME,
+			  .ibdev_path = "/sys/class/infiniband/" SOFTRDMA_DEVICE_NAME,
+		  } };
 
 /* 02:00:00:00:00:01 as an EUI-64, as the kernel makes it */
 static const uint8_t node_guid[8] = { 0, 0, 0, 0xff, 0xfe, 0, 0, 1 };
 
 struct ibv_device *softrdma_device(void)
 {
-	return &soft_device;
+	return &soft_device.base;
 }
 
 struct ibv_context *softrdma_open_device(struct ibv_device *device)
@@ -34,7 +43,7 @@ struct ibv_context *softrdma_open_device(struct ibv_device *device)
 	struct ibv_context *base;
 	int rc;
 
-	if (device != &soft_device) {
+	if (device != &soft_device.base) {
 		errno = ENODEV;
 		return NULL;
 	}
@@ -83,6 +92,14 @@ int softrdma_close_device(struct ibv_context *base)
 }
 
 /* What is zero, soft0 has not. */
+__be64 softrdma_device_guid(void)
+{
+	__be64 guid;
+
+	memcpy(&guid, node_guid, sizeof(guid));
+	return guid;
+}
+
 static void device_fill(struct ibv_device_attr *attr)
 {
 	*attr = (struct ibv_device_attr){
@@ -110,7 +127,7 @@ static void device_fill(struct ibv_device_attr *attr)
 		.max_pkeys = 1,
 		.phys_port_cnt = 1,
 	};
-	memcpy(&attr->node_guid, node_guid, sizeof(node_guid));
+	attr->node_guid = softrdma_device_guid();
 	attr->sys_image_guid = attr->node_guid;
 }
 

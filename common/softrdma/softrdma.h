@@ -23,6 +23,9 @@
 /* softrdma_device - the device, static. Never NULL. */
 struct ibv_device *softrdma_device(void);
 
+/* softrdma_device_guid - node GUID, in network byte order. The same on every machine. */
+__be64 softrdma_device_guid(void);
+
 /* softrdma_owns - does the context belong to soft0? Of any process state; @context not NULL. */
 static inline bool softrdma_owns(const struct ibv_context *context)
 {
