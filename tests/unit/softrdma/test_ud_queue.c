@@ -7,10 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/time.h"
 #include "common/softrdma/datagram.h"
 #include "message.h"
 
-#define MANY 20
+#define MANY	  20
+#define SOME	  6 /* more than one poll asks */
+#define ROUNDS	  4
+#define POLLED_NS (3 * NS_PER_MS)
 
 static const struct end_options ud = { .type = IBV_QPT_UD };
 
@@ -33,6 +37,8 @@ static void test_states(void **state)
 		assert_int_equal(end_recv(&b, 2, 0, 64), 0);
 		assert_int_equal(end_recv(&b, 3, 0, 64), 0);
 		message_send(&a, &m, IBV_WC_SUCCESS); /* INIT */
+		if (round % 5 == 0)
+			usleep(2000); /* it is received, and lost, before RTR is there */
 		assert_int_equal(end_rtr(&b, 0), 0);
 		message_next(&a, &b, 1); /* RTR */
 		assert_int_equal(end_rts(&b), 0);
@@ -195,6 +201,50 @@ static void test_shared_cq(void **state)
 	end_close(&a);
 }
 
+/* They are polled all the time: none is left out, however long it goes on. */
+static void test_shared_polled(void **state)
+{
+	struct end_options options = { .type = IBV_QPT_UD };
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD,
+					 .cap = { .max_recv_wr = 1, .max_recv_sge = 1 } };
+	struct end a, b[SOME];
+	struct message m;
+	struct ibv_wc wc;
+	unsigned i;
+
+	(void)state;
+	end_open(&a, &ud);
+	end_connect(&a, 0);
+	options.context = a.context;
+	options.pd = a.pd;
+	init.send_cq = a.send_cq;
+	init.recv_cq = a.recv_cq;
+	for (i = 0; i < SOME; i++) {
+		end_open(&b[i], &options);
+		assert_int_equal(softrdma_destroy_qp(b[i].qp), 0);
+		b[i].qp = softrdma_create_qp(a.pd, &init);
+		assert_non_null(b[i].qp);
+		end_connect(&b[i], 0);
+	}
+	for (i = 0; i < ROUNDS * SOME; i++) {
+		uint64_t end = time_now_ns() + POLLED_NS;
+
+		while (time_now_ns() < end)
+			assert_int_equal(ibv_poll_cq(a.recv_cq, 1, &wc), 0);
+		assert_int_equal(end_recv(&b[i % SOME], i, 0, 64), 0);
+		m = message_to(&a, &b[i % SOME]);
+		message_send(&a, &m, IBV_WC_SUCCESS);
+		end = time_now_ns() + 5 * NS_PER_S;
+		while (ibv_poll_cq(a.recv_cq, 1, &wc) == 0) /* without a pause */
+			assert_true(time_now_ns() < end);
+		assert_int_equal(wc.wr_id, i);
+		assert_int_equal(wc.qp_num, b[i % SOME].qp->qp_num);
+	}
+	for (i = 0; i < SOME; i++)
+		end_close(&b[i]);
+	end_close(&a);
+}
+
 /* Events of the completion channel: any, and solicited ones only. */
 static void test_notify(void **state)
 {
@@ -240,10 +290,14 @@ static void forge(int fd, uint32_t qpn, const struct datagram_header *header, si
 {
 	static struct forged forged;
 	struct iovec piece = { &forged, size };
+	unsigned tries = 0;
+	int rc;
 
 	forged.header = *header;
-	assert_int_equal(soft_datagram_send(fd, qpn, &piece, 1), 0);
-	usleep(100); /* the socket holds few */
+	/* the socket holds few */
+	while ((rc = soft_datagram_send(fd, qpn, &piece, 1)) == -EAGAIN && tries++ < 5000)
+		usleep(1000);
+	assert_int_equal(rc, 0);
 }
 
 /* Strangers may send to the socket: what is wrong anywhere is no message. */
@@ -277,6 +331,9 @@ static void test_forged(void **state)
 	forge(fd, b.qp->qp_num, &good, head + 9);
 	forge(fd, b.qp->qp_num, &good, head + DATAGRAM_MTU + 8);
 	bad = good;
+	bad.length = DATAGRAM_MTU; /* so it looks when it is cut */
+	forge(fd, b.qp->qp_num, &bad, head + DATAGRAM_MTU + 8);
+	bad.length = good.length;
 	bad.magic ^= 1;
 	forge(fd, b.qp->qp_num, &bad, head + 8);
 	bad = good;
@@ -355,10 +412,10 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_states), cmocka_unit_test(test_flush),
-		cmocka_unit_test(test_srq),    cmocka_unit_test(test_shared_cq),
-		cmocka_unit_test(test_notify), cmocka_unit_test(test_forged),
-		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_states),	      cmocka_unit_test(test_flush),
+		cmocka_unit_test(test_srq),	      cmocka_unit_test(test_shared_cq),
+		cmocka_unit_test(test_shared_polled), cmocka_unit_test(test_notify),
+		cmocka_unit_test(test_forged),	      cmocka_unit_test(test_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
