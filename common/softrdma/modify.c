@@ -167,11 +167,6 @@ static int modify_reset(struct soft_qp *qp)
 	qp->rq_flushed = false;
 	lock_drop(&qp->rq.lock);
 	qp->flushed = false;
-	qp->drain_to = 0;
-	qp->drain_event = false;
-	qp->rd_atomic = 0;
-	atomic_store(&qp->shared->access, 0);
-	atomic_store(&qp->shared->rd_atomic, 0);
 	qp->dest_qpn = 0;
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	return 0;

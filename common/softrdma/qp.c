@@ -122,8 +122,7 @@ static void qp_publish(struct soft_qp *qp, uint32_t life)
 	atomic_store(&shared->recv_cq, qp->recv_cq->index);
 	atomic_store(&shared->srq, qp->srq ? qp->srq->index : SHARED_NONE);
 	atomic_store(&shared->dest_qpn, 0);
-	atomic_store(&shared->access, 0);
-	atomic_store(&shared->rd_atomic, 0);
+	atomic_store(&shared->rd_atomic, 0); /* only RC sets it */
 	atomic_store(&shared->async_event, 0);
 	atomic_store(&shared->waiter, 0);
 	atomic_store(&shared->answered, 0);

@@ -48,7 +48,6 @@ struct soft_qp {
 	uint32_t send_slots;
 	size_t send_size;
 	unsigned char *sends; /* the ring of waiting sends */
-	struct soft_ud *ud; /* of a UD QP, else NULL */
 
 	struct lock sq; /* protects the rest, but not rq */
 	bool flushed; /* in ERR, and that was attended to */
@@ -82,6 +81,7 @@ struct soft_qp {
 	bool rq_flushed; /* rq.lock */
 	struct soft_batch *batch; /* constant; NULL: no ibv_wr functions, see qp_ex.c */
 	struct soft_async_count async;
+	struct soft_ud *ud; /* of a UD QP, else NULL; constant */
 };
 
 static inline struct soft_qp *soft_qp(struct ibv_qp *base)

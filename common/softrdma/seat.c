@@ -34,7 +34,7 @@
 #define SERVICE_BATCH 16 /* messages of one QP, before the service thread looks further */
 #define POLL_SOCKETS  4 /* QPs that one poll asks */
 #define POLL_BATCH    8 /* messages of each */
-#define POLLS_BUSY    64 /* empty polls in REST_NS: somebody does nothing else */
+#define POLLS_BUSY    64 /* empty polls, of each socket, in REST_NS: all the time */
 #define REST_NS	      NS_PER_MS
 #define DRAIN_MAX     65536 /* more than any socket holds */
 
@@ -81,15 +81,17 @@ static void seat_wake(struct seat *seat)
 static bool seat_polled(struct seat *seat, uint64_t now)
 {
 	uint64_t rests = (now - seat->looked_ns) / REST_NS;
-	uint32_t polls, since;
+	struct soft_cq *cq = seat->qp->recv_cq;
+	uint32_t polls, since, turns;
 
 	if (!rests)
 		return seat->resting;
-	polls = atomic_load_explicit(&seat->qp->recv_cq->datagram_polls, memory_order_relaxed);
+	polls = atomic_load_explicit(&cq->datagram_polls, memory_order_relaxed);
 	since = polls - seat->polls;
+	turns = atomic_load_explicit(&cq->datagrams, memory_order_relaxed) / POLL_SOCKETS + 1;
 	seat->polls = polls;
 	seat->looked_ns = now;
-	return since / POLLS_BUSY >= rests;
+	return since / turns / POLLS_BUSY >= rests;
 }
 
 /* Under the lock. */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "common/softrdma/shared.h"
 #include "ends.h"
 
 #define FLOOD 5000
@@ -219,6 +220,36 @@ static void test_other_service(void **state)
 	pair_close(&a, &b);
 }
 
+/* Nothing of an RC queue pair is left for a UC one at the same place. */
+static void test_place(void **state)
+{
+	struct end_options rc = { .type = IBV_QPT_RC };
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UC };
+	uint32_t index, tries = 0;
+	struct end a, b;
+
+	(void)state;
+	end_open(&a, &rc);
+	end_open(&b, &rc);
+	end_connect(&b, a.qp->qp_num);
+	index = qpn_index(b.qp->qp_num);
+	init.send_cq = b.send_cq;
+	init.recv_cq = b.recv_cq;
+	do {
+		assert_true(tries++ < SHARED_QPS);
+		assert_int_equal(softrdma_destroy_qp(b.qp), 0);
+		b.qp = softrdma_create_qp(b.pd, &init);
+		assert_non_null(b.qp);
+	} while (qpn_index(b.qp->qp_num) != index);
+	end_connect(&b, a.qp->qp_num);
+	end_connect(&a, b.qp->qp_num);
+	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0),
+			 0);
+	end_expect(a.send_cq, 1, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(end_state(&b), IBV_QPS_RTS);
+	pair_close(&a, &b);
+}
+
 /* A receive whose own memory may not be written fails, and its QP with it; the sender is not told. */
 static void test_receive_fails(void **state)
 {
@@ -316,10 +347,10 @@ static void test_far(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_data),	      cmocka_unit_test(test_losses),
-		cmocka_unit_test(test_nobody),	      cmocka_unit_test(test_other_service),
-		cmocka_unit_test(test_receive_fails), cmocka_unit_test(test_srq),
-		cmocka_unit_test(test_far),
+		cmocka_unit_test(test_data),   cmocka_unit_test(test_losses),
+		cmocka_unit_test(test_nobody), cmocka_unit_test(test_other_service),
+		cmocka_unit_test(test_place),  cmocka_unit_test(test_receive_fails),
+		cmocka_unit_test(test_srq),    cmocka_unit_test(test_far),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

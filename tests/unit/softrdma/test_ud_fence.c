@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * A message is being received, in the middle of its copy: its memory ends at a page whose first use
+ * waits for us (userfaultfd). An owner who takes state, key or all of it back must wait as well.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "message.h"
+
+#define PAGE	4096u
+#define BEFORE	100 /* bytes of the message that lie before the page */
+#define HELD_US 50000
+
+enum way { WAY_ERROR, WAY_RESET, WAY_DESTROY, WAY_DEREG, WAYS };
+
+static struct held {
+	struct end sender, owner;
+	unsigned char *pages;
+	struct ibv_mr *mr;
+	int fault_fd;
+	enum way way;
+	_Atomic bool done;
+} held;
+
+/* Returns false where this system has no such thing. */
+static bool held_open(void)
+{
+	struct end_options options = { .type = IBV_QPT_UD };
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+
+	memset(&held, 0, sizeof(held));
+	held.fault_fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+	if (held.fault_fd < 0 || ioctl(held.fault_fd, UFFDIO_API, &api) < 0)
+		return false;
+	held.pages =
+		mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(held.pages, MAP_FAILED);
+	held.pages[0] = 1;
+	range.range.start = (uintptr_t)held.pages + PAGE;
+	range.range.len = PAGE;
+	assert_int_equal(ioctl(held.fault_fd, UFFDIO_REGISTER, &range), 0);
+	pair_open(&held.sender, &held.owner, &options, &options);
+	held.mr = softrdma_reg_mr(held.owner.pd, held.pages, 2 * PAGE, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(held.mr);
+	return true;
+}
+
+static void held_close(void)
+{
+	if (held.mr)
+		assert_int_equal(softrdma_dereg_mr(held.mr), 0);
+	pair_close(&held.sender, &held.owner);
+	munmap(held.pages, 2 * PAGE);
+	close(held.fault_fd);
+}
+
+static void post(uint64_t wr_id)
+{
+	struct ibv_sge sge = { (uintptr_t)held.pages + PAGE - BEFORE, 1024, held.mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	assert_int_equal(ibv_post_recv(held.owner.qp, &wr, &bad), 0);
+}
+
+static void wait_fault(void)
+{
+	struct pollfd look = { .fd = held.fault_fd, .events = POLLIN };
+	struct uffd_msg msg;
+
+	assert_int_equal(poll(&look, 1, 5000), 1);
+	assert_int_equal(read(held.fault_fd, &msg, sizeof(msg)), sizeof(msg));
+	assert_int_equal(msg.event, UFFD_EVENT_PAGEFAULT);
+}
+
+static void *take_back(void *arg)
+{
+	switch (held.way) {
+	case WAY_ERROR:
+		assert(end_to(&held.owner, IBV_QPS_ERR) == 0);
+		break;
+	case WAY_RESET:
+		assert(end_to(&held.owner, IBV_QPS_RESET) == 0);
+		break;
+	case WAY_DESTROY:
+		assert(softrdma_destroy_qp(held.owner.qp) == 0);
+		held.owner.qp = NULL;
+		break;
+	default:
+		assert(softrdma_dereg_mr(held.mr) == 0);
+		held.mr = NULL;
+		break;
+	}
+	atomic_store(&held.done, true);
+	return arg;
+}
+
+static void held_run(enum way way)
+{
+	struct uffdio_zeropage fill = { .range = { .len = PAGE } };
+	struct message m;
+	pthread_t thread;
+
+	if (!held_open())
+		skip();
+	held.way = way;
+	post(1);
+	post(2);
+	m = message_to(&held.sender, &held.owner);
+	m.length = 500;
+	memset(held.sender.mem, 0x37, 500);
+	message_send(&held.sender, &m, IBV_WC_SUCCESS);
+	wait_fault();
+	assert_int_equal(pthread_create(&thread, NULL, take_back, NULL), 0);
+	usleep(HELD_US);
+	assert_false(atomic_load(&held.done));
+	fill.range.start = (uintptr_t)held.pages + PAGE;
+	assert_int_equal(ioctl(held.fault_fd, UFFDIO_ZEROPAGE, &fill), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(held.pages[PAGE - BEFORE + GRH + 499], 0x37);
+	/* it was received before all that is flushed, or forgotten with the rest */
+	if (way == WAY_ERROR || way == WAY_DEREG)
+		end_expect(held.owner.recv_cq, 1, IBV_WC_SUCCESS);
+	if (way == WAY_ERROR)
+		end_expect(held.owner.recv_cq, 2, IBV_WC_WR_FLUSH_ERR);
+	end_quiet(held.owner.recv_cq);
+	held_close();
+}
+
+static void test_error(void **state)
+{
+	(void)state;
+	held_run(WAY_ERROR);
+}
+
+static void test_reset(void **state)
+{
+	(void)state;
+	held_run(WAY_RESET);
+}
+
+static void test_destroy(void **state)
+{
+	(void)state;
+	held_run(WAY_DESTROY);
+}
+
+static void test_dereg(void **state)
+{
+	(void)state;
+	held_run(WAY_DEREG);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_error),
+		cmocka_unit_test(test_reset),
+		cmocka_unit_test(test_destroy),
+		cmocka_unit_test(test_dereg),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

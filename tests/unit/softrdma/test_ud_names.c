@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* The sockets of UD queue pairs: names, and descriptors. */
+#include <dirent.h>
+#include <errno.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/softrdma/datagram.h"
+#include "common/softrdma/shared.h"
+#include "message.h"
+
+#define GENERATIONS 16
+
+static const struct end_options ud = { .type = IBV_QPT_UD };
+
+static unsigned descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned count = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+/* Numbers: each has a socket, nobody else can have it, it is free again afterwards. */
+static void test_names(void **state)
+{
+	unsigned before;
+	uint32_t qpn;
+	struct end a;
+	int fd;
+
+	(void)state;
+	end_open(&a, &ud);
+	qpn = a.qp->qp_num;
+	assert_int_equal(soft_datagram_open(qpn), -EADDRINUSE);
+	assert_int_equal(softrdma_destroy_qp(a.qp), 0);
+	a.qp = NULL;
+	fd = soft_datagram_open(qpn);
+	assert_true(fd >= 0);
+	close(fd);
+	before = descriptors();
+	for (unsigned i = 0; i < 200; i++) {
+		struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD,
+						 .send_cq = a.send_cq,
+						 .recv_cq = a.recv_cq };
+		struct ibv_qp *qp = softrdma_create_qp(a.pd, &init);
+
+		assert_non_null(qp);
+		assert_int_equal(descriptors(), before + 1);
+		assert_int_equal(softrdma_destroy_qp(qp), 0);
+	}
+	assert_int_equal(descriptors(), before);
+	end_close(&a);
+}
+
+static uint32_t generation(uint32_t qpn)
+{
+	return qpn >> 12 & (GENERATIONS - 1);
+}
+
+/* A number that a stranger has is not used; where he has all of them, there is no queue pair. */
+static void test_taken(void **state)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD };
+	int fds[GENERATIONS];
+	uint32_t next;
+	struct end a;
+
+	(void)state;
+	end_open(&a, &ud);
+	init.send_cq = a.send_cq;
+	init.recv_cq = a.recv_cq;
+	/* the next place, in its first life too */
+	next = a.qp->qp_num + 1;
+	fds[0] = soft_datagram_open(next);
+	assert_true(fds[0] >= 0);
+	assert_int_equal(softrdma_destroy_qp(a.qp), 0);
+	a.qp = softrdma_create_qp(a.pd, &init);
+	assert_non_null(a.qp);
+	assert_int_equal(qpn_index(a.qp->qp_num), qpn_index(next));
+	assert_int_equal(generation(a.qp->qp_num), generation(next + (1u << 12)));
+	close(fds[0]);
+	assert_int_equal(softrdma_destroy_qp(a.qp), 0);
+	for (uint32_t i = 0; i < GENERATIONS; i++) {
+		fds[i] = soft_datagram_open(
+			qpn_make(qpn_slot(next), generation(next) + i, qpn_index(next) + 1));
+		assert_true(fds[i] >= 0);
+	}
+	a.qp = softrdma_create_qp(a.pd, &init);
+	assert_null(a.qp);
+	assert_int_equal(errno, EADDRINUSE);
+	for (uint32_t i = 0; i < GENERATIONS; i++)
+		close(fds[i]);
+	end_close(&a);
+}
+
+/* No descriptors left: no datagrams, but the rest as before, and nothing is lost by trying. */
+static void test_none_left(void **state)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD };
+	struct rlimit limit, none;
+	struct ibv_qp *qp;
+	struct end a;
+
+	(void)state;
+	end_open(&a, &ud);
+	init.send_cq = a.send_cq;
+	init.recv_cq = a.recv_cq;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = 3;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	for (unsigned i = 0; i < 2 * SHARED_QPS; i++) {
+		assert_null(softrdma_create_qp(a.pd, &init));
+		assert_int_equal(errno, EMFILE);
+	}
+	init.qp_type = IBV_QPT_RC;
+	qp = softrdma_create_qp(a.pd, &init);
+	assert_non_null(qp);
+	assert_int_equal(softrdma_destroy_qp(qp), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	init.qp_type = IBV_QPT_UD;
+	qp = softrdma_create_qp(a.pd, &init);
+	assert_non_null(qp);
+	assert_int_equal(softrdma_destroy_qp(qp), 0);
+	end_close(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_taken),
+		cmocka_unit_test(test_none_left),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
