@@ -57,7 +57,10 @@ int softrdma_dealloc_pd(struct ibv_pd *pd);
 struct ibv_mr *softrdma_reg_mr(struct ibv_pd *pd, void *addr, size_t length, unsigned int access);
 struct ibv_mr *softrdma_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				    unsigned int access);
-/* softrdma_rereg_mr - 0 or an enum ibv_rereg_mr_err_code; the keys change. */
+/*
+ * softrdma_rereg_mr - returns 0, and the keys are others; or IBV_REREG_MR_ERR_INPUT with errno set,
+ * and the region is as it was.
+ */
 int softrdma_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		      int access);
 int softrdma_dereg_mr(struct ibv_mr *mr);
@@ -78,6 +81,7 @@ struct ibv_cq *softrdma_create_cq(struct ibv_context *context, int cqe, void *cq
 				  struct ibv_comp_channel *channel, int comp_vector);
 struct ibv_cq_ex *softrdma_create_cq_ex(struct ibv_context *context,
 					struct ibv_cq_init_attr_ex *attr);
+/* softrdma_resize_cq - to exactly @cqe. EINVAL where more than that are in it. */
 int softrdma_resize_cq(struct ibv_cq *cq, int cqe);
 int softrdma_destroy_cq(struct ibv_cq *cq);
 

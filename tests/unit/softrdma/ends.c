@@ -20,7 +20,9 @@ static struct ibv_cq *end_cq(struct end *end, void *cq_context, struct ibv_comp_
 								    : 256,
 					    .cq_context = cq_context,
 					    .channel = channel,
-					    .wc_flags = IBV_WC_STANDARD_FLAGS };
+					    .wc_flags = IBV_WC_STANDARD_FLAGS,
+					    .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+					    .flags = end->options.cq_flags };
 
 	if (end->options.cq_ex)
 		return ibv_cq_ex_to_cq(softrdma_create_cq_ex(end->context, &attr));

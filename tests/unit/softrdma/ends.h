@@ -35,6 +35,7 @@ struct end_options {
 	uint32_t send_sge; /* 0: 4 */
 	int cqe; /* 0: 256 */
 	bool cq_ex; /* extended CQs, with the standard fields */
+	uint32_t cq_flags; /* of those: enum ibv_create_cq_attr_flags */
 	bool iova; /* addresses in the MR begin at END_IOVA */
 	uint8_t rnr_retry; /* 0 is 0 */
 	uint8_t rnr_timer;

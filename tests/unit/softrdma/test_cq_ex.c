@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "ends.h"
@@ -271,31 +270,12 @@ static void test_others_wait(void **state)
 /* A CQ for one thread has no lock that a batch holds: its owner may even use poll_cq within. */
 static void test_single_threaded(void **state)
 {
-	struct ibv_context *context = softrdma_open_device(softrdma_device());
-	struct ibv_cq_init_attr_ex attr = { .cqe = 16,
-					    .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
-					    .flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED };
-	struct ibv_cq_ex *cq = softrdma_create_cq_ex(context, &attr);
-	struct end_options options = { .context = context, .cq_ex = true };
-	struct ibv_cq *plain;
+	struct end_options options = extended;
 	struct end a, b;
 
 	(void)state;
-	assert_non_null(cq);
-	end_open(&a, &options);
-	end_open(&b, &options);
-	/* put it in the place of the QP's own */
-	assert_int_equal(softrdma_destroy_qp(a.qp), 0);
-	plain = a.send_cq;
-	a.send_cq = ibv_cq_ex_to_cq(cq);
-	a.qp = softrdma_create_qp(
-		a.pd, &(struct ibv_qp_init_attr){ .send_cq = a.send_cq,
-						  .recv_cq = a.recv_cq,
-						  .qp_type = IBV_QPT_RC,
-						  .cap = { .max_send_wr = 8, .max_send_sge = 1 } });
-	assert_non_null(a.qp);
-	end_connect(&a, b.qp->qp_num);
-	end_connect(&b, a.qp->qp_num);
+	options.cq_flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	pair_open(&a, &b, &options, &options);
 	for (unsigned i = 1; i <= 3; i++)
 		assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, i, 0, 8, (uintptr_t)b.mem,
 					  b.mr->rkey, IBV_SEND_SIGNALED),
@@ -303,10 +283,8 @@ static void test_single_threaded(void **state)
 	start_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 	end_expect(a.send_cq, 2, IBV_WC_SUCCESS);
 	next_expect(a.send_cq, 3, IBV_WC_SUCCESS);
-	ibv_end_poll(cq);
+	ibv_end_poll(ex(a.send_cq));
 	pair_close(&a, &b);
-	assert_int_equal(softrdma_destroy_cq(plain), 0);
-	assert_int_equal(softrdma_close_device(context), 0);
 }
 
 static void test_event(void **state)
@@ -398,27 +376,6 @@ static void test_threads(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_forked(void **state)
-{
-	struct end a, b;
-	int status;
-	pid_t pid;
-
-	(void)state;
-	pair_open(&a, &b, &extended, &extended);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
-				  IBV_SEND_SIGNALED),
-			 0);
-	pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0)
-		_exit(ibv_start_poll(ex(a.send_cq), NULL) == EINVAL ? 0 : 1);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-	end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
-	pair_close(&a, &b);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -426,7 +383,7 @@ int main(void)
 		cmocka_unit_test(test_fields),		cmocka_unit_test(test_batches),
 		cmocka_unit_test(test_inside),		cmocka_unit_test(test_others_wait),
 		cmocka_unit_test(test_single_threaded), cmocka_unit_test(test_event),
-		cmocka_unit_test(test_threads),		cmocka_unit_test(test_forked),
+		cmocka_unit_test(test_threads),
 	};
 
 	alarm(120); /* a lock that is never given back */

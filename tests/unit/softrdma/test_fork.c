@@ -12,10 +12,15 @@
 
 #include "ends.h"
 
+#include "common/softrdma/ah.h"
+
 #define CHILDREN 8 /* of each kind */
 
-static void child_uses_it(struct end *a, struct end *b)
+static void child_uses_it(struct end *a, struct end *b, struct ibv_ah *ah)
 {
+	struct ibv_ah_attr path = soft_ah(ah)->attr;
+	struct ibv_device_attr_ex device;
+	struct ibv_gid_entry gids[8];
 	struct end_options options = { .mapped = false };
 	struct end c, d;
 	struct ibv_wc wc;
@@ -27,6 +32,14 @@ static void child_uses_it(struct end *a, struct end *b)
 	assert(end_to(a, IBV_QPS_ERR) == EINVAL);
 	assert(!softrdma_reg_mr(a->pd, a->mem, 64, 0) && errno == EINVAL);
 	assert(softrdma_dereg_mr(a->mr) == EINVAL);
+	assert(softrdma_rereg_mr(a->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0) ==
+		       IBV_REREG_MR_ERR_INPUT &&
+	       errno == EINVAL);
+	assert(softrdma_resize_cq(a->send_cq, 512) == EINVAL);
+	assert(!softrdma_create_ah(a->pd, &path) && errno == EINVAL);
+	assert(softrdma_destroy_ah(ah) == EINVAL);
+	assert(softrdma_query_device_ex(a->context, NULL, &device, sizeof(device)) == EINVAL);
+	assert(softrdma_query_gid_table(a->context, gids, 8, 0, sizeof(gids[0])) == -EINVAL);
 	assert(softrdma_destroy_qp(a->qp) == EINVAL);
 	assert(softrdma_close_device(a->context) == EINVAL);
 #if defined(__SANITIZE_THREAD__)
@@ -50,21 +63,27 @@ static void child_uses_it(struct end *a, struct end *b)
 static void test_fork(void **state)
 {
 	struct end_options options = { .mapped = false };
+	struct ibv_ah_attr path;
+	struct ibv_ah *ah;
 	struct end a, b;
 	int status;
 	pid_t pid;
 
 	(void)state;
 	pair_open(&a, &b, &options, &options);
+	path = end_path(a.context);
+	ah = softrdma_create_ah(a.pd, &path);
+	assert_non_null(ah);
 	pid = fork();
 	if (pid == 0)
-		child_uses_it(&a, &b);
+		child_uses_it(&a, &b, ah);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_int_equal(end_recv(&b, 1, 0, 8), 0);
 	assert_int_equal(end_send(&a, 2, 0, 8, IBV_SEND_SIGNALED), 0);
 	end_expect(a.send_cq, 2, IBV_WC_SUCCESS);
 	end_expect(b.recv_cq, 1, IBV_WC_SUCCESS);
+	assert_int_equal(softrdma_destroy_ah(ah), 0);
 	pair_close(&a, &b);
 }
 
@@ -264,12 +283,52 @@ static void test_fault(void **state)
 	}
 }
 
+/* The lock of the batch is held here as in the parent. */
+static void extended_child(struct ibv_cq_ex *cq)
+{
+	struct ibv_wc wc;
+
+	alarm(10);
+	assert(ibv_start_poll(cq, NULL) == EINVAL);
+	assert(ibv_poll_cq(ibv_cq_ex_to_cq(cq), 1, &wc) == -1);
+	_exit(0);
+}
+
+/* An extended CQ of the parent is none of the child, in the middle of a batch too. */
+static void test_extended_cq(void **state)
+{
+	const struct end_options options = { .cq_ex = true };
+	struct ibv_cq_ex *cq;
+	struct end a, b;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	pair_open(&a, &b, &options, &options);
+	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
+				  IBV_SEND_SIGNALED),
+			 0);
+	cq = (struct ibv_cq_ex *)a.send_cq;
+	assert_int_equal(ibv_start_poll(cq, NULL), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		extended_child(cq);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(cq->wr_id, 1);
+	assert_int_equal(ibv_next_poll(cq), ENOENT);
+	ibv_end_poll(cq);
+	pair_close(&a, &b);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fault), /* before anything is read in this process */
 		cmocka_unit_test(test_fork),	    cmocka_unit_test(test_children),
 		cmocka_unit_test(test_peer_writes), cmocka_unit_test(test_child_survives),
+		cmocka_unit_test(test_extended_cq),
 	};
 
 	(void)argv;

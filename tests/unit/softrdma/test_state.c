@@ -190,6 +190,67 @@ static void test_query_draining(void **state)
 	pair_close(&a, &b);
 }
 
+static void test_srq_ex(void **state)
+{
+	struct ibv_context *context = softrdma_open_device(softrdma_device());
+	struct ibv_context *other = softrdma_open_device(softrdma_device());
+	struct ibv_pd *pd = softrdma_alloc_pd(context);
+	const uint32_t both = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE;
+	const struct {
+		uint32_t mask;
+		enum ibv_srq_type type;
+		int code;
+	} bad[] = {
+		{ IBV_SRQ_INIT_ATTR_TYPE, IBV_SRQT_BASIC, EINVAL },
+		{ both | IBV_SRQ_INIT_ATTR_RESERVED, IBV_SRQT_BASIC, EINVAL },
+		{ both, IBV_SRQT_XRC, EOPNOTSUPP },
+		{ both, IBV_SRQT_TM, EOPNOTSUPP },
+		{ both | IBV_SRQ_INIT_ATTR_XRCD, IBV_SRQT_BASIC, EOPNOTSUPP },
+		{ both | IBV_SRQ_INIT_ATTR_CQ, IBV_SRQT_BASIC, EOPNOTSUPP },
+		{ both | IBV_SRQ_INIT_ATTR_TM, IBV_SRQT_BASIC, EOPNOTSUPP },
+	};
+	struct ibv_srq_init_attr_ex attr = { .srq_context = &attr,
+					     .attr = { .max_wr = 9, .max_sge = 2 },
+					     .comp_mask = both,
+					     .pd = pd };
+	struct ibv_srq_init_attr_ex good = attr;
+	struct ibv_srq_attr query;
+	struct ibv_srq *srq;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		attr = good;
+		attr.comp_mask = bad[i].mask;
+		attr.srq_type = bad[i].type;
+		errno = 0;
+		assert_null(softrdma_create_srq_ex(context, &attr));
+		assert_int_equal(errno, bad[i].code);
+	}
+	attr = good;
+	errno = 0;
+	assert_null(softrdma_create_srq_ex(other, &attr));
+	assert_int_equal(errno, EINVAL);
+	attr.comp_mask = IBV_SRQ_INIT_ATTR_PD; /* then the type is not looked at */
+	attr.srq_type = IBV_SRQT_XRC;
+	srq = verbs_get_ctx(context)->create_srq_ex(context, &attr);
+	assert_non_null(srq);
+	assert_ptr_equal(srq->srq_context, good.srq_context);
+	assert_ptr_equal(srq->pd, pd);
+	memset(&query, 0xff, sizeof(query));
+	assert_int_equal(softrdma_query_srq(srq, &query), 0);
+	assert_int_equal(query.max_wr, 9);
+	assert_int_equal(query.max_sge, 2);
+	assert_int_equal(query.srq_limit, 0);
+	query.srq_limit = 3;
+	assert_int_equal(softrdma_modify_srq(srq, &query, IBV_SRQ_LIMIT), 0);
+	assert_int_equal(softrdma_query_srq(srq, &query), 0);
+	assert_int_equal(query.srq_limit, 0); /* fired at once: there are fewer */
+	assert_int_equal(softrdma_destroy_srq(srq), 0);
+	assert_int_equal(softrdma_dealloc_pd(pd), 0);
+	assert_int_equal(softrdma_close_device(other), 0);
+	assert_int_equal(softrdma_close_device(context), 0);
+}
+
 static void test_busy(void **state)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
@@ -256,8 +317,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_masks),	       cmocka_unit_test(test_values),
 		cmocka_unit_test(test_post_states),    cmocka_unit_test(test_query),
-		cmocka_unit_test(test_query_draining), cmocka_unit_test(test_busy),
-		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_query_draining), cmocka_unit_test(test_srq_ex),
+		cmocka_unit_test(test_busy),	       cmocka_unit_test(test_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
