@@ -125,11 +125,12 @@ static void report_json(const struct bench *b)
 		const struct promise *p = &promises[i];
 		json_t *one = json_pack("{s:f}", "ratio", promise_ratio(b, p));
 
-		if (p->bound > 0)
-			json_object_update_new(one,
-					       json_pack("{s:s, s:f, s:b}", "promised",
-							 p->most ? "at most" : "at least", "bound",
-							 p->bound, "kept", promise_kept(b, p)));
+		if (p->bound > 0) {
+			json_object_set_new(one, "promised",
+					    json_string(p->most ? "at most" : "at least"));
+			json_object_set_new(one, "bound", json_real(p->bound));
+			json_object_set_new(one, "kept", json_boolean(promise_kept(b, p)));
+		}
 		json_object_set_new(doc, p->key, one);
 	}
 	json_dumpf(doc, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
