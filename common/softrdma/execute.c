@@ -3,9 +3,9 @@
 /*
  * The initiator executes. Its post_send checks all that the responder's hardware would check, in
  * the responder's arena, and copies: with plain loads and stores where the region lies in a file
- * that is mapped here, else through the kernel (process_vm_readv, process_vm_writev). Nobody at the
- * responder takes part, so a stopped responder serves. Requests of a queue pair are executed one
- * after the other, in order, each whole before the next begins.
+ * that is mapped here, else through the kernel (peer_memory.c). Nobody at the responder takes part,
+ * so a stopped responder serves; only an atomic on memory that is not mapped asks it (atomic.c).
+ * Requests of a queue pair are executed one after the other, in order, each whole before the next.
  *
  * Checks come before, and for READs again after the copy; fence.c says why that is enough against
  * an owner that takes state or key back meanwhile.

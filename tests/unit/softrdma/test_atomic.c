@@ -7,24 +7,16 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/base/time.h"
 #include "ends.h"
+#include "words.h"
 
 #define ADD	 IBV_WR_ATOMIC_FETCH_AND_ADD
 #define CAS	 IBV_WR_ATOMIC_CMP_AND_SWP
 #define PATIENT	 20 /* timeout: 4 seconds, 8 times */
 #define EVENT_MS 2000
-#define ADDERS	 3
-#define ADDS	 50000 /* on mapped memory; a FEWth of that on private */
-#define LOCKERS	 2
-#define LOCKS	 4000
-#define FEW	 40
-#define SPIN_NS	 (60 * NS_PER_S)
 
 enum place { OWN, MAPPED, PRIVATE, PLACES };
 
@@ -64,53 +56,6 @@ static void target_close(struct target *t, struct end *a)
 static struct ibv_wc target_call(struct target *t, uint64_t arg)
 {
 	return t->place == OWN ? t->end.options.call(&t->end, arg) : far_do(&t->far, FAR_CALL, arg);
-}
-
-/* One atomic that goes well; returns the value before. */
-static uint64_t atomic_do(struct end *a, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t rkey,
-			  uint64_t compare_add, uint64_t swap)
-{
-	uint64_t before;
-	struct ibv_wc wc;
-
-	memset(a->mem, 0xcc, 24);
-	assert_int_equal(end_atomic(a, opcode, 7, 8, addr, rkey, compare_add, swap), 0);
-	end_wait(a->send_cq, &wc);
-	assert_int_equal(wc.status, IBV_WC_SUCCESS);
-	assert_int_equal(wc.wr_id, 7);
-	assert_int_equal(wc.opcode, opcode == ADD ? IBV_WC_FETCH_ADD : IBV_WC_COMP_SWAP);
-	assert_int_equal(wc.byte_len, 8);
-	for (unsigned i = 0; i < 8; i++) {
-		assert_int_equal(a->mem[i], 0xcc);
-		assert_int_equal(a->mem[16 + i], 0xcc);
-	}
-	memcpy(&before, a->mem + 8, sizeof(before));
-	return before;
-}
-
-static void word_write(struct end *a, uint64_t addr, uint32_t rkey, uint64_t value)
-{
-	memcpy(a->mem, &value, sizeof(value));
-	assert_int_equal(end_rdma(a, IBV_WR_RDMA_WRITE, 8, 0, 8, addr, rkey, IBV_SEND_SIGNALED), 0);
-	end_expect(a->send_cq, 8, IBV_WC_SUCCESS);
-}
-
-static uint64_t word_read(struct end *a, uint64_t addr, uint32_t rkey)
-{
-	uint64_t value;
-
-	assert_int_equal(end_rdma(a, IBV_WR_RDMA_READ, 9, 0, 8, addr, rkey, IBV_SEND_SIGNALED), 0);
-	end_expect(a->send_cq, 9, IBV_WC_SUCCESS);
-	memcpy(&value, a->mem, sizeof(value));
-	return value;
-}
-
-/* What the owner's own processor sees. */
-static struct ibv_wc peek_word(struct end *end, uint64_t offset)
-{
-	uint64_t value = __atomic_load_n((uint64_t *)(void *)(end->mem + offset), __ATOMIC_SEQ_CST);
-
-	return (struct ibv_wc){ .wr_id = value };
 }
 
 static void two_pieces(struct end *a, uint64_t addr, uint32_t rkey)
@@ -340,156 +285,6 @@ static void test_order(void **state)
 	}
 }
 
-/* What others do to the owner's words. In memory that all processes of the test share. */
-static struct job {
-	uint64_t addr, count;
-	uint32_t rkey, id;
-} * jobs;
-
-/* As end_wait(), but leaves the processors to others: there are more processes than those. */
-static void wait_asleep(struct ibv_cq *cq, struct ibv_wc *wc)
-{
-	uint64_t deadline = time_now_ns() + SPIN_NS;
-
-	while (ibv_poll_cq(cq, 1, wc) == 0) {
-		assert(time_now_ns() < deadline);
-		usleep(5);
-	}
-}
-
-/* Add 1, so often; each value before is larger than the last. */
-static struct ibv_wc add_many(struct end *end, uint64_t index)
-{
-	const struct job *job = &jobs[index];
-	uint64_t last = 0, before;
-	struct ibv_wc wc;
-
-	for (uint64_t i = 0; i < job->count; i++) {
-		assert(end_atomic(end, ADD, i, 0, job->addr, job->rkey, 1, 0) == 0);
-		wait_asleep(end->send_cq, &wc);
-		memcpy(&before, end->mem, sizeof(before));
-		assert(wc.status == IBV_WC_SUCCESS && (i == 0 || before > last));
-		last = before;
-	}
-	return wc;
-}
-
-/* Take a lock, add 1 by READ and WRITE, give it back; the count lies behind the lock. */
-static struct ibv_wc lock_many(struct end *end, uint64_t index)
-{
-	const struct job *job = &jobs[index];
-	uint64_t deadline = time_now_ns() + SPIN_NS, count;
-
-	for (uint64_t i = 0; i < job->count; i++) {
-		while (atomic_do(end, CAS, job->addr, job->rkey, 0, job->id) != 0) {
-			assert(time_now_ns() < deadline);
-			sched_yield();
-		}
-		count = word_read(end, job->addr + 8, job->rkey);
-		word_write(end, job->addr + 8, job->rkey, count + 1);
-		assert(atomic_do(end, CAS, job->addr, job->rkey, job->id, 0) == job->id);
-	}
-	return (struct ibv_wc){ .status = IBV_WC_SUCCESS };
-}
-
-/*
- * @count processes work on memory of this one, for which we give the processor to do: @beside is
- * called until they are done.
- */
-static void many(unsigned count, bool mapped, struct ibv_wc (*work)(struct end *, uint64_t),
-		 uint64_t times, void (*beside)(struct end *))
-{
-	struct end_options other = { .timeout = PATIENT, .call = work };
-	struct end_options near = { .mapped = mapped, .timeout = PATIENT };
-	struct end end[ADDERS];
-	struct far far[ADDERS];
-
-	for (unsigned i = 0; i < count; i++)
-		far_start(&far[i], &other);
-	near.context = softrdma_open_device(softrdma_device());
-	near.pd = softrdma_alloc_pd(near.context);
-	for (unsigned i = 0; i < count; i++) {
-		end_open(&end[i], &near);
-		far_connect(&far[i], &end[i]);
-		jobs[i] = (struct job){ .addr = (uintptr_t)end[0].mem,
-					.count = times,
-					.rkey = end[0].mr->rkey,
-					.id = i + 1 };
-	}
-	for (unsigned i = 0; i < count; i++)
-		far_ask(&far[i], FAR_CALL, i);
-	beside(&end[0]);
-	for (unsigned i = 0; i < count; i++) {
-		assert_int_equal(far_answer(&far[i]).status, IBV_WC_SUCCESS);
-		far_stop(&far[i]);
-	}
-	if (work == add_many)
-		assert_int_equal(peek_word(&end[0], 0).wr_id, (count + 1) * times);
-	else
-		assert_int_equal(peek_word(&end[0], 8).wr_id, count * times);
-	for (unsigned i = 0; i < count; i++)
-		end_close(&end[i]);
-	assert_int_equal(softrdma_dealloc_pd(near.pd), 0);
-	assert_int_equal(softrdma_close_device(near.context), 0);
-}
-
-/* The owner adds as well, with its processor, over about as long as the others take. */
-static void add_too(struct end *end)
-{
-	for (uint64_t i = 0; i < jobs[0].count; i++) {
-		__atomic_fetch_add((uint64_t *)(void *)end->mem, 1, __ATOMIC_SEQ_CST);
-		if (!end->options.mapped)
-			usleep(1);
-		else if (i % 4 == 0)
-			sched_yield();
-	}
-}
-
-static void nothing(struct end *end)
-{
-	(void)end;
-}
-
-static void test_sum(void **state)
-{
-	(void)state;
-	many(ADDERS, true, add_many, ADDS, add_too);
-	many(ADDERS, false, add_many, ADDS / FEW, add_too);
-}
-
-static void test_lock(void **state)
-{
-	(void)state;
-	many(LOCKERS, true, lock_many, LOCKS, nothing);
-	many(LOCKERS, false, lock_many, LOCKS / FEW, nothing);
-}
-
-/* Two processes ask each other, at the same time, on one pair of queue pairs. */
-static void test_cross(void **state)
-{
-	struct end_options options = { .timeout = PATIENT, .call = add_many };
-	struct far far;
-	struct end a;
-
-	(void)state;
-	far_start(&far, &options);
-	end_open(&a, &options);
-	far_connect(&far, &a);
-	jobs[0] = (struct job){ .addr = (uintptr_t)a.mem + 64,
-				.count = ADDS / FEW,
-				.rkey = a.mr->rkey };
-	jobs[1] = (struct job){ .addr = far.info.addr + 64,
-				.count = ADDS / FEW,
-				.rkey = far.info.rkey };
-	far_ask(&far, FAR_CALL, 0);
-	add_many(&a, 1);
-	far_answer(&far);
-	assert_int_equal(peek_word(&a, 64).wr_id, ADDS / FEW);
-	assert_int_equal(word_read(&a, far.info.addr + 64, far.info.rkey), ADDS / FEW);
-	end_close(&a);
-	far_stop(&far);
-}
-
 static void test_query(void **state)
 {
 	struct ibv_context *context = softrdma_open_device(softrdma_device());
@@ -507,11 +302,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_query),	 cmocka_unit_test(test_values),
 		cmocka_unit_test(test_refusals), cmocka_unit_test(test_other_pd),
-		cmocka_unit_test(test_order),	 cmocka_unit_test(test_sum),
-		cmocka_unit_test(test_lock),	 cmocka_unit_test(test_cross),
+		cmocka_unit_test(test_order),
 	};
 
-	jobs = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	assert(jobs != MAP_FAILED);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,8 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * Taking memory back while a peer uses it as fast as it can. The owner deregisters (or registers
- * anew, or puts its QP into ERR, or destroys it), then fills the memory with REWRITTEN. No READ that succeeds may show
- * that byte, and no WRITE or SEND may change it afterwards.
+ * anew, or puts its QP into ERR, or destroys it), then fills the memory with REWRITTEN. No READ that
+ * succeeds may show that byte, and no WRITE, SEND or atomic may change it afterwards.
  */
 #include <string.h>
 #include <sys/wait.h>
@@ -15,6 +15,7 @@
 #define REWRITTEN 0xee
 #define ROUNDS	  60
 #define LENGTH	  8192
+#define ADD	  IBV_WR_ATOMIC_FETCH_AND_ADD
 
 static void reconnect(struct far *far, struct end *a)
 {
@@ -32,17 +33,21 @@ static unsigned hammer(struct far *far, struct end *a, enum ibv_wr_opcode opcode
 	struct ibv_wc wc;
 
 	for (;; good++) {
+		uint64_t at = far->info.addr + good % 8 * LENGTH;
+
 		if (good == 50)
 			far_ask(far, op, REWRITTEN);
 		memset(a->mem, opcode == IBV_WR_RDMA_READ ? 0 : GOOD, LENGTH);
-		assert_int_equal(end_rdma(a, opcode, good, 0, LENGTH,
-					  far->info.addr + good % 8 * LENGTH, rkey,
-					  IBV_SEND_SIGNALED),
-				 0);
+		if (opcode == ADD)
+			assert_int_equal(end_atomic(a, opcode, good, 0, at, rkey, 1, 0), 0);
+		else
+			assert_int_equal(
+				end_rdma(a, opcode, good, 0, LENGTH, at, rkey, IBV_SEND_SIGNALED),
+				0);
 		end_wait(a->send_cq, &wc);
 		if (wc.status != IBV_WC_SUCCESS)
 			break;
-		for (unsigned i = 0; i < LENGTH; i++)
+		for (unsigned i = opcode == ADD ? 8 : 0; i < LENGTH; i++)
 			assert_int_equal(a->mem[i], GOOD);
 	}
 	assert_true(good >= 50); /* at least what came before the order */
@@ -51,7 +56,7 @@ static unsigned hammer(struct far *far, struct end *a, enum ibv_wr_opcode opcode
 
 static void fence_run(bool mapped, enum ibv_wr_opcode opcode, enum far_op op)
 {
-	struct end_options near = { .mapped = false };
+	struct end_options near = { .timeout = 20 };
 	struct end_options other = { .mapped = mapped, .size = 8 * LENGTH };
 	uint32_t rkey;
 	unsigned good = 0;
@@ -117,21 +122,37 @@ static void test_rereg(void **state)
 	fence_run(false, IBV_WR_RDMA_WRITE, FAR_CHANGE);
 }
 
+static void test_atomic_dereg(void **state)
+{
+	(void)state;
+	fence_run(true, ADD, FAR_DEREG);
+	fence_run(false, ADD, FAR_DEREG);
+}
+
+static void test_atomic_error(void **state)
+{
+	(void)state;
+	fence_run(true, ADD, FAR_ERROR);
+	fence_run(false, ADD, FAR_ERROR);
+}
+
 static void test_destroy(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 10; i++) {
 		fence_run(i & 1, IBV_WR_RDMA_READ, FAR_DESTROY);
 		fence_run(i & 1, IBV_WR_RDMA_WRITE, FAR_DESTROY);
+		fence_run(i & 1, ADD, FAR_DESTROY);
 	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_read_dereg),  cmocka_unit_test(test_read_error),
-		cmocka_unit_test(test_write_dereg), cmocka_unit_test(test_write_error),
-		cmocka_unit_test(test_rereg),	    cmocka_unit_test(test_destroy),
+		cmocka_unit_test(test_read_dereg),   cmocka_unit_test(test_read_error),
+		cmocka_unit_test(test_write_dereg),  cmocka_unit_test(test_write_error),
+		cmocka_unit_test(test_rereg),	     cmocka_unit_test(test_destroy),
+		cmocka_unit_test(test_atomic_dereg), cmocka_unit_test(test_atomic_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Many on one word: other processes, other queue pairs, and the owner's processor. */
+#include <assert.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/base/time.h"
+#include "ends.h"
+#include "words.h"
+
+#define ADD	IBV_WR_ATOMIC_FETCH_AND_ADD
+#define CAS	IBV_WR_ATOMIC_CMP_AND_SWP
+#define PATIENT 20 /* timeout: 4 seconds, 8 times */
+#define ADDERS	3
+#define ADDS	50000 /* on mapped memory; a FEWth of that on private */
+#define LOCKERS 2
+#define LOCKS	4000
+#define FEW	40
+#define SPIN_NS (60 * NS_PER_S)
+
+/* What others do to the owner's words. In memory that all processes of the test share. */
+static struct job {
+	uint64_t addr, count;
+	uint32_t rkey, id;
+} * jobs;
+
+/* As end_wait(), but leaves the processors to others: there are more processes than those. */
+static void wait_asleep(struct ibv_cq *cq, struct ibv_wc *wc)
+{
+	uint64_t deadline = time_now_ns() + SPIN_NS;
+
+	while (ibv_poll_cq(cq, 1, wc) == 0) {
+		assert(time_now_ns() < deadline);
+		usleep(5);
+	}
+}
+
+/* Add 1, so often; each value before is larger than the last. */
+static struct ibv_wc add_many(struct end *end, uint64_t index)
+{
+	const struct job *job = &jobs[index];
+	uint64_t last = 0, before;
+	struct ibv_wc wc;
+
+	for (uint64_t i = 0; i < job->count; i++) {
+		assert(end_atomic(end, ADD, i, 0, job->addr, job->rkey, 1, 0) == 0);
+		wait_asleep(end->send_cq, &wc);
+		memcpy(&before, end->mem, sizeof(before));
+		assert(wc.status == IBV_WC_SUCCESS && (i == 0 || before > last));
+		last = before;
+	}
+	return wc;
+}
+
+/* Take a lock, add 1 by READ and WRITE, give it back; the count lies behind the lock. */
+static struct ibv_wc lock_many(struct end *end, uint64_t index)
+{
+	const struct job *job = &jobs[index];
+	uint64_t deadline = time_now_ns() + SPIN_NS, count;
+
+	for (uint64_t i = 0; i < job->count; i++) {
+		while (atomic_do(end, CAS, job->addr, job->rkey, 0, job->id) != 0) {
+			assert(time_now_ns() < deadline);
+			sched_yield();
+		}
+		count = word_read(end, job->addr + 8, job->rkey);
+		word_write(end, job->addr + 8, job->rkey, count + 1);
+		assert(atomic_do(end, CAS, job->addr, job->rkey, job->id, 0) == job->id);
+	}
+	return (struct ibv_wc){ .status = IBV_WC_SUCCESS };
+}
+
+/*
+ * @count processes work on memory of this one, for which we give the processor to do: @beside is
+ * called until they are done.
+ */
+static void many(unsigned count, bool mapped, struct ibv_wc (*work)(struct end *, uint64_t),
+		 uint64_t times, void (*beside)(struct end *))
+{
+	struct end_options other = { .timeout = PATIENT, .call = work };
+	struct end_options near = { .mapped = mapped, .timeout = PATIENT };
+	struct end end[ADDERS];
+	struct far far[ADDERS];
+
+	for (unsigned i = 0; i < count; i++)
+		far_start(&far[i], &other);
+	near.context = softrdma_open_device(softrdma_device());
+	near.pd = softrdma_alloc_pd(near.context);
+	for (unsigned i = 0; i < count; i++) {
+		end_open(&end[i], &near);
+		far_connect(&far[i], &end[i]);
+		jobs[i] = (struct job){ .addr = (uintptr_t)end[0].mem,
+					.count = times,
+					.rkey = end[0].mr->rkey,
+					.id = i + 1 };
+	}
+	for (unsigned i = 0; i < count; i++)
+		far_ask(&far[i], FAR_CALL, i);
+	beside(&end[0]);
+	for (unsigned i = 0; i < count; i++) {
+		assert_int_equal(far_answer(&far[i]).status, IBV_WC_SUCCESS);
+		far_stop(&far[i]);
+	}
+	if (work == add_many)
+		assert_int_equal(peek_word(&end[0], 0).wr_id, (count + 1) * times);
+	else
+		assert_int_equal(peek_word(&end[0], 8).wr_id, count * times);
+	for (unsigned i = 0; i < count; i++)
+		end_close(&end[i]);
+	assert_int_equal(softrdma_dealloc_pd(near.pd), 0);
+	assert_int_equal(softrdma_close_device(near.context), 0);
+}
+
+/* The owner adds as well, with its processor, over about as long as the others take. */
+static void add_too(struct end *end)
+{
+	for (uint64_t i = 0; i < jobs[0].count; i++) {
+		__atomic_fetch_add((uint64_t *)(void *)end->mem, 1, __ATOMIC_SEQ_CST);
+		if (!end->options.mapped)
+			usleep(1);
+		else if (i % 4 == 0)
+			sched_yield();
+	}
+}
+
+static void nothing(struct end *end)
+{
+	(void)end;
+}
+
+static void test_sum(void **state)
+{
+	(void)state;
+	many(ADDERS, true, add_many, ADDS, add_too);
+	many(ADDERS, false, add_many, ADDS / FEW, add_too);
+}
+
+static void test_lock(void **state)
+{
+	(void)state;
+	many(LOCKERS, true, lock_many, LOCKS, nothing);
+	many(LOCKERS, false, lock_many, LOCKS / FEW, nothing);
+}
+
+/* Two processes ask each other, at the same time, on one pair of queue pairs. */
+static void test_cross(void **state)
+{
+	struct end_options options = { .timeout = PATIENT, .call = add_many };
+	struct far far;
+	struct end a;
+
+	(void)state;
+	far_start(&far, &options);
+	end_open(&a, &options);
+	far_connect(&far, &a);
+	jobs[0] = (struct job){ .addr = (uintptr_t)a.mem + 64,
+				.count = ADDS / FEW,
+				.rkey = a.mr->rkey };
+	jobs[1] = (struct job){ .addr = far.info.addr + 64,
+				.count = ADDS / FEW,
+				.rkey = far.info.rkey };
+	far_ask(&far, FAR_CALL, 0);
+	add_many(&a, 1);
+	far_answer(&far);
+	assert_int_equal(peek_word(&a, 64).wr_id, ADDS / FEW);
+	assert_int_equal(word_read(&a, far.info.addr + 64, far.info.rkey), ADDS / FEW);
+	end_close(&a);
+	far_stop(&far);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sum),
+		cmocka_unit_test(test_lock),
+		cmocka_unit_test(test_cross),
+	};
+
+	jobs = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert(jobs != MAP_FAILED);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

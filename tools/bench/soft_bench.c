@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * soft-bench: what soft0 costs beyond the copies of memory that it consists of.
+ *
+ * Two processes. The floor: memcpy() of blocks of 64 bytes, at random places of a file that both
+ * have mapped. Against it READs of the same blocks in the same random order, through ibv_post_send()
+ * and ibv_poll_cq(), in lists of 16 of which the last is signalled, and one by one. Then READs of
+ * private memory of the other process, which the kernel copies: one by one, and in lists; and, for
+ * information, lists of neighbours, atomics on private memory, and a message there and back.
+ * Rounds go through all of them in turn, so that what disturbs the machine disturbs all; medians of
+ * the rounds are compared.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "common/base/parse.h"
+#include "common/base/table.h"
+#include "tools/bench/samples.h"
+#include "tools/bench/soft_kinds.h"
+
+#define SELF "soft-bench"
+
+struct options {
+	uint64_t area, rounds, ops;
+	bool json, check;
+};
+
+struct bench {
+	struct options o;
+	struct soft_kinds k;
+};
+
+static int die(const char *what, const char *why)
+{
+	fprintf(stderr, SELF ": %s: %s\n", what, why);
+	return 3;
+}
+
+static double median(const struct bench *b, unsigned kind)
+{
+	return samples_at(b->k.ns[kind], b->o.rounds, 0.5);
+}
+
+/* What is promised. */
+static const struct promise {
+	const char *name, *key;
+	unsigned of, over;
+	bool most; /* at most @bound, else at least */
+	double bound; /* 0: for information */
+} promises[] = {
+	{ "mapped READ in lists / memcpy", "mapped_list_over_memcpy", MAPPED_LIST, MEMCPY, true,
+	  6 },
+	{ "private READs, one by one / in lists", "private_over_private_list", PRIVATE,
+	  PRIVATE_LIST, false, 0 },
+	{ "  that of the kernel alone", "kernel_over_kernel_list", KERNEL, KERNEL_LIST, false, 0 },
+	{ "  of neighbours", "private_over_neighbours", PRIVATE, PRIVATE_NEAR, false, 3 },
+	{ "private READ in lists / kernel alone", "private_list_over_kernel_list", PRIVATE_LIST,
+	  KERNEL_LIST, true, 1.5 },
+};
+
+#define PROMISES (sizeof(promises) / sizeof(promises[0]))
+
+static double promise_ratio(const struct bench *b, const struct promise *p)
+{
+	return median(b, p->of) / median(b, p->over);
+}
+
+static bool promise_kept(const struct bench *b, const struct promise *p)
+{
+	double ratio = promise_ratio(b, p);
+
+	return p->most ? ratio <= p->bound : ratio >= p->bound;
+}
+
+static void promise_print(const struct bench *b, const struct promise *p)
+{
+	printf("%-38s %6.2f", p->name, promise_ratio(b, p));
+	if (p->bound > 0)
+		printf("  (promised: at %s %g%s)", p->most ? "most" : "least", p->bound,
+		       promise_kept(b, p) ? "" : "; NOT KEPT");
+	putchar('\n');
+}
+
+static void report_table(const struct bench *b)
+{
+	static const char *const head[] = { "operation", ">ns min", ">ns median",
+					    ">ns max",	 ">Kops/s", NULL };
+	struct table *t = table_new(head);
+
+	for (unsigned k = 0; k < KINDS; k++) {
+		table_cell(t, "%s", soft_kind[k].name);
+		table_cell(t, "%.0f", b->k.ns[k][0]);
+		table_cell(t, "%.0f", median(b, k));
+		table_cell(t, "%.0f", b->k.ns[k][b->o.rounds - 1]);
+		table_cell(t, "%.0f", 1e6 / median(b, k));
+	}
+	printf(SELF " %s: blocks of %d B at random places of %" PRIu64 " MiB, %" PRIu64
+		    " rounds of %" PRIu64 "\n\n",
+	       GRACEKV_VERSION, SOFT_BLOCK, (uint64_t)(b->o.area >> 20), b->o.rounds, b->o.ops);
+	table_print(t, stdout);
+	putchar('\n');
+	for (unsigned i = 0; i < PROMISES; i++)
+		promise_print(b, &promises[i]);
+	puts("\nThese are copies of memory on one machine. They say nothing about RDMA.");
+}
+
+static void report_json(const struct bench *b)
+{
+	json_t *doc = json_pack("{s:s, s:i, s:s, s:b, s:I, s:i, s:I, s:I}", "tool", SELF, "schema",
+				1, "version", GRACEKV_VERSION, "software_device", 1, "area_bytes",
+				(json_int_t)b->o.area, "block_bytes", SOFT_BLOCK, "rounds",
+				(json_int_t)b->o.rounds, "ops", (json_int_t)b->o.ops);
+
+	for (unsigned k = 0; k < KINDS; k++)
+		json_object_set_new(doc, soft_kind[k].key, json_real(median(b, k)));
+	for (unsigned i = 0; i < PROMISES; i++) {
+		const struct promise *p = &promises[i];
+		json_t *one = json_pack("{s:f}", "ratio", promise_ratio(b, p));
+
+		if (p->bound > 0) {
+			json_object_set_new(one, "promised",
+					    json_string(p->most ? "at most" : "at least"));
+			json_object_set_new(one, "bound", json_real(p->bound));
+			json_object_set_new(one, "kept", json_boolean(promise_kept(b, p)));
+		}
+		json_object_set_new(doc, p->key, one);
+	}
+	json_dumpf(doc, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+	putchar('\n');
+	json_decref(doc);
+}
+
+static int report(const struct bench *b)
+{
+	int status = 0;
+
+	if (b->o.json)
+		report_json(b);
+	else
+		report_table(b);
+	for (unsigned i = 0; i < PROMISES && b->o.check; i++) {
+		if (!promise_kept(b, &promises[i]))
+			status = 1;
+	}
+	return status;
+}
+
+static void usage(FILE *out)
+{
+	fputs("Usage: " SELF " [OPTIONS]\n\n"
+	      "What the software device soft0 costs beyond copies of memory, as ratios in one run,\n"
+	      "between this process and another one that it starts. This is not RDMA.\n\n"
+	      "  -a, --area SIZE  memory of the other process, twice: mapped and private [64M]\n"
+	      "  -r, --rounds N   rounds that take turns, 1 to 99 [9]\n"
+	      "  -n, --ops N      copies a round; fewer of what is slower [200000]\n"
+	      "  -c, --check      exit with 1 where a promised ratio is not kept\n"
+	      "  -j, --json       one JSON document\n\n"
+	      "Example:\n  " SELF " --rounds 21 --check\n",
+	      out);
+}
+
+static const struct option long_options[] = {
+	{ "area", 1, NULL, 'a' },    { "rounds", 1, NULL, 'r' }, { "ops", 1, NULL, 'n' },
+	{ "check", 0, NULL, 'c' },   { "json", 0, NULL, 'j' },	 { "help", 0, NULL, 'h' },
+	{ "version", 0, NULL, 'V' }, { NULL, 0, NULL, 0 },
+};
+
+/* Returns 0, or -1: exit with *status. */
+static int parse(struct options *o, int argc, char **argv, int *status)
+{
+	struct error err = { 0 };
+	int c, rc = 0;
+
+	*status = 2;
+	while (rc == 0 && (c = getopt_long(argc, argv, "a:r:n:cjhV", long_options, NULL)) != -1) {
+		switch (c) {
+		case 'a':
+			rc = parse_size("--area", optarg, &o->area, &err);
+			break;
+		case 'r':
+			rc = parse_u64("--rounds", optarg, 1, ROUNDS_MAX, &o->rounds, &err);
+			break;
+		case 'n':
+			rc = parse_u64("--ops", optarg, SOFT_LIST, 100000000, &o->ops, &err);
+			break;
+		case 'c':
+			o->check = true;
+			break;
+		case 'j':
+			o->json = true;
+			break;
+		case 'h':
+			usage(stdout);
+			*status = 0;
+			return -1;
+		case 'V':
+			printf(SELF " %s\n", GRACEKV_VERSION);
+			*status = 0;
+			return -1;
+		default:
+			usage(stderr);
+			return -1;
+		}
+	}
+	if (rc == 0 && (o->area < 1 << 20 || o->area > 64ull << 30))
+		rc = error_set(&err, -ERANGE, "--area is from 1M to 64G");
+	if (rc == 0 && optind == argc)
+		return 0;
+	die("usage", rc ? err.text : "no arguments are taken (see --help)");
+	return -1;
+}
+
+int main(int argc, char **argv)
+{
+	static struct bench b = { .o = { .area = 64 << 20, .rounds = 9, .ops = 200000 } };
+	struct error err = { 0 };
+	unsigned kind;
+	int status, rc;
+
+	if (argc == 4 && strcmp(argv[1], "--other") == 0)
+		return soft_other_main(atoi(argv[2]), strtoull(argv[3], NULL, 10));
+	if (parse(&b.o, argc, argv, &status))
+		return status;
+	if (soft_end_open(&b.k.end, &err) ||
+	    soft_other_start(&b.k.other, &b.k.end, b.o.area, &err)) {
+		status = die("starting", err.text);
+	} else {
+		b.k.rounds = b.o.rounds;
+		b.k.ops = b.o.ops;
+		rc = soft_kinds_measure(&b.k, &kind);
+		status = rc ? die(soft_kind[kind].name, error_name(rc)) : 0;
+	}
+	if (status == 0)
+		status = report(&b);
+	if (soft_other_stop(&b.k.other) && status == 0)
+		status = die("the other process", "it did not end in order");
+	soft_end_close(&b.k.end);
+	return status;
+}
