@@ -33,6 +33,7 @@ struct soft_cq {
 	struct soft_cqe *ring;
 	_Atomic uint32_t stalled; /* QPs that send to it and wait for their peer */
 	_Atomic uint32_t users; /* queues of QPs */
+	_Atomic uint32_t vain; /* polls that found nothing; roughly */
 	_Atomic bool overrun;
 	struct soft_async_count async;
 	/* UD QPs that receive to it: how many, which, whose turn it is; polls; see seat.c */
@@ -67,6 +68,9 @@ void soft_cq_push(struct soft_cq *cq, struct soft_qp *qp, const struct soft_done
 /* soft_cq_push_receive - add @wc, of a receive of @qp, as it is. @solicited: it or an error. */
 void soft_cq_push_receive(struct soft_cq *cq, struct soft_qp *qp, const struct ibv_wc *wc,
 			  bool solicited);
+
+/* soft_cq_inbound - take the next completion of the ring of @qp. Holds cq->lock. False: none. */
+bool soft_cq_inbound(struct soft_cq *cq, struct soft_qp *qp, struct ibv_wc *wc);
 
 /* soft_cq_collect - move what stands in the ring of @qp into the ring of the CQ. */
 void soft_cq_collect(struct soft_cq *cq, struct soft_qp *qp);

@@ -31,7 +31,7 @@ static struct shared_cqe *inbound_place(struct soft_qp *qp, struct shared_cq *cq
 			slots * sizeof(*ring));
 	if (!ring)
 		return NULL;
-	/* acquire: pairs with the release in cq_inbound(): the place has been read */
+	/* acquire: pairs with the release in soft_cq_inbound(): the place has been read */
 	if (tail - atomic_load_explicit(&remote->in_head, memory_order_acquire) >= slots)
 		return NULL;
 	if (atomic_fetch_add_explicit(&cq->inbound, 1, memory_order_relaxed) >=
@@ -64,7 +64,7 @@ static void inbound_push(struct soft_qp *qp, const struct ibv_wc *wc, bool solic
 	atomic_store_explicit(&cqe->status, wc->status, memory_order_relaxed);
 	atomic_store_explicit(&cqe->opcode, wc->opcode, memory_order_relaxed);
 	atomic_store_explicit(&cqe->flags, wc->wc_flags, memory_order_relaxed);
-	/* release: pairs with the acquire in cq_inbound(): entry and payload */
+	/* release: pairs with the acquire in soft_cq_inbound(): entry and payload */
 	atomic_store_explicit(&remote->in_tail, tail + 1, memory_order_release);
 	pending_set(cq, qpn_index(qp->dest_qpn));
 	cq_notify(cq, qp->wake_fd, solicited);

@@ -94,6 +94,13 @@ static inline struct soft_rq *qp_rq(struct soft_qp *qp)
 	return qp->srq ? &qp->srq->rq : &qp->rq;
 }
 
+/* qp_receive_done - the completion of a receive was polled, or is void. */
+static inline void qp_receive_done(struct soft_qp *qp)
+{
+	/* release: pairs with the acquire in soft_rq_post() */
+	atomic_fetch_add_explicit(&qp_rq(qp)->polled, 1, memory_order_release);
+}
+
 /* qp_state - the state, which a peer may have changed to ERR. */
 static inline enum ibv_qp_state qp_state(struct soft_qp *qp)
 {
