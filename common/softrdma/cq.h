@@ -26,6 +26,7 @@ struct soft_cq {
 		struct ibv_cq_ex ex;
 	};
 	uint32_t epoch, index;
+	bool serial; /* constant: who polls takes `poll`, and before any other lock; see cq_ex.c */
 	struct shared_cq *shared;
 	struct lock lock; /* protects the ring, and base.cqe; see resize.c */
 	_Atomic uint32_t head, tail; /* written under the lock */
@@ -43,7 +44,6 @@ struct soft_cq {
 	struct soft_cq *channel_next; /* lock of the channel */
 	uint32_t comp_delivered; /* lock of the channel */
 	/* extended ones, see cq_ex.c */
-	bool serial; /* constant: who polls takes `poll`, and before any other lock */
 	struct lock poll; /* protects what ibv_cq_ex shows of the current completion */
 	struct ibv_wc current;
 };

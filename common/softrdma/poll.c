@@ -141,17 +141,22 @@ int soft_cq_poll(struct soft_cq *cq, int count, struct ibv_wc *wc)
 	return n;
 }
 
-int soft_poll_cq(struct ibv_cq *base, int count, struct ibv_wc *wc)
+static int cq_poll_serial(struct soft_cq *cq, int count, struct ibv_wc *wc)
 {
-	struct soft_cq *cq = soft_cq(base);
 	int n;
 
-	if (!process_alive(cq->epoch))
-		return -1;
-	if (__builtin_expect(!cq->serial, 1))
-		return soft_cq_poll(cq, count, wc);
 	lock_take(&cq->poll);
 	n = soft_cq_poll(cq, count, wc);
 	lock_drop(&cq->poll);
 	return n;
+}
+
+int soft_poll_cq(struct ibv_cq *base, int count, struct ibv_wc *wc)
+{
+	struct soft_cq *cq = soft_cq(base);
+
+	if (!process_alive(cq->epoch))
+		return -1;
+	return __builtin_expect(cq->serial, 0) ? cq_poll_serial(cq, count, wc)
+					       : soft_cq_poll(cq, count, wc);
 }

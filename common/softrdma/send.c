@@ -243,7 +243,7 @@ static struct ibv_send_wr *send_chain(struct soft_qp *qp, struct ibv_send_wr *wr
 }
 
 /* Post a list, up to the first that does not go. */
-static int send_list(struct soft_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+static inline int send_list(struct soft_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	int rc = 0;
 
