@@ -22,6 +22,7 @@
 #define PAGE	4096u
 #define BEFORE	100 /* bytes of the message that lie before the page */
 #define HELD_US 50000
+#define QPS	6 /* more than one poll asks */
 
 enum way { WAY_ERROR, WAY_RESET, WAY_DESTROY, WAY_DEREG, WAYS };
 
@@ -107,10 +108,27 @@ static void *take_back(void *arg)
 	return arg;
 }
 
-static void held_run(enum way way)
+/* Let the service thread receive a message, up to the page: nobody polls. */
+static void hold(void)
+{
+	struct message m = message_to(&held.sender, &held.owner);
+
+	m.length = 500;
+	memset(held.sender.mem, 0x37, 500);
+	message_send(&held.sender, &m, IBV_WC_SUCCESS);
+	wait_fault();
+}
+
+static void release(void)
 {
 	struct uffdio_zeropage fill = { .range = { .len = PAGE } };
-	struct message m;
+
+	fill.range.start = (uintptr_t)held.pages + PAGE;
+	assert_int_equal(ioctl(held.fault_fd, UFFDIO_ZEROPAGE, &fill), 0);
+}
+
+static void held_run(enum way way)
+{
 	pthread_t thread;
 
 	if (!held_open())
@@ -118,16 +136,11 @@ static void held_run(enum way way)
 	held.way = way;
 	post(1);
 	post(2);
-	m = message_to(&held.sender, &held.owner);
-	m.length = 500;
-	memset(held.sender.mem, 0x37, 500);
-	message_send(&held.sender, &m, IBV_WC_SUCCESS);
-	wait_fault();
+	hold();
 	assert_int_equal(pthread_create(&thread, NULL, take_back, NULL), 0);
 	usleep(HELD_US);
 	assert_false(atomic_load(&held.done));
-	fill.range.start = (uintptr_t)held.pages + PAGE;
-	assert_int_equal(ioctl(held.fault_fd, UFFDIO_ZEROPAGE, &fill), 0);
+	release();
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	assert_int_equal(held.pages[PAGE - BEFORE + GRH + 499], 0x37);
 	/* it was received before all that is flushed, or forgotten with the rest */
@@ -163,13 +176,53 @@ static void test_dereg(void **state)
 	held_run(WAY_DEREG);
 }
 
+/* While the service thread is held, who polls gets what comes for all QPs of the CQ. */
+static void test_polls(void **state)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD,
+					 .cap = { .max_recv_wr = 1, .max_recv_sge = 1 } };
+	struct end_options options = { .type = IBV_QPT_UD };
+	struct end a, b[QPS];
+	struct ibv_wc wc;
+
+	(void)state;
+	if (!held_open())
+		skip();
+	post(1);
+	hold();
+	end_open(&a, &options);
+	end_connect(&a, 0);
+	init.send_cq = a.send_cq;
+	init.recv_cq = a.recv_cq;
+	for (unsigned i = 0; i < QPS; i++) {
+		b[i] = a;
+		b[i].qp = softrdma_create_qp(a.pd, &init);
+		assert_non_null(b[i].qp);
+		end_connect(&b[i], 0);
+	}
+	for (unsigned i = 0; i < 3 * QPS; i++) {
+		struct message m = message_to(&a, &b[i % QPS]);
+
+		assert_int_equal(end_recv(&b[i % QPS], i, 1024, 64), 0);
+		message_send(&a, &m, IBV_WC_SUCCESS);
+		end_wait(a.recv_cq, &wc);
+		assert_int_equal(wc.wr_id, i);
+		assert_int_equal(wc.qp_num, m.qpn);
+	}
+	release();
+	for (unsigned i = 0; i < QPS; i++)
+		assert_int_equal(softrdma_destroy_qp(b[i].qp), 0);
+	end_close(&a);
+	end_expect(held.owner.recv_cq, 1, IBV_WC_SUCCESS);
+	held_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_error),
-		cmocka_unit_test(test_reset),
-		cmocka_unit_test(test_destroy),
-		cmocka_unit_test(test_dereg),
+		cmocka_unit_test(test_error),	cmocka_unit_test(test_reset),
+		cmocka_unit_test(test_destroy), cmocka_unit_test(test_dereg),
+		cmocka_unit_test(test_polls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
