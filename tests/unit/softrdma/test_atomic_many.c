@@ -17,8 +17,8 @@
 #define ADDERS	3
 #define ADDS	50000 /* on mapped memory; a FEWth of that on private */
 #define LOCKERS 2
-#define LOCKS	4000
-#define FEW	40
+#define LOCKS	2500
+#define FEW	250
 #define SPIN_NS (60 * NS_PER_S)
 
 /* What others do to the owner's words. In memory that all processes of the test share. */
