@@ -16,7 +16,7 @@
 #define PATIENT 20 /* timeout: 4 seconds, 8 times */
 #define ADDERS	3
 #define LOCKERS 2
-#define TIMES	50000 /* at most, */
+#define TIMES	1000000 /* at most, */
 #define RUN_NS	NS_PER_S /* and no longer */
 #define STUCK_S 60
 
