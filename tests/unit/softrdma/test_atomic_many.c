@@ -37,21 +37,27 @@ static void wait_asleep(struct ibv_cq *cq, struct ibv_wc *wc)
 	}
 }
 
-/* Add 1; each value before is larger than the last. How often comes back, in wr_id. */
+/*
+ * Add 1, in every second process by compare-and-swap, which may fail. The value never goes back.
+ * How often 1 was added comes back, in wr_id.
+ */
 static struct ibv_wc add_many(struct end *end, uint64_t index)
 {
 	const struct job *job = &jobs[index];
-	uint64_t end_ns = time_now_ns() + RUN_NS, last = 0, before, i;
+	uint64_t end_ns = time_now_ns() + RUN_NS, next = 0, before, added = 0;
+	bool swap = job->id % 2 == 0;
 	struct ibv_wc wc;
 
-	for (i = 0; i < TIMES && time_now_ns() < end_ns; i++) {
-		assert(end_atomic(end, ADD, i, 0, job->addr, job->rkey, 1, 0) == 0);
+	for (uint64_t i = 0; i < TIMES && time_now_ns() < end_ns; i++) {
+		assert(end_atomic(end, swap ? CAS : ADD, i, 0, job->addr, job->rkey,
+				  swap ? next : 1, next + 1) == 0);
 		wait_asleep(end->send_cq, &wc);
 		memcpy(&before, end->mem, sizeof(before));
-		assert(wc.status == IBV_WC_SUCCESS && (i == 0 || before > last));
-		last = before;
+		assert(wc.status == IBV_WC_SUCCESS && before >= next);
+		added += !swap || before == next;
+		next = swap && before != next ? before : before + 1;
 	}
-	return (struct ibv_wc){ .wr_id = i };
+	return (struct ibv_wc){ .wr_id = added };
 }
 
 /* Take a lock, add 1 by READ and WRITE, give it back; the count lies behind the lock. */
