@@ -37,6 +37,9 @@ extern struct list list;
 void open_both(bool mapped, uint32_t send_wr);
 void close_both(void);
 
+/* READ until the device has mapped what is there: the peer may be slow to hand over its file. */
+void read_until_mapped(uint64_t addr, uint32_t rkey);
+
 /* What the byte at @at of the far memory holds. */
 unsigned char pattern(size_t at);
 

@@ -88,6 +88,7 @@ static void test_both_kinds(void **state)
 	(void)state;
 	open_both(false, 64);
 	wc = far_do(&far, FAR_CALL, DEED_MAPPED);
+	read_until_mapped(wc.wr_id, wc.byte_len);
 	list_make(12, IBV_SEND_SIGNALED);
 	for (unsigned i = 0; i < 12; i++) {
 		if (i / 4 == 1)
