@@ -7,7 +7,7 @@
 
 #include "ends.h"
 
-#include "common/softrdma/ah.h"
+#include "common/softrdma/objects/ah.h"
 
 #define IBA	0x1b
 #define UDP	17

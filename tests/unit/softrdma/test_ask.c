@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/time.h"
-#include "common/softrdma/qp.h"
+#include "common/softrdma/objects/qp.h"
 #include "ends.h"
 
 #define ADD	  IBV_WR_ATOMIC_FETCH_AND_ADD

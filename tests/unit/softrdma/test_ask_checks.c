@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/softrdma/qp.h"
+#include "common/softrdma/objects/qp.h"
 #include "ends.h"
 #include "words.h"
 

@@ -12,7 +12,7 @@
 #include "batch.h"
 
 #include "common/base/time.h"
-#include "common/softrdma/qp.h"
+#include "common/softrdma/objects/qp.h"
 
 #define FAR_TOO_MANY 8192
 #define WAIT_NS	     (30 * NS_PER_S)

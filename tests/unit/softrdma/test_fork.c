@@ -12,7 +12,7 @@
 
 #include "ends.h"
 
-#include "common/softrdma/ah.h"
+#include "common/softrdma/objects/ah.h"
 
 #define CHILDREN 8 /* of each kind */
 

@@ -15,7 +15,7 @@
 
 #include "ends.h"
 
-#include "common/softrdma/ah.h"
+#include "common/softrdma/objects/ah.h"
 
 #define CHILD_S 60
 

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/softrdma/qp.h"
+#include "common/softrdma/objects/qp.h"
 #include "ends.h"
 
 #define SIZE	  (1 << 20)

@@ -6,7 +6,7 @@
 
 #include "ends.h"
 
-#include "common/softrdma/qp.h"
+#include "common/softrdma/objects/qp.h"
 
 static void test_masks(void **state)
 {

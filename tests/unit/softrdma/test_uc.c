@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "common/softrdma/shared.h"
+#include "common/softrdma/shared/shared.h"
 #include "ends.h"
 
 #define FLOOD 5000

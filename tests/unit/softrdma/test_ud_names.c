@@ -6,8 +6,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "common/softrdma/datagram.h"
-#include "common/softrdma/shared.h"
+#include "common/softrdma/datagram/datagram.h"
+#include "common/softrdma/shared/shared.h"
 #include "message.h"
 
 #define GENERATIONS 16

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "common/base/time.h"
-#include "common/softrdma/datagram.h"
+#include "common/softrdma/datagram/datagram.h"
 #include "message.h"
 
 #define MANY	  20

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "common/base/time.h"
-#include "common/softrdma/fate.h"
-#include "common/softrdma/weak_copy.h"
+#include "common/softrdma/faults/fate.h"
+#include "common/softrdma/faults/weak_copy.h"
 #include "weakness.h"
 
 #define ROUNDS 300
