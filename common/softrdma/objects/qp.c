@@ -14,15 +14,6 @@
 
 #define NUMBERS 16 /* generations that a QP number tells apart */
 
-static uint32_t round_up_pow2(uint32_t n)
-{
-	uint32_t p = 1;
-
-	while (p < n)
-		p <<= 1;
-	return p;
-}
-
 static int qp_check(const struct soft_pd *pd, const struct ibv_qp_init_attr *attr)
 {
 	const struct ibv_context *context = pd->base.context;

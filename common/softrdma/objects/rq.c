@@ -18,15 +18,6 @@
 
 #include "common/softrdma/process/process.h"
 
-static uint32_t round_up_pow2(uint32_t n)
-{
-	uint32_t p = 1;
-
-	while (p < n)
-		p <<= 1;
-	return p;
-}
-
 int soft_rq_init(struct soft_rq *rq, struct shared_rq *shared, uint32_t wr_max, uint32_t sge_max,
 		 uint32_t pd)
 {

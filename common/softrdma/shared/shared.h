@@ -210,6 +210,16 @@ static_assert(sizeof(struct shared_mr) == SHARED_LINE, "one line a region");
 static_assert(sizeof(struct shared_cqe) == 32, "two completions a line");
 static_assert(sizeof(struct shared_recv) == 16 && sizeof(struct shared_sge) == 16, "slot size");
 
+/* The smallest power of two that is not below @n, for rings. */
+static inline uint32_t round_up_pow2(uint32_t n)
+{
+	uint32_t p = 1;
+
+	while (p < n)
+		p <<= 1;
+	return p;
+}
+
 static inline uint64_t recv_slot_size(uint32_t sges_max)
 {
 	return sizeof(struct shared_recv) + (uint64_t)sges_max * sizeof(struct shared_sge);
