@@ -161,6 +161,8 @@ static int modify_reset(struct soft_qp *qp)
 	atomic_store(&qp->shared->in_tail, 0);
 	atomic_store(&qp->shared->waiter, 0);
 	atomic_store(&qp->shared->answered, 0);
+	/* of a peer that was late: it found us in ERR, and its event was raised or is void */
+	atomic_store(&qp->shared->async_event, 0);
 	lock_take(&qp->rq.lock);
 	if (!qp->srq)
 		soft_rq_clear(&qp->rq);
