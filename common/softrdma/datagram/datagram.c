@@ -21,17 +21,24 @@
 #define DIGITS	   8
 #define TEXT_OF(x) #x
 #define TEXT(x)	   TEXT_OF(x)
+#define PREFIX(link) "softrdma/" TEXT(SHARED_VERSION) "/" link "/ud/"
 
 static socklen_t datagram_address(struct sockaddr_un *address, uint32_t qpn)
 {
-	static const char prefix[] = "softrdma/" TEXT(SHARED_VERSION) "/ud/";
+	static const char ib[] = PREFIX("ib"), roce[] = PREFIX("roce");
 	static const char hex[] = "0123456789abcdef";
 	char *at = address->sun_path;
 
 	address->sun_family = AF_UNIX;
 	*at++ = 0;
-	memcpy(at, prefix, sizeof(prefix) - 1);
-	at += sizeof(prefix) - 1;
+	/* The processes of the two links do not find each other, as in wire.c. */
+	if (soft_port_ib()) {
+		memcpy(at, ib, sizeof(ib) - 1);
+		at += sizeof(ib) - 1;
+	} else {
+		memcpy(at, roce, sizeof(roce) - 1);
+		at += sizeof(roce) - 1;
+	}
 	for (int shift = 4 * (DIGITS - 1); shift >= 0; shift -= 4)
 		*at++ = hex[qpn >> shift & 15];
 	return (socklen_t)(at - (char *)address);

@@ -6,8 +6,8 @@
  * be, SOFTRDMA_FAULT lets requests fail. docs/SOFTRDMA.md has their grammar.
  *
  * A fate is drawn when its request is posted, from the dice of its QP. The dice of the n-th QP of
- * a process since it opened the device follow from the seed and n alone, so that a program that creates the same QPs and posts
- * the same requests gets the same fates, whatever the timing.
+ * a process since it opened the device follow from the seed and n alone, so that a program that
+ * creates the same QPs and posts the same requests gets the same fates, whatever the timing.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -120,7 +120,7 @@ static struct soft_cq *channel_take(struct soft_channel *channel)
 	for (cq = channel->cqs; cq; cq = cq->channel_next) {
 		/* Only takers decrease the count, and they hold the lock. */
 		if (atomic_load(&cq->shared->notify) >= NOTIFY_EVENT) {
-			/* acquire: pairs with the compare-and-swap in soft_cq_notify() */
+			/* acquire: pairs with the compare-and-swap in soft_cq_notify_slow() */
 			atomic_fetch_sub(&cq->shared->notify, NOTIFY_EVENT);
 			cq->comp_delivered++;
 			break;

@@ -32,7 +32,8 @@ struct ibv_cq *softrdma_create_cq(struct ibv_context *context, int cqe, void *cq
 	uint32_t slots = 1;
 
 	if (!process_alive(soft_context(context)->epoch) || cqe < 1 || cqe > SOFT_CQE_MAX ||
-	    comp_vector < 0 || comp_vector >= context->num_comp_vectors) {
+	    comp_vector < 0 || comp_vector >= context->num_comp_vectors ||
+	    (channel && channel->context != context)) {
 		errno = EINVAL;
 		return NULL;
 	}

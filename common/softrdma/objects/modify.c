@@ -138,15 +138,13 @@ void soft_qp_disconnect(struct soft_qp *qp)
 /* Take it back to where create_qp left it; only its life goes on. */
 static int modify_reset(struct soft_qp *qp)
 {
-	uint64_t word = atomic_load(&qp->shared->word);
+	uint32_t life = qp_life_after_reset(qp_word_life(atomic_load(&qp->shared->word)));
 
 	/* seq_cst and full fence: see fence.c */
-	atomic_exchange(&qp->shared->word,
-			qp_word(qp_word_life(word) + 1, qp->base.qp_num, IBV_QPS_RESET));
+	atomic_exchange(&qp->shared->word, qp_word(life, qp->base.qp_num, IBV_QPS_RESET));
 	fence_full();
 	if (!soft_fence_qp(qp)) {
-		atomic_store(&qp->shared->word,
-			     qp_word(qp_word_life(word) + 1, qp->base.qp_num, IBV_QPS_ERR));
+		atomic_store(&qp->shared->word, qp_word(life, qp->base.qp_num, IBV_QPS_ERR));
 		soft_qp_error(qp);
 		return EBUSY;
 	}
@@ -161,6 +159,8 @@ static int modify_reset(struct soft_qp *qp)
 	atomic_store(&qp->shared->in_tail, 0);
 	atomic_store(&qp->shared->waiter, 0);
 	atomic_store(&qp->shared->answered, 0);
+	/* of a peer that was late: it found us in ERR, and its event was raised or is void */
+	atomic_store(&qp->shared->async_event, 0);
 	lock_take(&qp->rq.lock);
 	if (!qp->srq)
 		soft_rq_clear(&qp->rq);

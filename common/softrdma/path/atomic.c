@@ -129,7 +129,7 @@ static int answer(struct soft_qp *qp, uint64_t *before)
 	/* First: a responder that fails a request answers before it goes to ERR. */
 	int rc = soft_responder(qp, &word), status;
 
-	/* acquire: pairs with the release in answer_give(): the answer, and what it was made of */
+	/* acquire: pairs with the release in soft_atomic_attend(): the answer and what it is from */
 	if (atomic_load_explicit(&qp->remote->answered, memory_order_acquire) != number)
 		return rc == IBV_WC_SUCCESS && same_life(word, qp->asked) ? EXECUTE_ASKED
 									  : IBV_WC_RETRY_EXC_ERR;

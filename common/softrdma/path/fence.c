@@ -95,26 +95,43 @@ bool soft_fence_qp(struct soft_qp *qp)
 	return idle;
 }
 
+/*
+ * Wait until the sq lock of the QP of @index was seen free: what it was executing is over. Holds
+ * walk, but not while it waits: who holds the sq lock may wait for walk himself. A QP that is gone
+ * meanwhile has been fenced by its destruction.
+ */
+static void fence_own(uint32_t index, uint64_t deadline)
+{
+	struct soft_qp *qp;
+	unsigned spins = 0;
+
+	while ((qp = atomic_load(&soft_process.qps[index])) != NULL && !lock_try(&qp->sq)) {
+		bool again;
+
+		lock_drop(&soft_process.walk);
+		again = fence_pause(&spins, deadline);
+		lock_take(&soft_process.walk);
+		if (!again)
+			return;
+	}
+	if (qp)
+		lock_drop(&qp->sq);
+}
+
 void soft_fence_all(bool writers)
 {
 	uint64_t deadline = time_now_ns() + FENCE_NS;
 
 	lock_take(&soft_process.walk);
 	for (uint32_t i = 0; i < soft_process.qps_end; i++) {
-		struct soft_qp *qp = atomic_load(&soft_process.qps[i]);
-		unsigned spins = 0;
-		bool taken;
+		struct soft_qp *qp;
 
-		if (!qp)
+		fence_own(i, deadline);
+		qp = atomic_load(&soft_process.qps[i]);
+		if (!qp || !writers)
 			continue;
-		/* Seen free: what it was executing is over. */
-		while (!(taken = lock_try(&qp->sq)) && fence_pause(&spins, deadline))
-			;
-		if (taken)
-			lock_drop(&qp->sq);
-		if (writers)
-			fence_wait(qp, deadline); /* walk alone keeps its peer in place */
-		if (writers && qp->base.qp_type == IBV_QPT_UD)
+		fence_wait(qp, deadline); /* walk alone keeps its peer in place */
+		if (qp->base.qp_type == IBV_QPT_UD)
 			soft_ud_fence(qp);
 	}
 	lock_drop(&soft_process.walk);

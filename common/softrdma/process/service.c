@@ -2,9 +2,10 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * One thread a process. It answers the requests of peers (arena, channels, files), learns of the
- * death of peers, receives datagrams, and when kicked or, while send queues wait, every millisecond, looks after the
- * queue pairs (progress.c). It takes no part in the data path of connections: a stopped process
- * serves one-sided operations. It blocks all signals, never waits for a peer, and only tries locks that a
+ * death of peers, receives datagrams, and when kicked or, while send queues wait, every millisecond,
+ * looks after the queue pairs (progress.c). It takes no part in the data path of connections: a
+ * stopped process serves one-sided operations. It blocks all signals, waits for a peer only where a
+ * queue pair has failed whose memory is being written to (fence.c), and only tries locks that a
  * thread could hold while waiting for another process.
  */
 #include "common/softrdma/process/service.h"

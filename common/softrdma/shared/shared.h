@@ -71,6 +71,15 @@ static inline uint32_t qp_word_life(uint64_t word)
 	return (uint32_t)(word >> 32);
 }
 
+/*
+ * A life ends with destroy_qp and with RESET. The QP number takes its generation from the low bits
+ * of the life that it was created in, and a RESET leaves them to the next QP of the index.
+ */
+static inline uint32_t qp_life_after_reset(uint32_t life)
+{
+	return life + 16;
+}
+
 struct shared_sge {
 	_Atomic uint64_t addr;
 	_Atomic uint32_t length, lkey;

@@ -5,10 +5,13 @@
  * anew, or puts its QP into ERR, or destroys it), then fills the memory with REWRITTEN. No READ that
  * succeeds may show that byte, and no WRITE, SEND or atomic may change it afterwards.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/base/time.h"
 #include "ends.h"
 
 #define GOOD	  0x11
@@ -16,6 +19,8 @@
 #define ROUNDS	  60
 #define LENGTH	  8192
 #define ADD	  IBV_WR_ATOMIC_FETCH_AND_ADD
+
+#define CONNECTS_NS (3 * NS_PER_S)
 
 static void reconnect(struct far *far, struct end *a)
 {
@@ -146,6 +151,48 @@ static void test_destroy(void **state)
 	}
 }
 
+static _Atomic bool stop;
+
+static void *connect_again(void *arg)
+{
+	struct end *a = arg;
+
+	while (!atomic_load(&stop)) {
+		assert_int_equal(end_to(a, IBV_QPS_RESET), 0);
+		assert_int_equal(end_init(a), 0);
+		assert_int_equal(end_rtr(a, a->qp->qp_num), 0);
+	}
+	return NULL;
+}
+
+/* A QP that connects takes walk under its sq, dereg_mr waits for sq: not for each other. */
+static void test_dereg_while_another_connects(void **state)
+{
+	const struct end_options options = { .size = LENGTH };
+	uint64_t end, slowest = 0;
+	pthread_t thread;
+	struct end a;
+
+	(void)state;
+	end_open(&a, &options);
+	assert_int_equal(pthread_create(&thread, NULL, connect_again, &a), 0);
+	end = time_now_ns() + CONNECTS_NS;
+	while (time_now_ns() < end) {
+		struct ibv_mr *mr = softrdma_reg_mr(a.pd, a.mem, LENGTH, END_ALL);
+		uint64_t begun = time_now_ns();
+
+		assert_non_null(mr);
+		assert_int_equal(softrdma_dereg_mr(mr), 0);
+		if (time_now_ns() - begun > slowest)
+			slowest = time_now_ns() - begun;
+	}
+	atomic_store(&stop, true);
+	pthread_join(thread, NULL);
+	print_message("  slowest: %u us\n", (unsigned)(slowest / 1000));
+	assert_true(slowest < 2 * NS_PER_S); /* after which it gives up, fence.c */
+	end_close(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -153,6 +200,7 @@ int main(void)
 		cmocka_unit_test(test_write_dereg),  cmocka_unit_test(test_write_error),
 		cmocka_unit_test(test_rereg),	     cmocka_unit_test(test_destroy),
 		cmocka_unit_test(test_atomic_dereg), cmocka_unit_test(test_atomic_error),
+		cmocka_unit_test(test_dereg_while_another_connects),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,6 +102,26 @@ static void test_strangers(void **state)
 	place_close(&q);
 }
 
+/* A channel that is another device's is no more looked into than its CQs. */
+static void test_foreign_channel(void **state)
+{
+	struct ibv_device device = { 0 };
+	struct ibv_context context = { .device = &device };
+	struct ibv_comp_channel channel = { .context = &context, .fd = -1 };
+	struct ibv_cq_init_attr_ex attr = { .cqe = 1, .channel = &channel };
+	struct place p;
+
+	(void)state;
+	place_open(&p);
+	errno = 0;
+	assert_null(softrdma_create_cq(p.context, 1, NULL, &channel, 0));
+	assert_int_equal(errno, EINVAL);
+	errno = 0;
+	assert_null(softrdma_create_cq_ex(p.context, &attr));
+	assert_int_equal(errno, EINVAL);
+	place_close(&p);
+}
+
 static void test_caps(void **state)
 {
 	struct ibv_qp_init_attr good, init;
@@ -326,6 +346,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_types),  cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_foreign_channel),
 		cmocka_unit_test(test_caps),   cmocka_unit_test(test_nothing),
 		cmocka_unit_test(test_lists),  cmocka_unit_test(test_srq_post),
 		cmocka_unit_test(test_in_use),

@@ -270,6 +270,30 @@ static void stranger(int from, int to)
 	end_close(&end);
 }
 
+/* Datagrams, to the number of his QP by a path of our own link: lost, as to nobody. */
+static void stranger_ud(int from, int to)
+{
+	struct end_options options = { .type = IBV_QPT_UD };
+	struct greeting mine = { .qpn = 0 }, his;
+	struct end end;
+	char done = 1;
+
+	end_open(&end, &options);
+	mine.qpn = end.qp->qp_num;
+	CHECK(write(to, &mine, sizeof(mine)) == sizeof(mine));
+	CHECK(read(from, &his, sizeof(his)) == sizeof(his));
+	end_connect(&end, his.qpn);
+	CHECK(end_recv(&end, 1, 0, 64) == 0);
+	CHECK(write(to, &done, 1) == 1); /* both are there now */
+	CHECK(read(from, &done, 1) == 1);
+	CHECK(end_send(&end, 2, 0, 8, IBV_SEND_SIGNALED) == 0);
+	end_expect(end.send_cq, 2, IBV_WC_SUCCESS);
+	CHECK(write(to, &done, 1) == 1); /* both have sent */
+	CHECK(read(from, &done, 1) == 1);
+	end_quiet(end.recv_cq);
+	end_close(&end);
+}
+
 static void relay(struct child *a, struct child *b, size_t size)
 {
 	char bytes[256];
@@ -279,11 +303,10 @@ static void relay(struct child *a, struct child *b, size_t size)
 	assert_int_equal(write(b->to, bytes, size), size);
 }
 
-static void test_apart(void **state)
+static void apart(child_fn run)
 {
-	struct child ib = child_start("ib", stranger), roce = child_start("roce", stranger);
+	struct child ib = child_start("ib", run), roce = child_start("roce", run);
 
-	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		size_t size = i ? 1 : sizeof(struct greeting);
 
@@ -292,6 +315,13 @@ static void test_apart(void **state)
 	}
 	child_end(&ib);
 	child_end(&roce);
+}
+
+static void test_apart(void **state)
+{
+	(void)state;
+	apart(stranger);
+	apart(stranger_ud);
 }
 
 int main(void)

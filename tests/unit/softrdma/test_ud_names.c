@@ -99,6 +99,32 @@ static void test_taken(void **state)
 	end_close(&a);
 }
 
+/* However often a QP was in RESET, who has its place next has another number. */
+static void test_number_after_resets(void **state)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD };
+
+	(void)state;
+	for (unsigned resets = 0; resets <= GENERATIONS; resets++) {
+		uint32_t qpn;
+		struct end a;
+
+		end_open(&a, &ud);
+		init.send_cq = a.send_cq;
+		init.recv_cq = a.recv_cq;
+		qpn = a.qp->qp_num;
+		for (unsigned i = 0; i < resets; i++)
+			assert_int_equal(end_to(&a, IBV_QPS_RESET), 0);
+		do {
+			assert_int_equal(softrdma_destroy_qp(a.qp), 0);
+			a.qp = softrdma_create_qp(a.pd, &init);
+			assert_non_null(a.qp);
+		} while (qpn_index(a.qp->qp_num) != qpn_index(qpn));
+		assert_int_not_equal(a.qp->qp_num, qpn);
+		end_close(&a);
+	}
+}
+
 /* No descriptors left: no datagrams, but the rest as before, and nothing is lost by trying. */
 static void test_none_left(void **state)
 {
@@ -136,6 +162,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_taken),
+		cmocka_unit_test(test_number_after_resets),
 		cmocka_unit_test(test_none_left),
 	};
 
