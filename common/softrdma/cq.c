@@ -216,7 +216,8 @@ void soft_cq_collect(struct soft_cq *cq, struct soft_qp *qp)
 	bool lost = false;
 
 	lock_take(&cq->lock);
-	while (soft_cq_inbound(cq, qp, &wc)) {
+	/* Nobody adds to them any more, but a broken peer: so no more than the ring holds. */
+	for (uint32_t i = 0; i < qp->in_slots && soft_cq_inbound(cq, qp, &wc); i++) {
 		struct soft_cqe *cqe = cq_place(cq, true);
 
 		if (!cqe) {
@@ -249,7 +250,8 @@ void soft_cq_forget(struct soft_cq *cq, struct soft_qp *qp)
 			qp_receive_done(qp);
 	}
 	atomic_store_explicit(&cq->tail, kept, memory_order_release);
-	while (cq == qp->recv_cq && soft_cq_inbound(cq, qp, &wc))
+	for (uint32_t i = 0; i < qp->in_slots && cq == qp->recv_cq && soft_cq_inbound(cq, qp, &wc);
+	     i++)
 		qp_receive_done(qp);
 	lock_drop(&cq->lock);
 }
