@@ -253,5 +253,11 @@ void soft_cq_forget(struct soft_cq *cq, struct soft_qp *qp)
 	for (uint32_t i = 0; i < qp->in_slots && cq == qp->recv_cq && soft_cq_inbound(cq, qp, &wc);
 	     i++)
 		qp_receive_done(qp);
+	/*
+	 * A mark that was set after its completion was polled would stay, and the CQ would look at
+	 * whatever QP has the index then.
+	 */
+	if (cq == qp->recv_cq)
+		atomic_fetch_and(&cq->shared->pending[qp->index / 64], ~(1ull << qp->index % 64));
 	lock_drop(&cq->lock);
 }
