@@ -135,7 +135,7 @@ static bool ud_scatter(struct soft_qp *qp, const struct soft_recv *recv, const u
 
 	for (uint32_t i = 0; i < recv->sges && size; i++) {
 		const struct ibv_sge *sge = &recv->sge[i];
-		const struct shared_mr *mr = &own_arena()->mr[mr_key_index(sge->lkey)];
+		const struct shared_mr *mr = own_mr(sge->lkey);
 		uint64_t length = sge->length < size ? sge->length : size;
 		uint64_t at = sge->addr;
 

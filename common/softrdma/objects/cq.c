@@ -217,7 +217,8 @@ void soft_cq_collect(struct soft_cq *cq, struct soft_qp *qp)
 	bool lost = false;
 
 	lock_take(&cq->lock);
-	while (soft_cq_inbound(cq, qp, &wc)) {
+	/* Nobody adds to them any more, but a broken peer: so no more than the ring holds. */
+	for (uint32_t i = 0; i < qp->in_slots && soft_cq_inbound(cq, qp, &wc); i++) {
 		struct soft_cqe *cqe = cq_place(cq, true);
 
 		if (!cqe) {
@@ -250,7 +251,14 @@ void soft_cq_forget(struct soft_cq *cq, struct soft_qp *qp)
 			qp_receive_done(qp);
 	}
 	atomic_store_explicit(&cq->tail, kept, memory_order_release);
-	while (cq == qp->recv_cq && soft_cq_inbound(cq, qp, &wc))
+	for (uint32_t i = 0; i < qp->in_slots && cq == qp->recv_cq && soft_cq_inbound(cq, qp, &wc);
+	     i++)
 		qp_receive_done(qp);
+	/*
+	 * A mark that was set after its completion was polled would stay, and the CQ would look at
+	 * whatever QP has the index then.
+	 */
+	if (cq == qp->recv_cq)
+		atomic_fetch_and(&cq->shared->pending[qp->index / 64], ~(1ull << qp->index % 64));
 	lock_drop(&cq->lock);
 }

@@ -69,11 +69,8 @@ int soft_mr_check(uint64_t addr, uint64_t iova, uint64_t length, unsigned access
 	return 0;
 }
 
-void soft_mr_publish(struct soft_mr *mr)
+static void mr_fill(struct shared_mr *shared, const struct soft_mr *mr, uint32_t key)
 {
-	struct shared_mr *shared = &own_arena()->mr[mr->index];
-	uint32_t key = mr_key(mr->index, ++shared->generation);
-
 	atomic_store_explicit(&shared->addr, mr->iova, memory_order_relaxed);
 	atomic_store_explicit(&shared->shift, (uintptr_t)mr->base.addr - mr->iova,
 			      memory_order_relaxed);
@@ -85,6 +82,15 @@ void soft_mr_publish(struct soft_mr *mr)
 	atomic_store_explicit(&shared->map_index, mr->file.index, memory_order_relaxed);
 	/* release: pairs with the acquire in mr_covers() */
 	atomic_store_explicit(&shared->word, key, memory_order_release);
+}
+
+void soft_mr_publish(struct soft_mr *mr)
+{
+	struct shared_mr *own = &soft_process.mrs[mr->index];
+	uint32_t key = mr_key(mr->index, ++own->generation);
+
+	mr_fill(own, mr, key);
+	mr_fill(&own_arena()->mr[mr->index], mr, key);
 	mr->base.lkey = mr->base.rkey = key;
 	mr->base.handle = mr->index;
 }
@@ -92,6 +98,7 @@ void soft_mr_publish(struct soft_mr *mr)
 void soft_mr_withdraw(struct soft_mr *mr)
 {
 	/* seq_cst and a full fence: pair with execute.c, see fence.c */
+	atomic_exchange(&soft_process.mrs[mr->index].word, 0);
 	atomic_exchange(&own_arena()->mr[mr->index].word, 0);
 	fence_full();
 	soft_fence_all(mr_written(mr->access));

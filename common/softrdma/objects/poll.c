@@ -14,11 +14,13 @@
 bool soft_cq_inbound(struct soft_cq *cq, struct soft_qp *qp, struct ibv_wc *wc)
 {
 	struct shared_qp *shared = qp->shared;
-	uint64_t head = atomic_load_explicit(&shared->in_head, memory_order_relaxed);
+	uint64_t head = qp->in_head, tail;
 	struct shared_cqe *cqe;
 
 	/* acquire: pairs with the release of the producer: the entry, and the payload */
-	if (head == atomic_load_explicit(&shared->in_tail, memory_order_acquire))
+	tail = atomic_load_explicit(&shared->in_tail, memory_order_acquire);
+	/* More than the ring holds: a broken peer. */
+	if (head == tail || tail - head > qp->in_slots)
 		return false;
 	cqe = &qp->in_ring[head & (qp->in_slots - 1)];
 	memset(wc, 0, sizeof(*wc));
@@ -31,7 +33,7 @@ bool soft_cq_inbound(struct soft_cq *cq, struct soft_qp *qp, struct ibv_wc *wc)
 	wc->qp_num = qp->base.qp_num;
 	wc->src_qp = atomic_load_explicit(&shared->dest_qpn, memory_order_relaxed);
 	/* release: pairs with the acquire of the producer, who may use the place again */
-	atomic_store_explicit(&shared->in_head, head + 1, memory_order_release);
+	atomic_store_explicit(&shared->in_head, ++qp->in_head, memory_order_release);
 	atomic_fetch_sub_explicit(&cq->shared->inbound, 1, memory_order_relaxed);
 	return true;
 }

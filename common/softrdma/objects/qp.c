@@ -50,7 +50,6 @@ static int qp_rings(struct soft_qp *qp)
 {
 	size_t rest = qp->sge_max * sizeof(struct ibv_sge);
 	uint32_t receives = qp->srq ? qp->srq->rq.wr_max : qp->cap.max_recv_wr;
-	uint64_t in_ring;
 
 	/* inline data needs one SGE that describes it */
 	if (rest < sizeof(struct ibv_sge) + qp->inline_max)
@@ -62,11 +61,11 @@ static int qp_rings(struct soft_qp *qp)
 		return -ENOMEM;
 	/* for all that can be received: the CQ may become larger than it is now */
 	qp->in_slots = round_up_pow2(receives);
-	in_ring = soft_arena_alloc(&soft_process.arena, qp->in_slots * sizeof(*qp->in_ring));
-	if (!in_ring)
+	qp->in_offset = soft_arena_alloc(&soft_process.arena, qp->in_slots * sizeof(*qp->in_ring));
+	if (!qp->in_offset)
 		return -ENOMEM;
-	qp->in_ring = arena_at(own_arena(), in_ring, qp->in_slots * sizeof(*qp->in_ring));
-	atomic_store(&qp->shared->in_ring, in_ring);
+	qp->in_ring = arena_at(own_arena(), qp->in_offset, qp->in_slots * sizeof(*qp->in_ring));
+	atomic_store(&qp->shared->in_ring, qp->in_offset);
 	atomic_store(&qp->shared->in_slots, qp->in_slots);
 	if (qp->srq)
 		return 0;
@@ -79,9 +78,7 @@ static void qp_rings_free(struct soft_qp *qp)
 	free(qp->sends);
 	if (qp->writer_stuck)
 		return;
-	if (qp->in_ring)
-		soft_arena_free(&soft_process.arena, atomic_load(&qp->shared->in_ring),
-				qp->in_slots * sizeof(*qp->in_ring));
+	soft_arena_free(&soft_process.arena, qp->in_offset, qp->in_slots * sizeof(*qp->in_ring));
 	soft_rq_destroy(&qp->rq);
 }
 

@@ -44,10 +44,13 @@ struct soft_qp {
 	uint32_t send_max, sge_max, inline_max;
 	bool sig_all;
 	struct shared_cqe *in_ring;
+	uint64_t in_offset; /* of in_ring in the arena */
 	uint32_t in_slots;
 	uint32_t send_slots;
 	size_t send_size;
 	unsigned char *sends; /* the ring of waiting sends */
+
+	uint64_t in_head; /* lock of recv_cq; a copy is in the arena, for the peer */
 
 	struct lock sq; /* protects the rest, but not rq */
 	bool flushed; /* in ERR, and that was attended to */

@@ -29,6 +29,8 @@ int soft_rq_init(struct soft_rq *rq, struct shared_rq *shared, uint32_t wr_max, 
 	rq->shared = shared;
 	rq->wr_max = wr_max;
 	rq->sge_max = sge_max;
+	rq->slots = slots;
+	rq->ring = ring;
 	atomic_store(&shared->ring, ring);
 	atomic_store(&shared->slots, slots);
 	atomic_store(&shared->sges_max, sge_max);
@@ -43,8 +45,7 @@ void soft_rq_destroy(struct soft_rq *rq)
 
 	if (!shared)
 		return;
-	soft_arena_free(&soft_process.arena, atomic_load(&shared->ring),
-			atomic_load(&shared->slots) * recv_slot_size(rq->sge_max));
+	soft_arena_free(&soft_process.arena, rq->ring, rq->slots * recv_slot_size(rq->sge_max));
 	atomic_store(&shared->slots, 0);
 }
 
@@ -59,14 +60,13 @@ void soft_rq_clear(struct soft_rq *rq)
 	atomic_store(&rq->polled, 0);
 }
 
-static struct shared_recv *rq_slot(struct shared_arena *arena, struct shared_rq *rq, uint64_t at)
+/* The slot of number @at, of @sges entries; NULL where the ring does not lie in @arena. */
+static struct shared_recv *rq_slot(struct shared_arena *arena, uint64_t ring, uint32_t slots,
+				   uint32_t sges, uint64_t at)
 {
-	uint32_t slots = atomic_load_explicit(&rq->slots, memory_order_relaxed);
-	uint32_t sges = atomic_load_explicit(&rq->sges_max, memory_order_relaxed);
-	uint64_t ring = atomic_load_explicit(&rq->ring, memory_order_relaxed);
 	unsigned char *base;
 
-	if (!slots || (slots & (slots - 1)) || sges > SHARED_SGES)
+	if (!slots || (slots & (slots - 1)) || sges > SHARED_SGES || ring % SHARED_LINE)
 		return NULL;
 	base = arena_at(arena, ring, slots * recv_slot_size(sges));
 	if (!base)
@@ -83,7 +83,7 @@ int soft_rq_post(struct soft_rq *rq, const struct ibv_recv_wr *wr)
 	/* acquire: pairs with the release of the poller: the slot's former life is over */
 	if (rq->posted - atomic_load_explicit(&rq->polled, memory_order_acquire) >= rq->wr_max)
 		return ENOMEM;
-	slot = rq_slot(own_arena(), rq->shared, rq->posted);
+	slot = rq_slot(own_arena(), rq->ring, rq->slots, rq->sge_max, rq->posted);
 	atomic_store_explicit(&slot->wr_id, wr->wr_id, memory_order_relaxed);
 	atomic_store_explicit(&slot->sges, (uint32_t)wr->num_sge, memory_order_relaxed);
 	for (int i = 0; i < wr->num_sge; i++) {
@@ -102,16 +102,17 @@ int soft_rq_post(struct soft_rq *rq, const struct ibv_recv_wr *wr)
 static bool rq_read(struct shared_arena *arena, struct shared_rq *rq, uint64_t head,
 		    struct soft_recv *out)
 {
-	struct shared_recv *slot = rq_slot(arena, rq, head);
+	/* once: what is checked is what is used */
 	uint32_t sges_max = atomic_load_explicit(&rq->sges_max, memory_order_relaxed);
+	struct shared_recv *slot =
+		rq_slot(arena, atomic_load_explicit(&rq->ring, memory_order_relaxed),
+			atomic_load_explicit(&rq->slots, memory_order_relaxed), sges_max, head);
 
 	/* acquire: pairs with the release in soft_rq_post() */
 	if (!slot || head >= atomic_load_explicit(&rq->tail, memory_order_acquire))
 		return false;
 	out->wr_id = atomic_load_explicit(&slot->wr_id, memory_order_relaxed);
 	out->sges = atomic_load_explicit(&slot->sges, memory_order_relaxed);
-	if (sges_max > SHARED_SGES)
-		return false;
 	if (out->sges > sges_max)
 		out->sges = sges_max;
 	for (uint32_t i = 0; i < out->sges; i++) {

@@ -14,7 +14,9 @@
 struct soft_rq {
 	struct lock lock; /* protects posted and the production */
 	struct shared_rq *shared;
-	uint32_t wr_max, sge_max;
+	/* constant, and not believed from the arena, which others can change */
+	uint32_t wr_max, sge_max, slots;
+	uint64_t ring;
 	uint64_t posted;
 	_Atomic uint64_t polled; /* of those: their completions were polled, or they are void */
 };

@@ -260,7 +260,7 @@ static bool writable(uint64_t addr)
 /* Check and execute. Returns a status; *@event: of a failure, or -1. */
 static int serve(struct soft_qp *qp, const struct asked *a, uint64_t *before, int *event)
 {
-	struct shared_mr *mr = &own_arena()->mr[mr_key_index(a->rkey)];
+	struct shared_mr *mr = own_mr(a->rkey);
 	bool add = a->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 	uint64_t at;
 

@@ -62,7 +62,7 @@ bool soft_remote_resolve(struct soft_qp *qp, uint32_t key, uint64_t addr, uint64
 			 uint32_t access, uint32_t pd, struct soft_remote *out)
 {
 	struct soft_peer *peer = qp->peer;
-	struct shared_mr *mr = &peer->arena->mr[mr_key_index(key)];
+	struct shared_mr *mr = &peer->mrs[mr_key_index(key)];
 	uint64_t id, offset;
 	uint32_t index;
 
@@ -244,7 +244,7 @@ int soft_local_gather(struct soft_qp *qp, const struct ibv_send_wr *wr, uint32_t
 		if (!sge->length)
 			continue;
 		if (!(wr->send_flags & IBV_SEND_INLINE)) {
-			struct shared_mr *mr = &own_arena()->mr[mr_key_index(sge->lkey)];
+			struct shared_mr *mr = own_mr(sge->lkey);
 
 			if (!mr_covers(mr, sge->lkey, addr, sge->length, access, qp->pd))
 				return IBV_WC_LOC_PROT_ERR;
@@ -371,7 +371,7 @@ void soft_prefetch(struct soft_qp *qp, const struct ibv_send_wr *wr, unsigned co
 	if (!qp->peer)
 		return;
 	for (; wr && count; wr = wr->next, count--) {
-		struct shared_mr *mr = &qp->peer->arena->mr[mr_key_index(wr->wr.rdma.rkey)];
+		struct shared_mr *mr = &qp->peer->mrs[mr_key_index(wr->wr.rdma.rkey)];
 		uintptr_t at = wr->wr.rdma.remote_addr;
 		struct soft_peer_map *map;
 		uint32_t index;

@@ -23,7 +23,9 @@ static void receive_flush_all(struct soft_qp *qp)
 
 	lock_take(&qp->rq.lock);
 	soft_cq_collect(qp->recv_cq, qp);
-	while (!qp->srq && soft_rq_take(own_arena(), qp->rq.shared, &recv))
+	/* Who broke head or tail in the arena shall not keep us here: no more than there can be. */
+	for (uint32_t i = 0; i < qp->rq.slots && soft_rq_take(own_arena(), qp->rq.shared, &recv);
+	     i++)
 		receive_flush(qp, recv.wr_id);
 	qp->rq_flushed = true;
 	lock_drop(&qp->rq.lock);
@@ -53,8 +55,10 @@ void soft_qp_error(struct soft_qp *qp)
 	soft_send_flush(qp);
 	receive_flush_all(qp);
 	event = atomic_exchange(&qp->shared->async_event, 0);
+	/* of the two that there are: any other would not be acknowledged as one of a QP */
 	if (event)
-		soft_qp_raise(qp, (enum ibv_event_type)(event - 1));
+		soft_qp_raise(qp, event - 1 == IBV_EVENT_QP_ACCESS_ERR ? IBV_EVENT_QP_ACCESS_ERR
+								       : IBV_EVENT_QP_REQ_ERR);
 	if (qp->srq)
 		soft_qp_raise(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }

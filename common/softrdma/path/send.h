@@ -18,7 +18,7 @@ struct soft_send {
 	bool done;
 	enum ibv_wc_status status;
 	uint32_t length;
-	unsigned char rest[];
+	_Alignas(struct ibv_sge) unsigned char rest[];
 };
 
 static inline struct soft_send *send_slot(struct soft_qp *qp, uint64_t at)

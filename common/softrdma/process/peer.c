@@ -35,6 +35,16 @@ static struct {
 	struct soft_peer *list;
 } peers = { .connecting = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER };
 
+/* Close those from the place @from on. */
+static void fds_close(int *fds, unsigned from)
+{
+	for (unsigned i = from; i < WIRE_FDS_MAX; i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+		fds[i] = -1;
+	}
+}
+
 int soft_peer_request(struct soft_peer *peer, enum wire_op op, uint64_t arg, int timeout_ms,
 		      struct wire_reply *reply, int *fds)
 {
@@ -57,13 +67,14 @@ int soft_peer_request(struct soft_peer *peer, enum wire_op op, uint64_t arg, int
 			continue;
 		if (rc < 0)
 			return rc;
-		if (reply->sequence == request.sequence)
-			return reply->error;
-		/* the late reply to a request that was given up */
-		for (unsigned i = 0; i < WIRE_FDS_MAX; i++) {
-			if (fds[i] >= 0)
-				close(fds[i]);
+		if (reply->sequence == request.sequence && !reply->error) {
+			fds_close(fds, op == WIRE_HELLO ? 2 : 1); /* more than there can be */
+			return 0;
 		}
+		fds_close(fds, 0);
+		if (reply->sequence == request.sequence)
+			return reply->error < 0 ? reply->error : -EPROTO;
+		/* else the late reply to a request that was given up */
 	}
 }
 
@@ -144,9 +155,11 @@ static int peer_hello(struct soft_peer *peer)
 	peer->arena = soft_arena_map(fds[0], peer->slot, reply.incarnation);
 	rc = peer->arena ? 0 : -errno;
 	close(fds[0]);
-	if (rc == 0)
-		peer->memory_fd = soft_peer_memory_open(peer);
-	return rc;
+	if (rc < 0)
+		return rc;
+	peer->mrs = peer->arena->mr;
+	peer->memory_fd = soft_peer_memory_open(peer);
+	return 0;
 }
 
 static struct soft_peer *peer_connect(uint32_t slot)
@@ -318,6 +331,7 @@ int soft_peers_start(void)
 	self->self = true;
 	self->pid = getpid();
 	self->arena = own_arena();
+	self->mrs = soft_process.mrs;
 	self->incarnation = soft_process.incarnation;
 	self->kick_fd = soft_process.kick_fd;
 	peer_list(self);

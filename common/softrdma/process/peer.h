@@ -29,6 +29,8 @@ struct soft_peer_channel {
 struct soft_peer {
 	/* constant */
 	struct shared_arena *arena;
+	struct shared_mr
+		*mrs; /* its regions: in the arena, but our own where only we can change them */
 	bool self;
 	pid_t pid;
 	uint32_t slot;

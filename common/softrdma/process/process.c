@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -93,6 +94,25 @@ static int process_ids_init(void)
 	return 0;
 }
 
+/* Costs something only where it is touched. A forked child has no business in it. */
+static int process_mrs_init(void)
+{
+	size_t size = SHARED_MRS * sizeof(*soft_process.mrs);
+	void *mrs = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (mrs == MAP_FAILED)
+		return -errno;
+	madvise(mrs, size, MADV_DONTFORK);
+	soft_process.mrs = mrs;
+	return 0;
+}
+
+static void process_mrs_destroy(void)
+{
+	munmap(soft_process.mrs, SHARED_MRS * sizeof(*soft_process.mrs));
+	soft_process.mrs = NULL;
+}
+
 static int process_start(void)
 {
 	int rc = soft_fates_start();
@@ -115,9 +135,12 @@ static int process_start(void)
 	rc = process_ids_init();
 	if (rc < 0)
 		goto err_kick;
-	rc = soft_peers_start();
+	rc = process_mrs_init();
 	if (rc < 0)
 		goto err_ids;
+	rc = soft_peers_start();
+	if (rc < 0)
+		goto err_mrs;
 	rc = soft_service_start();
 	if (rc < 0)
 		goto err_peers;
@@ -127,6 +150,8 @@ static int process_start(void)
 
 err_peers:
 	soft_peers_stop();
+err_mrs:
+	process_mrs_destroy();
 err_ids:
 	process_ids_destroy();
 err_kick:
@@ -159,6 +184,7 @@ void soft_process_put(void)
 		soft_service_stop();
 		soft_peers_stop();
 		close(soft_process.epoll_fd);
+		process_mrs_destroy();
 		process_ids_destroy();
 		close(soft_process.listen_fd);
 		close(soft_process.kick_fd);

@@ -33,6 +33,7 @@ struct soft_process {
 	uint32_t slot;
 	uint64_t incarnation;
 	struct arena arena;
+	struct shared_mr *mrs; /* our regions, as in the arena, where others could change them */
 	struct soft_peer *self; /* this process as a peer of itself */
 
 	unsigned users; /* open contexts; process lock, which guards start and stop of all this */
@@ -83,4 +84,10 @@ static inline uint64_t process_new_id(void)
 static inline struct shared_arena *own_arena(void)
 {
 	return soft_process.arena.shared;
+}
+
+/* own_mr - the entry that a key of ours names, for what this process itself does to its memory. */
+static inline struct shared_mr *own_mr(uint32_t key)
+{
+	return &soft_process.mrs[mr_key_index(key)];
 }

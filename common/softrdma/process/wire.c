@@ -131,14 +131,12 @@ int soft_wire_receive(int fd, void *message, size_t size, int *fds)
 		    c->cmsg_len <= CMSG_LEN(WIRE_FDS_MAX * sizeof(int)))
 			memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
 	}
-	if (n == 0)
-		return -EPIPE;
-	if ((size_t)n == size && !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+	if (n > 0 && (size_t)n == size && !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
 		return 0;
 	for (unsigned i = 0; i < WIRE_FDS_MAX; i++) {
 		if (fds[i] >= 0)
 			close(fds[i]);
 		fds[i] = -1;
 	}
-	return -EPROTO;
+	return n == 0 ? -EPIPE : -EPROTO;
 }

@@ -3,6 +3,7 @@
 #include "common/softrdma/shared/arena.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,8 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Address space, not memory: pages cost something only once they are touched. */
-#define ARENA_BYTES (1ull << 30)
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 struct arena_hole {
 	struct arena_hole *next;
@@ -33,19 +33,21 @@ int soft_arena_create(struct arena *arena, uint32_t slot)
 	if (!arena->holes)
 		return -ENOMEM;
 	arena->holes->offset = sizeof(*shared);
-	arena->holes->size = ARENA_BYTES - sizeof(*shared);
-	arena->fd = memfd_create("softrdma", MFD_CLOEXEC);
-	if (arena->fd < 0 || ftruncate(arena->fd, (off_t)ARENA_BYTES) < 0) {
+	arena->holes->size = SHARED_BYTES - sizeof(*shared);
+	arena->fd = memfd_create("softrdma", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	/* Sealed: whoever cut it would take down all that have it mapped. */
+	if (arena->fd < 0 || ftruncate(arena->fd, (off_t)SHARED_BYTES) < 0 ||
+	    fcntl(arena->fd, F_ADD_SEALS, SEALS) < 0) {
 		rc = -errno;
 		goto err_fd;
 	}
-	shared = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, arena->fd, 0);
+	shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, arena->fd, 0);
 	if (shared == MAP_FAILED) {
 		rc = -errno;
 		goto err_fd;
 	}
 	/* A forked child has no business in it. */
-	madvise(shared, ARENA_BYTES, MADV_DONTFORK);
+	madvise(shared, SHARED_BYTES, MADV_DONTFORK);
 	if (getrandom(&shared->incarnation, sizeof(shared->incarnation), 0) !=
 	    sizeof(shared->incarnation)) {
 		rc = -EIO;
@@ -54,13 +56,13 @@ int soft_arena_create(struct arena *arena, uint32_t slot)
 	shared->magic = SHARED_MAGIC;
 	shared->version = SHARED_VERSION;
 	shared->slot = slot;
-	shared->size = ARENA_BYTES;
+	shared->size = SHARED_BYTES;
 	shared->address = (uintptr_t)shared;
 	arena->shared = shared;
 	return 0;
 
 err_map:
-	munmap(shared, ARENA_BYTES);
+	munmap(shared, SHARED_BYTES);
 err_fd:
 	if (arena->fd >= 0)
 		close(arena->fd);
@@ -76,7 +78,7 @@ void soft_arena_destroy(struct arena *arena)
 		arena->holes = hole->next;
 		free(hole);
 	}
-	munmap(arena->shared, ARENA_BYTES);
+	munmap(arena->shared, SHARED_BYTES);
 	close(arena->fd);
 	arena->shared = NULL;
 }
@@ -143,22 +145,23 @@ void soft_arena_free(struct arena *arena, uint64_t offset, uint64_t size)
 struct shared_arena *soft_arena_map(int fd, uint32_t slot, uint64_t incarnation)
 {
 	struct shared_arena *shared;
+	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 
-	if (fstat(fd, &st) < 0)
+	if (seals < 0 || fstat(fd, &st) < 0)
 		return NULL;
-	if ((uint64_t)st.st_size != ARENA_BYTES) {
+	if ((uint64_t)st.st_size != SHARED_BYTES || !(seals & F_SEAL_SHRINK)) {
 		errno = EPROTO;
 		return NULL;
 	}
-	shared = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (shared == MAP_FAILED)
 		return NULL;
-	madvise(shared, ARENA_BYTES, MADV_DONTFORK);
+	madvise(shared, SHARED_BYTES, MADV_DONTFORK);
 	if (shared->magic != SHARED_MAGIC || shared->version != SHARED_VERSION ||
-	    shared->size != ARENA_BYTES || shared->slot != slot ||
+	    shared->size != SHARED_BYTES || shared->slot != slot ||
 	    shared->incarnation != incarnation) {
-		munmap(shared, ARENA_BYTES);
+		munmap(shared, SHARED_BYTES);
 		errno = EPROTO;
 		return NULL;
 	}
@@ -167,5 +170,5 @@ struct shared_arena *soft_arena_map(int fd, uint32_t slot, uint64_t incarnation)
 
 void soft_arena_unmap(struct shared_arena *shared)
 {
-	munmap(shared, ARENA_BYTES);
+	munmap(shared, SHARED_BYTES);
 }

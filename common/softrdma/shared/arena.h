@@ -37,9 +37,8 @@ void soft_arena_unmap(struct shared_arena *shared);
 /* arena_at - a range of an arena, or NULL where it does not lie inside. */
 static inline void *arena_at(struct shared_arena *shared, uint64_t offset, uint64_t size)
 {
-	uint64_t end = shared->size;
-
-	if (offset < sizeof(*shared) || offset > end || size > end - offset)
+	/* not shared->size, which others can change */
+	if (offset < sizeof(*shared) || offset > SHARED_BYTES || size > SHARED_BYTES - offset)
 		return NULL;
 	return (unsigned char *)shared + offset;
 }

@@ -34,6 +34,9 @@ enum {
 	SHARED_SGES = 16,
 };
 
+/* Of an arena. Address space, not memory: pages cost something only once they are touched. */
+#define SHARED_BYTES (1ull << 30)
+
 /* QP number: slot of the process 8 bits, generation 4, index 12. */
 static inline uint32_t qpn_make(uint32_t slot, uint32_t generation, uint32_t index)
 {

@@ -40,7 +40,7 @@ enum deed {
 static void deed_spoil(struct end *end, enum deed deed)
 {
 	struct shared_qp *qp = soft_qp(end->qp)->shared;
-	struct shared_mr *mr = &own_arena()->mr[mr_key_index(end->mr->rkey)];
+	struct shared_mr *mr = own_mr(end->mr->rkey);
 
 	switch (deed) {
 	case DEED_QP_ACCESS:
