@@ -17,10 +17,10 @@
 #include "common/softrdma/device/context.h"
 #include "common/softrdma/shared/shared.h"
 
-#define SEND_BYTES (1 << 20) /* the kernel bounds it; else few slow receivers hold up the rest */
-#define DIGITS	   8
-#define TEXT_OF(x) #x
-#define TEXT(x)	   TEXT_OF(x)
+#define SEND_BYTES   (1 << 20) /* the kernel bounds it; else few slow receivers hold up the rest */
+#define DIGITS	     8
+#define TEXT_OF(x)   #x
+#define TEXT(x)	     TEXT_OF(x)
 #define PREFIX(link) "softrdma/" TEXT(SHARED_VERSION) "/" link "/ud/"
 
 static socklen_t datagram_address(struct sockaddr_un *address, uint32_t qpn)

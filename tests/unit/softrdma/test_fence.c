@@ -196,10 +196,14 @@ static void test_dereg_while_another_connects(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_read_dereg),   cmocka_unit_test(test_read_error),
-		cmocka_unit_test(test_write_dereg),  cmocka_unit_test(test_write_error),
-		cmocka_unit_test(test_rereg),	     cmocka_unit_test(test_destroy),
-		cmocka_unit_test(test_atomic_dereg), cmocka_unit_test(test_atomic_error),
+		cmocka_unit_test(test_read_dereg),
+		cmocka_unit_test(test_read_error),
+		cmocka_unit_test(test_write_dereg),
+		cmocka_unit_test(test_write_error),
+		cmocka_unit_test(test_rereg),
+		cmocka_unit_test(test_destroy),
+		cmocka_unit_test(test_atomic_dereg),
+		cmocka_unit_test(test_atomic_error),
 		cmocka_unit_test(test_dereg_while_another_connects),
 	};
 

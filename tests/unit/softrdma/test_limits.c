@@ -345,11 +345,10 @@ static void test_in_use(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_types),  cmocka_unit_test(test_strangers),
-		cmocka_unit_test(test_foreign_channel),
-		cmocka_unit_test(test_caps),   cmocka_unit_test(test_nothing),
-		cmocka_unit_test(test_lists),  cmocka_unit_test(test_srq_post),
-		cmocka_unit_test(test_in_use),
+		cmocka_unit_test(test_types),		cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_foreign_channel), cmocka_unit_test(test_caps),
+		cmocka_unit_test(test_nothing),		cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_srq_post),	cmocka_unit_test(test_in_use),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "common/base/time.h"
-#include "common/softrdma/shared.h"
-#include "common/softrdma/wire.h"
+#include "common/softrdma/shared/shared.h"
+#include "common/softrdma/process/wire.h"
 #include "ends.h"
 
 enum answer {
