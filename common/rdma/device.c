@@ -92,10 +92,11 @@ static int open_one(struct rdma_device *dev, struct ibv_device *ibdev, struct er
 	dev->context = dev->ops->open_device(ibdev);
 	if (!dev->context) {
 		rc = errno ? -errno : -EIO;
-		return error_set(err, rc,
-				 "ibv_open_device of %s failed: %s (is /dev/infiniband readable "
-				 "for this user?)",
-				 dev->name, error_name(rc));
+		return error_set(err, rc, "ibv_open_device of %s failed: %s (%s)", dev->name,
+				 error_name(rc),
+				 dev->software ? "at most 256 processes of a machine can use it; "
+						 "SOFTRDMA_* in the environment?"
+					       : "is /dev/infiniband readable for this user?");
 	}
 	fcntl(dev->context->async_fd, F_SETFL, fcntl(dev->context->async_fd, F_GETFL) | O_NONBLOCK);
 	rc = dev->ops->query_device(dev->context, &dev->attr);

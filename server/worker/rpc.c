@@ -186,7 +186,8 @@ void rpc_completed(struct rpc_worker *w, uint64_t wr_id, bool ok)
 	struct request *r = rpc_wr_pointer(wr_id);
 	unsigned hazard = (unsigned)(wr_id >> RPC_WR_HAZARD);
 
-	rpc_queue_completed(w, r->conn);
+	if (ok)
+		rpc_queue_completed(w, r->conn);
 	if (hazard)
 		rpc_hazard_drop(w, hazard - 1);
 	switch ((enum rpc_wr)(wr_id & RPC_WR_WHAT)) {

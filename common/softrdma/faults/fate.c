@@ -33,7 +33,8 @@ static const struct {
 		 { "reorder", WEAK_REORDER },
 		 { "twice", WEAK_TWICE },
 		 { "lines", WEAK_LINES },
-		 { "delay", WEAK_DELAY } };
+		 { "delay", WEAK_DELAY },
+		 { "late", WEAK_LATE } };
 
 static bool parse_feature(const char *name)
 {
@@ -81,7 +82,7 @@ static int weak_start(void)
 	soft_weak = 0;
 	fprintf(stderr,
 		"softrdma: " NAME "=%s means nothing (give a seed, and after it some of "
-		"completions, reorder, twice, lines, delay: " NAME "=7,twice,lines)\n",
+		"completions, reorder, twice, lines, delay, late: " NAME "=7,twice,lines)\n",
 		spec);
 	return -EINVAL;
 }
@@ -141,6 +142,8 @@ static void draw_weak(struct soft_dice *dice, const struct ibv_send_wr *wr, stru
 		fate->twice = true;
 		fate->defer_ns += span_ns(dice);
 	}
+	if ((soft_weak & WEAK_LATE) && !fetches(wr) && dice_one_in(dice, 2))
+		fate->begins_ns += span_ns(dice);
 	if (soft_weak & (WEAK_LINES | WEAK_DELAY))
 		fate->shuffle = (uint32_t)dice_roll(dice);
 }

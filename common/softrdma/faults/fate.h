@@ -36,7 +36,8 @@ enum {
 	WEAK_TWICE = 4, /* READs executed again */
 	WEAK_LINES = 8, /* lines of 64 bytes copied in any order */
 	WEAK_DELAY = 16, /* pauses inside copies */
-	WEAK_ALL = 31,
+	WEAK_LATE = 32, /* WRITEs and SENDs executed late, so that their buffers are read late */
+	WEAK_ALL = 63,
 };
 
 /* Both constant while the device is open. */

@@ -149,7 +149,7 @@ int soft_req_notify_cq(struct ibv_cq *base, int solicited_only)
 static struct soft_cqe *cq_place(struct soft_cq *cq, bool moved)
 {
 	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
-	uint32_t used = tail - atomic_load_explicit(&cq->head, memory_order_relaxed);
+	uint32_t own = tail - atomic_load_explicit(&cq->head, memory_order_relaxed), used = own;
 	uint32_t limit = moved ? cq->mask + 1 : (uint32_t)cq->base.cqe;
 
 	if (!moved)
@@ -158,6 +158,7 @@ static struct soft_cqe *cq_place(struct soft_cq *cq, bool moved)
 		return NULL;
 	/* release: with the load in soft_cq_poll() that decides whether to look at all */
 	atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
+	cq_count_own(cq, own + 1);
 	return &cq->ring[tail & cq->mask];
 }
 
@@ -236,11 +237,11 @@ void soft_cq_collect(struct soft_cq *cq, struct soft_qp *qp)
 
 void soft_cq_forget(struct soft_cq *cq, struct soft_qp *qp)
 {
-	uint32_t head, tail, kept;
+	uint32_t start, head, tail, kept;
 	struct ibv_wc wc;
 
 	lock_take(&cq->lock);
-	head = kept = atomic_load_explicit(&cq->head, memory_order_relaxed);
+	start = head = kept = atomic_load_explicit(&cq->head, memory_order_relaxed);
 	tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
 	for (; head != tail; head++) {
 		struct soft_cqe *cqe = &cq->ring[head & cq->mask];
@@ -251,6 +252,7 @@ void soft_cq_forget(struct soft_cq *cq, struct soft_qp *qp)
 			qp_receive_done(qp);
 	}
 	atomic_store_explicit(&cq->tail, kept, memory_order_release);
+	cq_count_own(cq, kept - start);
 	for (uint32_t i = 0; i < qp->in_slots && cq == qp->recv_cq && soft_cq_inbound(cq, qp, &wc);
 	     i++)
 		qp_receive_done(qp);

@@ -53,6 +53,13 @@ static inline struct soft_cq *soft_cq(struct ibv_cq *base)
 	return (struct soft_cq *)base;
 }
 
+/* cq_count_own - tell peers how many completions the ring holds. Under the lock. */
+static inline void cq_count_own(struct soft_cq *cq, uint32_t count)
+{
+	/* relaxed: a limit, and who sees an old one loses a completion that came too close to it */
+	atomic_store_explicit(&cq->shared->own, count, memory_order_relaxed);
+}
+
 /* What soft_cq_push() adds. */
 struct soft_done {
 	uint64_t wr_id;

@@ -100,6 +100,7 @@ static int cq_poll_own(struct soft_cq *cq, int count, struct ibv_wc *wc)
 			qp_receive_done(cqe->qp);
 	}
 	atomic_store_explicit(&cq->head, head, memory_order_relaxed);
+	cq_count_own(cq, tail - head);
 	return n;
 }
 

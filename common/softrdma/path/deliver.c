@@ -34,7 +34,8 @@ static struct shared_cqe *inbound_place(struct soft_qp *qp, struct shared_cq *cq
 	/* acquire: pairs with the release in soft_cq_inbound(): the place has been read */
 	if (tail - atomic_load_explicit(&remote->in_head, memory_order_acquire) >= slots)
 		return NULL;
-	if (atomic_fetch_add_explicit(&cq->inbound, 1, memory_order_relaxed) >=
+	if (atomic_fetch_add_explicit(&cq->inbound, 1, memory_order_relaxed) +
+		    atomic_load_explicit(&cq->own, memory_order_relaxed) >=
 	    atomic_load_explicit(&cq->cqe, memory_order_relaxed)) {
 		atomic_fetch_sub_explicit(&cq->inbound, 1, memory_order_relaxed);
 		return NULL;

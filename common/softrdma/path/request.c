@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include "common/softrdma/softrdma.h"
+
 enum { ON_RC = 1, ON_UC = 2, ON_UD = 4, INLINE = 8 };
 
 /* Which service has an operation, and whether it can carry inline data: IBTA, 9.4 and 10.8. */
@@ -48,7 +50,8 @@ int soft_request_check(const struct soft_qp *qp, const struct ibv_send_wr *wr)
 	if (!(has & service(qp->base.qp_type)) || wr->num_sge < 0 ||
 	    (uint32_t)wr->num_sge > qp->sge_max)
 		return EINVAL;
-	if (qp->base.qp_type == IBV_QPT_UD && !wr->wr.ud.ah)
+	if (qp->base.qp_type == IBV_QPT_UD &&
+	    (!wr->wr.ud.ah || !softrdma_owns(wr->wr.ud.ah->context)))
 		return EINVAL;
 	if (!(wr->send_flags & IBV_SEND_INLINE))
 		return 0;

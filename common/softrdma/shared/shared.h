@@ -191,6 +191,7 @@ struct shared_cq {
 	_Atomic uint32_t overrun; /* an initiator lost a completion */
 	_Atomic uint32_t cqe;
 	_Atomic uint64_t channel_id; /* 0: no channel */
+	_Atomic uint32_t own; /* completions in the ring of the CQ itself; owner */
 	/* QPs with completions in their rings: initiators set, the owner clears */
 	_Alignas(SHARED_LINE) _Atomic uint64_t summary; /* bit i: pending[i] has a bit */
 	_Alignas(SHARED_LINE) _Atomic uint64_t pending[SHARED_QPS / 64];

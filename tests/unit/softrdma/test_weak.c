@@ -130,6 +130,35 @@ static void test_twice(void **state)
 	assert_int_equal(read_again("1,completions"), 0);
 }
 
+/* How many of ROUNDS WRITEs carry what their buffer held only after they were posted? */
+static unsigned changed(const char *weak, unsigned flags)
+{
+	struct weakness w = { .weak = weak, .timeout = 14, .retry_cnt = 7, .mapped = true };
+	struct end a, b;
+	unsigned n = 0;
+
+	weakness_open(&w, &a, &b);
+	for (uint64_t i = 1; i <= ROUNDS; i++) {
+		word_put(&a, FAR, 2 * i);
+		assert_int_equal(weak_write(&a, &b, i, FAR, 8, flags | IBV_SEND_SIGNALED), 0);
+		word_put(&a, FAR, 2 * i + 1);
+		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
+		assert_int_equal(word_get(&b, 0) / 2, i);
+		n += word_get(&b, 0) == 2 * i + 1;
+	}
+	weakness_close(&a, &b);
+	return n;
+}
+
+static void test_late(void **state)
+{
+	(void)state;
+	assert_int_equal(changed(NULL, 0), 0);
+	assert_true(changed("1,late", 0) > ROUNDS / 10);
+	assert_int_equal(changed("1,late", IBV_SEND_INLINE), 0);
+	assert_int_equal(changed("1,completions,reorder", 0), 0);
+}
+
 /* What soft_weak_copy() asks to be copied. */
 static struct {
 	unsigned count, backwards;
@@ -337,11 +366,12 @@ static void test_grammar(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_grammar),	   cmocka_unit_test(test_completions),
-		cmocka_unit_test(test_reorder),	   cmocka_unit_test(test_read_after_write),
-		cmocka_unit_test(test_twice),	   cmocka_unit_test(test_lines_order),
-		cmocka_unit_test(test_lines_torn), cmocka_unit_test(test_delay),
-		cmocka_unit_test(test_all),	   cmocka_unit_test(test_unattended),
+		cmocka_unit_test(test_grammar),	    cmocka_unit_test(test_completions),
+		cmocka_unit_test(test_reorder),	    cmocka_unit_test(test_read_after_write),
+		cmocka_unit_test(test_twice),	    cmocka_unit_test(test_late),
+		cmocka_unit_test(test_lines_order), cmocka_unit_test(test_lines_torn),
+		cmocka_unit_test(test_delay),	    cmocka_unit_test(test_all),
+		cmocka_unit_test(test_unattended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
