@@ -282,6 +282,40 @@ static void test_not_the_peer(void **state)
 	far_stop(&t.far);
 }
 
+/* Where /proc cannot be used: the pid has to do, and a peer that is known to be dead is left alone. */
+static void test_without_proc(void **state)
+{
+	struct end_options options = { .rnr_retry = 7 };
+	struct soft_peer *peer;
+	struct end a;
+
+	(void)state;
+	far_start(&t.far, &options);
+	end_open(&a, &options);
+	far_connect(&t.far, &a);
+	peer = soft_qp(a.qp)->peer;
+	close(peer->memory_fd);
+	peer->memory_fd = -1;
+	memset(a.mem, OURS, SIZE);
+	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE, 1, 0, 64, t.far.info.addr + 128,
+				  t.far.info.rkey, IBV_SEND_SIGNALED),
+			 0);
+	end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
+	far_do(&t.far, FAR_RECV, 64);
+	assert_int_equal(end_send(&a, 2, 0, 64, IBV_SEND_SIGNALED), 0);
+	end_expect(a.send_cq, 2, IBV_WC_SUCCESS);
+	assert_int_equal(far_do(&t.far, FAR_POLL, 0).byte_len, 64);
+	for (unsigned at = 0; at < 256; at += 64)
+		assert_int_equal(far_do(&t.far, FAR_PEEK, at).byte_len,
+				 at == 0 || at == 128 ? OURS : 0);
+	far_kill(&t.far);
+	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE, 3, 0, 64, t.far.info.addr, t.far.info.rkey,
+				  IBV_SEND_SIGNALED),
+			 0);
+	end_expect(a.send_cq, 3, IBV_WC_RETRY_EXC_ERR);
+	end_close(&a);
+}
+
 /* May this process choose pids? Returns 0 or a negative errno. */
 static int may_choose(void)
 {
@@ -304,6 +338,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest exec_tests[] = {
 		cmocka_unit_test(test_not_the_peer),
+		cmocka_unit_test(test_without_proc),
 		cmocka_unit_test(test_exec),
 		cmocka_unit_test(test_exec_within),
 	};
