@@ -3,6 +3,7 @@
 #include "common/softrdma/process/process.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -120,6 +121,10 @@ static int process_start(void)
 	if (rc < 0)
 		return rc;
 	rc = soft_wire_claim(&soft_process.slot);
+	if (rc == -EUSERS)
+		fprintf(stderr,
+			"softrdma: %d processes have soft0 open, more cannot: end some of them\n",
+			SHARED_SLOTS);
 	if (rc < 0)
 		return rc;
 	soft_process.listen_fd = rc;

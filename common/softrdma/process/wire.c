@@ -34,6 +34,7 @@ int soft_wire_claim(uint32_t *slot)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	uint8_t start = 0;
+	int rc;
 
 	if (fd < 0)
 		return -errno;
@@ -54,8 +55,9 @@ int soft_wire_claim(uint32_t *slot)
 		if (errno != EADDRINUSE)
 			break;
 	}
+	rc = errno == EADDRINUSE ? -EUSERS : -errno;
 	close(fd);
-	return errno == EADDRINUSE ? -EMFILE : -errno;
+	return rc;
 }
 
 int soft_wire_connect(uint32_t slot, int timeout_ms)

@@ -29,7 +29,10 @@ struct wire_reply {
 	uint64_t incarnation;
 };
 
-/* soft_wire_claim - bind some free slot. Returns a listening descriptor, or a negative errno. */
+/*
+ * soft_wire_claim - bind some free slot. Returns a listening descriptor, or a negative errno:
+ * -EUSERS when all are taken.
+ */
 int soft_wire_claim(uint32_t *slot);
 
 /* soft_wire_connect - returns a descriptor or a negative errno, after @timeout_ms at the latest. */

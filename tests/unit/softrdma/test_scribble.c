@@ -83,6 +83,8 @@ static struct shared_arena *arena_of(uint32_t slot)
 	/* what a broken program could do to a file that it was given */
 	if (rc == 0 && ftruncate(fds[0], 4096) == 0)
 		fprintf(stderr, "the arena can be cut\n");
+	if (rc == 0)
+		fcntl(fds[1], F_SETFL, 0); /* blocking, for its owner too */
 	if (fds[0] >= 0)
 		close(fds[0]);
 	if (fds[1] >= 0)
