@@ -182,6 +182,17 @@ def test_peer_is_killed(programs, name):
     assert "12" in out + client.stderr(), "transport retry counter exceeded"
 
 
+@pytest.mark.skipif(len(USERS) < 2, reason="needs root, to be two users")
+def test_another_user_is_refused_in_words(programs):
+    port = free_port()
+    args = ["ib_send_lat", "-d", "soft0", "-x", GID, "-F", "-n", "100"]
+    server = programs.server(args, port, "root")
+    client = programs.start([*args, "-p", str(port), HOST], "ordinary")
+    out = output(client, 20)
+    assert client.popen.returncode != 0, out
+    assert "softrdma: " in server.stderr() and "refused" in server.stderr(), server.stderr()
+
+
 def test_rdma_cm_is_refused_in_words(programs):
     rc, out, err = programs.one("ib_send_bw", "-d", "soft0", "-R", seconds=20)
     assert rc != 0, out

@@ -82,6 +82,32 @@ void soft_service_forget(int fd)
 	epoll_ctl(soft_process.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
+static bool admit_all; /* SOFTRDMA_SHARE; constant while the thread runs */
+
+/*
+ * Who is let in gets our arena, to write: he could steer what we and our other peers do with our
+ * memory. So only our own user, and root, who could do so anyway.
+ */
+static bool service_admits(int fd)
+{
+	struct ucred who = { .uid = (uid_t)-1 };
+	socklen_t len = sizeof(who);
+	static bool told;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0)
+		return false;
+	if (who.uid == geteuid() || who.uid == 0 || admit_all)
+		return true;
+	if (!told)
+		fprintf(stderr,
+			"softrdma: process %d of user %u is refused: it could write the memory of "
+			"this one, which is user %u's (run both as one user, or set "
+			"SOFTRDMA_SHARE=all here, where all users are trusted)\n",
+			(int)who.pid, who.uid, geteuid());
+	told = true;
+	return false;
+}
+
 static void service_accept(void)
 {
 	struct timespec pause = { .tv_nsec = TICK_MS * 1000000 };
@@ -89,7 +115,7 @@ static void service_accept(void)
 
 	while ((fd = accept4(soft_process.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >=
 	       0) {
-		if (incoming.count == INCOMING_MAX ||
+		if (incoming.count == INCOMING_MAX || !service_admits(fd) ||
 		    service_add(fd, TAG(TAG_INCOMING, fd), EPOLLIN) < 0) {
 			close(fd);
 			continue;
@@ -226,6 +252,7 @@ static void *service_run(void *unused)
 
 int soft_service_start(void)
 {
+	const char *share = getenv("SOFTRDMA_SHARE");
 	sigset_t all, before;
 	int rc;
 
@@ -233,6 +260,7 @@ int soft_service_start(void)
 	if (soft_process.epoll_fd < 0)
 		return -errno;
 	atomic_store(&soft_process.stop, false);
+	admit_all = share && strcmp(share, "all") == 0;
 	rc = service_add(soft_process.listen_fd, TAG(TAG_LISTEN, 0), EPOLLIN);
 	if (rc == 0)
 		rc = service_add(soft_process.kick_fd, TAG(TAG_KICK, 0), EPOLLIN);

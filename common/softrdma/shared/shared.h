@@ -20,7 +20,7 @@
 #include "common/softrdma/shared/life.h"
 
 #define SHARED_MAGIC   0x3044524654464f53ull
-#define SHARED_VERSION 3u
+#define SHARED_VERSION 4
 #define SHARED_NONE    UINT32_MAX
 #define SHARED_LINE    64
 
