@@ -29,7 +29,7 @@ static int registration_failed(const struct rdma_device *dev, size_t len, const 
 	char limit[32];
 
 	memlock_words(limit, sizeof(limit));
-	if (!dev->software && (rc == -ENOMEM || rc == -EAGAIN))
+	if (rc == -ENOMEM || rc == -EAGAIN)
 		return error_set(
 			err, rc,
 			"ibv_reg_mr of %s (%zu KiB) on %s failed: %s; RLIMIT_MEMLOCK is "

@@ -92,8 +92,9 @@ static int file_open(dev_t device, ino_t inode)
 	while (dir && fd < 0 && (entry = readdir(dir)) != NULL) {
 		int candidate = atoi(entry->d_name);
 
-		if (entry->d_name[0] == '.' || fstat(candidate, &st) < 0 || st.st_dev != device ||
-		    st.st_ino != inode || !S_ISREG(st.st_mode) ||
+		/* by name: the descriptor may be somebody else's, who closes it now */
+		if (entry->d_name[0] == '.' || fstatat(dirfd(dir), entry->d_name, &st, 0) < 0 ||
+		    st.st_dev != device || st.st_ino != inode || !S_ISREG(st.st_mode) ||
 		    (fcntl(candidate, F_GETFL) & O_ACCMODE) != O_RDWR)
 			continue;
 		fd = fcntl(candidate, F_DUPFD_CLOEXEC, 0);
