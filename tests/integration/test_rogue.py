@@ -279,12 +279,15 @@ def test_two_puts_at_once_in_one_slot(world, clean, rogue):
 def test_flood_does_not_starve_others(world, clean, rogue, step, handles):
     good = [world.client(clean) for _ in range(3)]
     with Bystander(good[0]), Bystander(good[1]), Bystander(good[2]):
-        for _ in range(5):
+        for flood in range(40):
             it = rogue(clean, [(handle, 64, 2000) for handle in range(handles)])
             for _ in range(5):
                 for handle in range(handles):
                     it.send(handle, op=PING, count=2000, step=step)
             it.close()
+            # a worker that keeps up with all of one has nothing to complain of
+            if flood >= 4 and world.cli(clean).stats()["protocol_errors"] > 0:
+                break
     assert world.cli(clean).stats()["protocol_errors"] > 0, "a flood was seen"
 
 
