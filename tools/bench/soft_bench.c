@@ -229,6 +229,9 @@ int main(int argc, char **argv)
 		return soft_other_main(atoi(argv[2]), strtoull(argv[3], NULL, 10));
 	if (parse(&b.o, argc, argv, &status))
 		return status;
+	if (getenv("SOFTRDMA_WEAK") || getenv("SOFTRDMA_FAULT"))
+		return die("nothing to measure",
+			   "SOFTRDMA_WEAK or SOFTRDMA_FAULT is set (unset both)");
 	if (soft_end_open(&b.k.end, &err) ||
 	    soft_other_start(&b.k.other, &b.k.end, b.o.area, &err)) {
 		status = die("starting", err.text);

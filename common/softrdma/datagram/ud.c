@@ -32,8 +32,6 @@
 #include "common/softrdma/datagram/seat.h"
 
 #define QKEY_OWN    0x80000000u /* in a request: the Q_Key of the sending QP counts */
-#define GRH_IPV6    6u
-#define GRH_NEXT    0x1b /* a base transport header */
 #define GRH_HEADERS 20u /* BTH and DETH */
 #define GRH_IMM	    4u
 #define GRH_ICRC    4u
@@ -163,7 +161,7 @@ static void grh_fill(struct datagram *datagram)
 	if (header->flags & DATAGRAM_IMM)
 		length += GRH_IMM;
 	datagram->grh.version_tclass_flow =
-		htobe32(GRH_IPV6 << 28 | (uint32_t)header->traffic_class << 20 |
+		htobe32(GRH_VERSION << 28 | (uint32_t)header->traffic_class << 20 |
 			(header->flow_label & 0xfffff));
 	datagram->grh.paylen = htobe16((uint16_t)length);
 	datagram->grh.next_hdr = GRH_NEXT;

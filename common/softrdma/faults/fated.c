@@ -24,8 +24,7 @@
 #include "common/softrdma/faults/fault.h"
 #include "common/softrdma/path/send.h"
 
-#define RNR_FOR_EVER 7
-#define WINDOW	     64 /* requests that one may overtake */
+#define WINDOW 64 /* requests that one may overtake */
 
 static bool is_atomic(const struct soft_send *send)
 {

@@ -21,10 +21,8 @@
 #include "common/softrdma/process/process.h"
 #include "common/softrdma/softrdma.h"
 
-#define GRH_VERSION  6u
-#define GRH_NEXT_IBA 0x1b
-#define FLOW_MASK    0xfffffu
-#define HOPS_MAX     255
+#define FLOW_MASK 0xfffffu
+#define HOPS_MAX  255
 
 struct ibv_ah *softrdma_create_ah(struct ibv_pd *base, struct ibv_ah_attr *attr)
 {
@@ -74,7 +72,7 @@ static bool grh_reply(const struct ibv_grh *grh, struct ibv_global_route *out)
 	uint32_t word = ntohl(grh->version_tclass_flow);
 	int index = gid_index(&grh->dgid);
 
-	if (word >> 28 != GRH_VERSION || grh->next_hdr != GRH_NEXT_IBA || index < 0)
+	if (word >> 28 != GRH_VERSION || grh->next_hdr != GRH_NEXT || index < 0)
 		return false;
 	out->dgid = grh->sgid;
 	out->sgid_index = (uint8_t)index;

@@ -5,6 +5,9 @@
 #include <infiniband/verbs.h>
 #include <stdint.h>
 
+#define GRH_VERSION 6u
+#define GRH_NEXT    0x1b /* a base transport header follows */
+
 struct soft_ah {
 	struct ibv_ah base;
 	uint32_t epoch;

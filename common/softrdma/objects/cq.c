@@ -29,7 +29,7 @@ struct ibv_cq *softrdma_create_cq(struct ibv_context *context, int cqe, void *cq
 				  struct ibv_comp_channel *channel, int comp_vector)
 {
 	struct soft_cq *cq;
-	uint32_t slots = 1;
+	uint32_t slots;
 
 	if (!process_alive(soft_context(context)->epoch) || cqe < 1 || cqe > SOFT_CQE_MAX ||
 	    comp_vector < 0 || comp_vector >= context->num_comp_vectors ||
@@ -37,8 +37,7 @@ struct ibv_cq *softrdma_create_cq(struct ibv_context *context, int cqe, void *cq
 		errno = EINVAL;
 		return NULL;
 	}
-	while (slots < (uint32_t)cqe)
-		slots <<= 1;
+	slots = round_up_pow2((uint32_t)cqe);
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return NULL;

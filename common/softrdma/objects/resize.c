@@ -32,13 +32,12 @@ int softrdma_resize_cq(struct ibv_cq *base, int cqe)
 {
 	struct soft_cq *cq = soft_cq(base);
 	struct soft_cqe *ring = NULL;
-	uint32_t slots = 1, used;
+	uint32_t slots, used;
 	int rc = 0;
 
 	if (!process_alive(cq->epoch) || cqe < 1 || cqe > SOFT_CQE_MAX)
 		return EINVAL;
-	while (slots < (uint32_t)cqe)
-		slots <<= 1;
+	slots = round_up_pow2((uint32_t)cqe);
 	ring = calloc(slots, sizeof(*ring)); /* costs no memory until it is used */
 	if (!ring)
 		return ENOMEM;

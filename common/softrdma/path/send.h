@@ -9,6 +9,8 @@
 #include "common/softrdma/faults/fate.h"
 #include "common/softrdma/objects/qp.h"
 
+#define RNR_FOR_EVER 7 /* as rnr_retry, IBTA */
+
 /* A request in the queue's ring; its SGEs and its inline data follow. */
 struct soft_send {
 	struct ibv_send_wr wr;

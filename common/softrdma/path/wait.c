@@ -7,7 +7,6 @@
 #include "common/softrdma/path/send.h"
 
 #define TIMEOUT_UNIT_NS 4096ull
-#define RNR_FOR_EVER	7
 #define ROOM_NS		(100 * NS_PER_MS) /* until a datagram that finds no room is lost */
 
 /* IBTA's encoding of min_rnr_timer, in units of 10 us. */
