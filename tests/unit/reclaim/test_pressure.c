@@ -15,6 +15,7 @@
 
 #include "server/reclaim/qsbr.h"
 #include "server/reclaim/reclaim.h"
+#include "tests/unit/reclaim/fixture.h"
 
 #define BYTES	    128
 #define LATE_NS	    (UINT64_MAX / 2) /* as `now`: every batch is old enough */
@@ -37,47 +38,9 @@ void *__wrap_malloc(size_t bytes)
 	return __real_malloc(bytes);
 }
 
-static struct memory *memory;
-static struct memory_cache *cache;
-static struct reclaim *reclaim;
-static struct reclaim_worker *worker;
-static _Atomic uint64_t newest, oldest;
-
-static uint64_t get_newest(void *ctx)
-{
-	return atomic_load(&newest);
-}
-
-static uint64_t get_oldest(void *ctx)
-{
-	return atomic_load(&oldest);
-}
-
-static int take_region(void *ctx, int fd, void *addr, size_t len, struct memory_region *out,
-		       struct error *err)
-{
-	*out = (struct memory_region){ addr, 1, 2 };
-	return 0;
-}
-
-static void drop_region(void *ctx, struct memory_region *region)
-{
-}
-
 static int setup(void **state)
 {
-	const struct memory_config config = { 64 << 20, { take_region, drop_region, NULL } };
-	const struct reclaim_sessions sessions = { get_newest, get_oldest, NULL };
-	struct error err;
-	unsigned extent;
-
-	atomic_store(&newest, 0);
-	atomic_store(&oldest, UINT64_MAX);
-	return memory_create(&memory, &config, &err) ||
-	       memory_extent_add(memory, EXTENT_DATA, 32 << 20, &extent, &err) ||
-	       memory_cache_create(&cache, memory) ||
-	       reclaim_create(&reclaim, memory, &sessions, &err) ||
-	       reclaim_worker_create(&worker, reclaim, HAZARDS);
+	return fixture_open(32 << 20, HAZARDS);
 }
 
 static int teardown(void **state)
