@@ -4,6 +4,7 @@
 
 They check soft0's reading of the verbs: nobody here wrote them. What they print of speed is the
 speed of copies inside one machine."""
+import contextlib
 import os
 import pathlib
 import re
@@ -203,8 +204,13 @@ def sockets_of(process):
     """The inodes of the Unix sockets that a process has a name for on soft0."""
     with open("/proc/net/unix", encoding="utf-8") as table:
         named = {line.split()[6] for line in table if "@softrdma/" in line}
-    links = [os.readlink(link) for link in pathlib.Path(f"/proc/{process.pid}/fd").glob("*")]
-    return {link[8:-1] for link in links if link.startswith("socket:[")} & named
+    inodes = set()
+    for entry in pathlib.Path(f"/proc/{process.pid}/fd").iterdir():
+        # A running process may close one between its listing and this look.
+        with contextlib.suppress(FileNotFoundError):
+            link = os.readlink(entry)
+            inodes |= {link[8:-1]} if link.startswith("socket:[") else set()
+    return inodes & named
 
 
 def test_nothing_is_left_behind(programs):
