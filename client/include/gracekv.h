@@ -42,6 +42,23 @@ extern "C" {
 struct gkv_session;
 struct gkv; /* a handle */
 
+/*
+ * gkv_trace - told of each step of connecting, and of connecting again: for logs, and to find out
+ * why a connection does not come about (kv-cli doctor HOST prints it).
+ * @step: static, the same pointer for a step's beginning and end; in this order:
+ *	resolve  the server's name        tcp    a TCP connection     device  device and GID, with why
+ *	welcome  HELLO sent, WELCOME got  qp     a queue pair, INIT   offer   what we offer for it
+ *	answer   what the server offers   settle MTU and READ depth   rtr, rts  its states
+ *	live     both sides are ready     root   the root page, read one-sided
+ *	again    a connection was lost, and why; the steps start anew
+ * @words: NULL: the step begins. Otherwise it has gone well, with what came of it; valid during
+ *	the call. A step that fails has no end: the call that connects returns, or "again" follows.
+ * Runs in the thread that connects, under the session's lock, one call at a time, and never on
+ * the way of a get or put on a live connection. It must not call this library and should not
+ * take long: the time counts for the call's timeout_ms.
+ */
+typedef void (*gkv_trace)(void *arg, const char *step, const char *words);
+
 /* gkv_options_init() first, then set what differs: fields may be added at the end. */
 struct gkv_options {
 	size_t size; /* of this struct, set by gkv_options_init() */
@@ -56,6 +73,8 @@ struct gkv_options {
 	unsigned retry_cnt; /* transport; default 7 */
 	unsigned rnr_retry; /* transport; default 6 */
 	const char *name; /* shown in the server's log and statistics; NULL: the program's */
+	gkv_trace trace; /* told of each step of connecting; NULL: nobody */
+	void *trace_arg; /* handed to it as it is */
 };
 
 GKV_API void gkv_options_init(struct gkv_options *options);

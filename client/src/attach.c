@@ -11,11 +11,15 @@
  */
 #include "client/src/handle.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "client/src/trace.h"
 
 #define COMPLETIONS (READER_BATCH + 3 * HANDLE_CREDITS) /* of all that can be posted, flushed */
 #define SEND_INLINE 128u
@@ -49,21 +53,69 @@ void handle_leave(struct gkv *h)
 	session_unlock(s);
 }
 
+/* What one side offers, in words; @text: OFFER_WORDS bytes. */
+#define OFFER_WORDS 192
+
+static const char *offer_words(const struct wire_qp *o, char *text)
+{
+	char gid[INET6_ADDRSTRLEN] = "none";
+
+	if (o->has_gid)
+		inet_ntop(AF_INET6, o->gid, gid, sizeof(gid));
+	snprintf(text, OFFER_WORDS,
+		 "QP 0x%06x, PSN 0x%06x, GID %s, LID %u, MTU %u, READ depth %u as initiator and %u "
+		 "as responder, %u credits",
+		 o->qpn, o->psn, gid, o->lid,
+		 o->mtu >= IBV_MTU_256 && o->mtu <= IBV_MTU_4096 ? rdma_mtu_bytes(o->mtu) : 0,
+		 o->rd_initiator, o->rd_responder, o->credits);
+	return text;
+}
+
+/* Settle, RTR, RTS. */
+static int bring_up(struct gkv *h, const struct wire_qp *peer)
+{
+	struct gkv_session *s = h->session;
+	int rc;
+
+	trace_begin(s, "settle");
+	rc = rdma_qp_settle(&h->qp, peer, &h->error);
+	if (rc)
+		return rc;
+	trace_done(s, "MTU %u, %u READs in flight from here, %u from there, %s",
+		   rdma_mtu_bytes(h->qp.mtu), h->qp.rd_initiator, h->qp.rd_responder,
+		   s->dev->has_gid ? "routed by GID" : "routed by LID");
+	trace_begin(s, "rtr");
+	rc = rdma_qp_to_rtr(&h->qp, peer, &h->error);
+	if (rc)
+		return rc;
+	trace_done(s, "ready to receive");
+	trace_begin(s, "rts");
+	rc = rdma_qp_to_rts(&h->qp, &h->error);
+	if (rc == 0)
+		trace_done(s, "ready to send");
+	return rc;
+}
+
 /* Ask the server for the other end. Where it answers no frame at all, the connection is lost. */
 static int exchange(struct gkv *h, uint64_t deadline_ns)
 {
 	struct gkv_session *s = h->session;
 	struct wire_frame open = { .type = WIRE_QP_OPEN }, answer = { 0 };
 	struct wire_frame ready = { .type = WIRE_QP_READY, .handle = { .handle = h->number } };
+	char words[OFFER_WORDS];
 	int rc;
 
 	rdma_qp_offer(&h->qp, &open.qp);
 	open.qp.handle = h->number;
 	open.qp.credits = HANDLE_CREDITS;
+	trace_begin(s, "offer");
 	rc = exchange_send(s->lifeline, &open, deadline_ns, &h->error);
-	if (rc == 0)
-		rc = exchange_recv(s->lifeline, &s->reader, WIRE_QP_OPENED, &answer, deadline_ns,
-				   &h->error);
+	if (rc)
+		goto err_lost;
+	trace_done(s, "%s", offer_words(&open.qp, words));
+	trace_begin(s, "answer");
+	rc = exchange_recv(s->lifeline, &s->reader, WIRE_QP_OPENED, &answer, deadline_ns,
+			   &h->error);
 	if (rc && answer.type != WIRE_REFUSE)
 		goto err_lost;
 	if (rc)
@@ -76,18 +128,22 @@ static int exchange(struct gkv *h, uint64_t deadline_ns)
 			       answer.qp.handle, answer.qp.credits, h->number, HANDLE_CREDITS);
 		goto err_lost;
 	}
+	trace_done(s, "%s", offer_words(&answer.qp, words));
 	h->credits = answer.qp.credits;
-	rc = rdma_qp_connect(&h->qp, &answer.qp, &h->error);
+	rc = bring_up(h, &answer.qp);
 	for (unsigned i = 0; i < h->credits && rc == 0; i++)
 		rc = channel_receive(h, i);
 	if (rc)
 		return rc;
+	trace_begin(s, "live");
 	rc = exchange_send(s->lifeline, &ready, deadline_ns, &h->error);
 	if (rc == 0)
 		rc = exchange_recv(s->lifeline, &s->reader, WIRE_QP_LIVE, &answer, deadline_ns,
 				   &h->error);
-	if (rc == 0)
+	if (rc == 0) {
+		trace_done(s, "both sides are ready to send");
 		return 0;
+	}
 err_lost:
 	session_lost(s); /* the stream is at an unknown place, or gone */
 	return rc;
@@ -103,13 +159,20 @@ static int queue_pair(struct gkv *h, uint64_t deadline_ns)
 		.inline_wish = SEND_INLINE,
 		.remote_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
 	};
-	int rc = rdma_cq_create(dev, COMPLETIONS, true, &h->cq, &h->error);
+	int rc;
 
+	trace_begin(h->session, "qp");
+	rc = rdma_cq_create(dev, COMPLETIONS, true, &h->cq, &h->error);
 	if (rc == 0)
 		rc = rdma_qp_create(dev, &config, &h->qp, &h->error);
-	if (rc == 0)
+	if (rc == 0) {
+		trace_done(
+			h->session,
+			"QP 0x%06x in INIT on port %u of %s, a send queue of %u, %u bytes inline",
+			h->qp.qp->qp_num, dev->port, dev->name, h->qp.max_send, h->qp.inline_max);
 		rc = exchange(h, deadline_ns);
-	return rc;
+	}
+	return rc ? trace_failed(h->session, &h->error) : 0;
 }
 
 /* What was found in another life of the server means nothing in this one. */
@@ -133,6 +196,13 @@ static int attach(struct gkv *h, uint64_t deadline_ns)
 
 	if (s->closed)
 		return error_set(&h->error, -ESHUTDOWN, "the session was closed");
+	if (h->attempted) {
+		trace_begin(s, "again");
+		trace_done(s, "%s",
+			   h->error.code == -ECONNRESET ? h->error.text
+							: "the connection was lost");
+	}
+	h->attempted = true;
 	rc = session_connect(s, deadline_ns, false, &h->error);
 	if (rc)
 		return rc;

@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/src/trace.h"
 #include "common/base/cleanup.h"
 #include "common/base/time.h"
 #include "common/layout/root.h"
@@ -125,6 +126,7 @@ static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct err
 	hello.hello.first_sequence = atomic_load_explicit(&s->next_sequence, memory_order_relaxed);
 	snprintf(hello.hello.name, sizeof(hello.hello.name), "%s", s->settings.name);
 	memset(&s->reader, 0, sizeof(s->reader));
+	trace_begin(s, "welcome");
 	rc = exchange_send(fd, &hello, deadline_ns, err);
 	if (rc == 0)
 		rc = exchange_recv(fd, &s->reader, WIRE_WELCOME, &welcome, deadline_ns, err);
@@ -132,9 +134,42 @@ static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct err
 		rc = check_welcome(&welcome.welcome, err);
 	if (rc == 0)
 		rc = keep_or_renew_world(s, &welcome.welcome, err);
-	if (rc == 0)
-		s->welcome = welcome.welcome;
-	return rc;
+	if (rc)
+		return trace_failed(s, err);
+	s->welcome = welcome.welcome;
+	trace_done(s,
+		   "session %" PRIu64 " of process %u on its device %s, incarnation %016" PRIx64
+		   "; wire version %u, layout %u hash %016" PRIx64 " on both sides",
+		   s->welcome.session, s->welcome.pid, s->welcome.device,
+		   s->welcome.server_incarnation, WIRE_VERSION, LAYOUT_VERSION, layout_hash());
+	return 0;
+}
+
+static int connect_tcp(struct gkv_session *s, uint64_t deadline_ns, int *fd, struct error *err)
+{
+	struct settings *o = &s->settings;
+	struct addrinfo *list;
+	char words[256];
+	int rc;
+
+	trace_begin(s, "resolve");
+	rc = tcp_resolve(o->host, o->port, &list, err);
+	if (rc)
+		return rc;
+	tcp_list_words(list, words, sizeof(words));
+	trace_done(s, "%s is %s", o->host, words);
+	trace_begin(s, "tcp");
+	rc = tcp_connect_list(list, o->host, o->port, deadline_ns, fd, err);
+	freeaddrinfo(list);
+	if (rc)
+		return rc;
+	tcp_ends(*fd, words, sizeof(words));
+	rc = tcp_lifeline(*fd, o->lifeline_ms);
+	if (rc)
+		return error_set(err, rc, "setting up the life line to %s:%s failed: %s", o->host,
+				 o->port, error_name(rc));
+	trace_done(s, "%s", words);
+	return 0;
 }
 
 static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
@@ -146,25 +181,20 @@ static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct erro
 
 	if (handshake_ns > deadline_ns)
 		handshake_ns = deadline_ns;
-	rc = tcp_connect(s->settings.host, s->settings.port, handshake_ns, &fd, err);
+	rc = connect_tcp(s, handshake_ns, &fd, err);
 	if (rc)
 		return rc;
-	rc = tcp_lifeline(fd, s->settings.lifeline_ms);
-	if (rc)
-		return error_set(err, rc, "setting up the life line to %s:%s failed: %s",
-				 s->settings.host, s->settings.port, error_name(rc));
+	trace_begin(s, "device");
 	if (!s->dev) {
 		tcp_local_address(fd, address);
 		rc = rdma_device_open(&s->dev, &s->settings.rdma, address, err);
 		if (rc)
 			return rc;
 	}
+	trace_done(s, "%s", s->dev->choice);
 	rc = greet(s, fd, handshake_ns, err);
-	if (rc) {
-		error_prefix(err, "connecting to the server at %s:%s", s->settings.host,
-			     s->settings.port);
+	if (rc)
 		return rc;
-	}
 	s->lifeline = cleanup_take_fd(&fd);
 	s->connected = true;
 	return 0;

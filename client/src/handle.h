@@ -42,6 +42,7 @@ struct gkv {
 	/* The connection. */
 	bool live;
 	bool connected_before;
+	bool attempted; /* the next attempt is "again" to gkv_trace */
 	uint64_t session_number; /* of the session when the queue pair was opened */
 	uint64_t generation;
 	unsigned credits;

@@ -33,6 +33,7 @@ struct gkv_session {
 	pthread_mutex_t lock; /* protects all that follows */
 	bool connected;
 	bool closed; /* gkv_session_close() was called */
+	const char *step; /* of connecting, the last that was begun; static */
 	int lifeline; /* TCP socket, -1: none */
 	struct exchange_reader reader;
 	struct wire_welcome welcome; /* of the current, or last, connection */

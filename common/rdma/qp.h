@@ -44,6 +44,11 @@ void rdma_qp_offer(const struct rdma_qp *qp, struct wire_qp *out);
  */
 int rdma_qp_connect(struct rdma_qp *qp, const struct wire_qp *peer, struct error *err);
 
+/* The same in its three steps, in this order: settle, RTR, RTS. Errors as above. */
+int rdma_qp_settle(struct rdma_qp *qp, const struct wire_qp *peer, struct error *err);
+int rdma_qp_to_rtr(struct rdma_qp *qp, const struct wire_qp *peer, struct error *err);
+int rdma_qp_to_rts(struct rdma_qp *qp, struct error *err);
+
 /*
  * The attributes of the two steps, apart from the calls, so that tests can look at them: masks,
  * address vectors with and without GRH.
