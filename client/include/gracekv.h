@@ -46,11 +46,14 @@ struct gkv; /* a handle */
  * gkv_trace - told of each step of connecting, and of connecting again: for logs, and to find out
  * why a connection does not come about (kv-cli doctor HOST prints it).
  * @step: static, the same pointer for a step's beginning and end; in this order:
- *	resolve  the server's name        tcp    a TCP connection     device  device and GID, with why
- *	welcome  HELLO sent, WELCOME got  qp     a queue pair, INIT   offer   what we offer for it
- *	answer   what the server offers   settle MTU and READ depth   rtr, rts  its states
- *	live     both sides are ready     root   the root page, read one-sided
- *	again    a connection was lost, and why; the steps start anew
+ *	resolve  the server's name          tcp     a TCP connection
+ *	device   device and port, and why   gid     where packets come from, and why
+ *	welcome  HELLO sent, WELCOME got    qp      a queue pair, in INIT
+ *	offer    what we offer for it       answer  what the server offers
+ *	settle   MTU and READ depth         rtr     ready to receive
+ *	rts      ready to send              live    both sides are
+ *	root     the root page is read, one-sided
+ *	again    a connection was lost, and why: the steps start anew
  * @words: NULL: the step begins. Otherwise it has gone well, with what came of it; valid during
  *	the call. A step that fails has no end: the call that connects returns, or "again" follows.
  * Runs in the thread that connects, under the session's lock, one call at a time, and never on

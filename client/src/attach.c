@@ -83,7 +83,7 @@ static int bring_up(struct gkv *h, const struct wire_qp *peer)
 		return rc;
 	trace_done(s, "MTU %u, %u READs in flight from here, %u from there, %s",
 		   rdma_mtu_bytes(h->qp.mtu), h->qp.rd_initiator, h->qp.rd_responder,
-		   s->dev->has_gid ? "routed by GID" : "routed by LID");
+		   h->qp.source.grh ? "routed by GID" : "routed by LID");
 	trace_begin(s, "rtr");
 	rc = rdma_qp_to_rtr(&h->qp, peer, &h->error);
 	if (rc)
@@ -153,6 +153,7 @@ static int queue_pair(struct gkv *h, uint64_t deadline_ns)
 {
 	const struct rdma_device *dev = h->session->dev;
 	struct rdma_qp_config config = {
+		.source = &h->session->source,
 		.cq = &h->cq,
 		.max_send = READER_BATCH + HANDLE_CREDITS,
 		.max_recv = HANDLE_CREDITS,

@@ -27,6 +27,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/time.h"
 #include "common/layout/root.h"
+#include "common/rdma/gid.h"
 #include "common/rdma/tcp.h"
 
 #define BACKOFF_FIRST_MS 10u
@@ -175,6 +176,7 @@ static int connect_tcp(struct gkv_session *s, uint64_t deadline_ns, int *fd, str
 static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
 	uint64_t handshake_ns = time_now_ns() + EXCHANGE_DEADLINE_MS * NS_PER_MS;
+	struct gid_choice choice;
 	char address[64];
 	autoclose int fd = -1;
 	int rc;
@@ -184,14 +186,21 @@ static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct erro
 	rc = connect_tcp(s, handshake_ns, &fd, err);
 	if (rc)
 		return rc;
+	tcp_local_address(fd, address);
 	trace_begin(s, "device");
 	if (!s->dev) {
-		tcp_local_address(fd, address);
 		rc = rdma_device_open(&s->dev, &s->settings.rdma, address, err);
 		if (rc)
 			return rc;
 	}
-	trace_done(s, "%s", s->dev->choice);
+	/* what stands behind the first ';' is about the GID of the first connection */
+	trace_done(s, "%.*s", (int)strcspn(s->dev->choice, ";"), s->dev->choice);
+	trace_begin(s, "gid");
+	rc = gid_choose(s->dev, address, &choice, err);
+	if (rc)
+		return rc;
+	s->source = choice.source;
+	trace_done(s, "%s", choice.why);
 	rc = greet(s, fd, handshake_ns, err);
 	if (rc)
 		return rc;
