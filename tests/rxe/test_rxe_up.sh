@@ -124,7 +124,7 @@ verdict "down: a dry run does nothing" $?
 try 0 "$down" && [ -z "$(links)" ] && [ ! -e "$limits" ] && [ ! -e "$state" ]
 verdict "down: link and limits are gone" $?
 loaded >"$scratch/after"
-diff "$scratch/before" "$scratch/after" >"$scratch/out"
+diff "$scratch/before" "$scratch/after" >>"$scratch/out"
 verdict "down: the same modules are loaded as before up" $?
 try 0 "$down" && says nothing
 verdict "down again has nothing to undo" $?
