@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 
-from kvt_process import DEVICE, Process, environment, program, sanitizer_report
+from kvt_process import DEVICE, SLOW, Process, environment, program, sanitizer_report
 
 CLI_S = 20
 number = itertools.count(1)
@@ -17,7 +17,7 @@ Result = collections.namedtuple("Result", "rc out err")
 def run(args, *, stdin=b"", env=None, seconds=CLI_S, stdout=subprocess.PIPE):
     """A program to its end: return code, stdout (bytes), stderr (text)."""
     done = subprocess.run(args, input=stdin, stdout=stdout, stderr=subprocess.PIPE,
-                          env=environment(env), timeout=seconds, check=False)
+                          env=environment(env), timeout=seconds * SLOW, check=False)
     err = done.stderr.decode("utf-8", errors="replace")
     report = sanitizer_report(err)
     assert not report, f"{args[0]}: {report}"

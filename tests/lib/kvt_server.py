@@ -24,7 +24,11 @@ class ServerFailed(Exception):
         self.stderr = stderr
 
 
-class Server(RemoteProcess if AGENT else Process):
+# A process on the machine that servers run on
+ServerSide = RemoteProcess if AGENT else Process
+
+
+class Server(ServerSide):
     """A kv-server that has printed its ready line."""
 
     def __init__(self, folder, *args, listen=f"{HOST}:0", memory="256M", device=DEVICE, env=None,

@@ -25,8 +25,14 @@ missing_packages() {
     done
 }
 
+# install_packages SUITE... - what all suites need, and the packages_SUITE of each.
 install_packages() {
-    local missing=() as_root=()
+    local missing=() as_root=() name
+    for name in "$@"; do
+        local -n more=packages_$name
+        packages+=("${more[@]}")
+        unset -n more
+    done
     if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
         say "no apt-get on this machine; the tests need what Debian calls: ${packages[*]}"
         return
