@@ -97,6 +97,7 @@ static int queue_pair(struct gkv *h, uint64_t deadline_ns)
 {
 	const struct rdma_device *dev = h->session->dev;
 	struct rdma_qp_config config = {
+		.source = &h->session->source,
 		.cq = &h->cq,
 		.max_send = READER_BATCH + HANDLE_CREDITS,
 		.max_recv = HANDLE_CREDITS,

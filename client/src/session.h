@@ -35,6 +35,7 @@ struct gkv_session {
 	bool closed; /* gkv_session_close() was called */
 	int lifeline; /* TCP socket, -1: none */
 	struct exchange_reader reader;
+	struct rdma_source source; /* of the queue pairs of this connection */
 	struct wire_welcome welcome; /* of the current, or last, connection */
 	struct world *world; /* counted; NULL before the first connection */
 	unsigned handle_count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
-/* An opened RDMA device with one port, one GID and one protection domain. */
+/* An opened RDMA device with one port and one protection domain. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,6 +25,18 @@ struct rdma_options {
 /* rdma_options_default - everything automatic; timeout 14, retry count 7, RNR retry 6. */
 struct rdma_options rdma_options_default(void);
 
+/*
+ * Where a queue pair's packets come from: an entry of the port's GID table, or the port's LID.
+ * gid_choose() fills it (gid.h).
+ */
+struct rdma_source {
+	bool has_gid; /* gid and gid_type are known: the peer is told */
+	bool grh; /* packets carry a GRH: always on RoCE, on InfiniBand where an index was named */
+	int gid_index;
+	enum ibv_gid_type gid_type;
+	union ibv_gid gid;
+};
+
 struct rdma_device {
 	const struct rdma_provider *ops;
 	struct rdma_options options;
@@ -34,12 +46,10 @@ struct rdma_device {
 	struct ibv_port_attr port_attr;
 	uint8_t port;
 	bool software; /* soft0 */
-	bool has_gid; /* route by GRH */
-	int gid_index;
-	union ibv_gid gid;
+	struct rdma_source source; /* chosen for the address that it was opened with */
 	enum ibv_mtu mtu;
 	char name[64];
-	char choice[256]; /* which device and GID, and why, in words */
+	char choice[384]; /* which device and GID, and why, in words */
 };
 
 /*

@@ -16,6 +16,7 @@ struct rdma_qp_config {
 	unsigned max_recv;
 	unsigned inline_wish; /* bytes that should go inline; the device may give more, or none */
 	unsigned remote_access; /* IBV_ACCESS_REMOTE_READ and/or _WRITE for the peer */
+	const struct rdma_source *source; /* NULL: the device's own */
 };
 
 struct rdma_qp {
@@ -25,6 +26,7 @@ struct rdma_qp {
 	unsigned max_send;
 	unsigned inline_max;
 	unsigned remote_access;
+	struct rdma_source source;
 	/* settled by rdma_qp_connect() */
 	enum ibv_mtu mtu;
 	unsigned rd_initiator; /* READs in flight that we may start */

@@ -69,6 +69,7 @@ struct session {
 	struct conn *conns[SESSION_QPS_MAX];
 	char name[64];
 	uint32_t pid;
+	int gid_index; /* that its queue pairs go out from, as logged last; -1: none yet */
 };
 
 /* sessions_init - lists and counters; the rest is the caller's to fill first. */
