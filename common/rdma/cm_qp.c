@@ -97,27 +97,36 @@ static int step(struct cm *cm, struct rdma_qp *qp, enum ibv_qp_state state, uint
 	return 0;
 }
 
-static void say_choice(const struct cm *cm, const struct rdma_qp *qp, const struct ibv_ah_attr *ah,
-		       uint32_t peer_qpn)
+/* What the CM chose is what packets come from. */
+static void take_source(const struct cm *cm, struct rdma_qp *qp, const struct ibv_ah_attr *ah)
 {
+	struct rdma_source *source = &qp->source;
 	struct ibv_gid_entry entry;
-	char gid[48] = "none";
 
-	if (!log_enabled(LOG_DEBUG))
+	memset(source, 0, sizeof(*source));
+	source->grh = ah->is_global;
+	source->gid_index = ah->grh.sgid_index;
+	if (!ah->is_global || qp->dev->ops->query_gid_ex(qp->dev->context, cm->route.port,
+							 ah->grh.sgid_index, &entry, 0))
 		return;
-	memset(&entry, 0, sizeof(entry));
-	if (ah->is_global && qp->dev->ops->query_gid_ex(qp->dev->context, cm->route.port,
-							ah->grh.sgid_index, &entry, 0) == 0)
-		gid_text(&entry.gid, gid, sizeof(gid));
+	source->has_gid = true;
+	source->gid = entry.gid;
+	source->gid_type = (enum ibv_gid_type)entry.gid_type;
+}
+
+static void say_choice(const struct cm *cm, const struct rdma_qp *qp, uint32_t peer_qpn)
+{
+	const struct rdma_source *source = &qp->source;
+	char gid[48] = "unknown";
+
+	if (source->has_gid)
+		gid_text(&source->gid, gid, sizeof(gid));
 	log_debug("rdma",
-		  "QP 0x%x to 0x%x of %s: the CM chose port %u of %s, GID index %u %s%s; MTU %u, "
-		  "READ depth %u/%u",
+		  "QP 0x%x to 0x%x of %s: the CM chose port %u of %s, GID index %d %s (%s); MTU "
+		  "%u, READ depth %u/%u",
 		  qp->qp->qp_num, peer_qpn, cm->peer, cm->route.port, qp->dev->name,
-		  ah->grh.sgid_index, gid,
-		  !ah->is_global			   ? " (by LID)"
-		  : entry.gid_type == IBV_GID_TYPE_ROCE_V2 ? " (RoCE v2)"
-		  : entry.gid_type == IBV_GID_TYPE_ROCE_V1 ? " (RoCE v1)"
-							   : "",
+		  source->gid_index, gid,
+		  source->grh ? gid_type_words(source->gid_type) : "routed by LID",
 		  rdma_mtu_bytes(qp->mtu), qp->rd_initiator, qp->rd_responder);
 }
 
@@ -135,6 +144,7 @@ int cm_qp_connect(struct cm *cm, struct rdma_qp *qp, uint8_t peer_mtu, struct er
 	if (rc)
 		return rc;
 	qp->psn = rts.sq_psn;
-	say_choice(cm, qp, &rtr.ah_attr, rtr.dest_qp_num);
+	take_source(cm, qp, &rtr.ah_attr);
+	say_choice(cm, qp, rtr.dest_qp_num);
 	return 0;
 }
