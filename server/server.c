@@ -175,11 +175,18 @@ static int listen_by_cm(struct server *s, struct error *err)
 
 static int open_device(struct server *s, struct error *err)
 {
+	const bool nowhere = s->cm && !cm_listener_route(s->cm)->device[0];
 	char address[64];
 	int rc;
 
 	tcp_local_address(s->listen_fd, address);
 	rc = rdma_device_open(&s->dev, &s->config.rdma, address, err);
+	if (rc == 0 && nowhere && s->dev->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET &&
+	    (strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0))
+		return error_set(err, -EADDRNOTAVAIL,
+				 "--connect cm: no route of the RDMA CM leads to %s on RoCE (give "
+				 "--listen an address of %s's network device: rdma link shows it)",
+				 address, s->dev->name);
 	if (rc == 0 && s->cm && s->dev->software)
 		return error_set(err, -ENODEV,
 				 "--connect cm: there is no RDMA device with an ACTIVE port but "

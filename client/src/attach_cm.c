@@ -61,7 +61,7 @@ int session_open_by_cm(struct gkv_session *s, int fd, uint64_t deadline_ns, stru
 		return rc;
 	rc = cm_resolve(&cm, (struct sockaddr *)&to, &wait, err);
 	if (rc) {
-		error_prefix(err, "--connect cm to %s", s->settings.host);
+		error_prefix(err, "--connect cm to %s:%s", s->settings.host, s->settings.port);
 		return rc;
 	}
 	rc = check_route(s, &cm->route, options.device, options.ib_port, "--device or --ib-port",

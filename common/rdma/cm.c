@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/rdma/cm_internal.h"
@@ -20,6 +21,9 @@ int cm_errno(void)
 
 static int no_channel(int rc, struct error *err)
 {
+	/* librdmacm looks for another path of it then, and says that there is none */
+	if (rc == -ENOENT && access(CM_DEVICE, F_OK) == 0 && access(CM_DEVICE, R_OK | W_OK))
+		rc = cm_errno();
 	switch (rc) {
 	case -ENODEV:
 	case -ENOSYS:

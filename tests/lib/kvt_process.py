@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("GRACEKV_TEST_BUILD", ROOT / "build-test"))
 DEVICE = os.environ.get("GRACEKV_TEST_DEVICE", "soft0")
 HOST = os.environ.get("GRACEKV_TEST_HOST", "127.0.0.1")
+CONNECT = os.environ.get("GRACEKV_TEST_CONNECT", "tcp")
 SANITIZED = os.environ.get("GRACEKV_TEST_SANITIZED") == "1"
 FULL = os.environ.get("GRACEKV_TEST_FULL") == "1"
 

@@ -5,7 +5,7 @@ import itertools
 import re
 import signal
 
-from kvt_process import DEVICE, HOST, Process, program
+from kvt_process import CONNECT, DEVICE, HOST, Process, program
 
 READY = re.compile(r"^kv-server ready tcp=(?P<host>\S+):(?P<port>\d+) device=(?P<device>\S+) "
                    r"gid=(?P<gid>\d+) memory=(?P<memory>\d+) pid=(?P<pid>\d+)$")
@@ -27,7 +27,7 @@ class Server(Process):
     """A kv-server that has printed its ready line."""
 
     def __init__(self, folder, *args, listen=f"{HOST}:0", memory="256M", device=DEVICE, env=None,
-                 address_space=None):
+                 address_space=None, connect=CONNECT):
         command = [program("kv-server")]
         if listen:
             command += ["--listen", listen]
@@ -35,6 +35,8 @@ class Server(Process):
             command += ["--memory", memory]
         if device:
             command += ["--device", device]
+        if connect != "tcp":
+            command += ["--connect", connect]
         command += args
         super().__init__(command, folder / f"kv-server.{next(number)}.stderr", env=env,
                          address_space=address_space)
