@@ -169,7 +169,8 @@ static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct erro
 		rc = gid_choose(s->dev, address, &choice, err);
 	if (rc)
 		return rc;
-	s->source = by_cm ? s->dev->source : choice.source;
+	if (!by_cm)
+		s->source = choice.source;
 	rc = greet(s, fd, handshake_ns, err);
 	if (rc) {
 		error_prefix(err, "connecting to the server at %s:%s", s->settings.host,

@@ -24,7 +24,7 @@ struct gkv_session {
 	struct rdma_device *dev;
 	uint64_t client_id[2]; /* random, the same for all connections of this session */
 	unsigned fork_count; /* fork_current() at open */
-	char describe[768];
+	char describe[1024];
 
 	/* Any thread, no lock. */
 	_Atomic uint64_t number; /* grows with each connection lost; handles compare theirs */
