@@ -106,22 +106,24 @@ def queue_pairs(server):
     return Cli(server.address, connect="cm").stats()["queue_pairs"] - 1
 
 
-def kernel_queue_pairs(server):
-    """What the kernel knows of the server's queue pairs; None where nobody can tell."""
-    if not shutil.which("rdma"):
-        return None
-    shown = subprocess.run(["rdma", "res", "show", "qp"], capture_output=True, text=True,
-                           check=True).stdout
-    assert "lqpn" in shown, shown
-    return sum(f" pid {server.pid} " in line and f"link {DEVICE}/" in line
-               for line in shown.splitlines())
+def kernel_counts(server):
+    """(queue pairs, connections of the CM) of the server, as the kernel knows them."""
+    counts = []
+    for what, word in (("qp", "lqpn"), ("cm_id", "LISTEN")):
+        shown = subprocess.run(["rdma", "res", "show", what], capture_output=True, text=True,
+                               check=True).stdout
+        assert word in shown, shown
+        counts.append(sum(f" pid {server.pid} " in line and f"link {DEVICE}/" in line and
+                          "LISTEN" not in line for line in shown.splitlines()))
+    return tuple(counts)
 
 
 def settled(server, count=0):
     wait_until(f"the server has {count} queue pairs", lambda: queue_pairs(server) == count,
                SETTLE_S, step=0.2)
-    wait_until("so says the kernel", lambda: kernel_queue_pairs(server) in (count, None), SETTLE_S,
-               step=0.2)
+    if shutil.which("rdma"):
+        wait_until(f"the kernel counts {count} of each",
+                   lambda: kernel_counts(server) == (count, count), SETTLE_S, step=0.2)
 
 
 # Refusals that need no device of the kernel.

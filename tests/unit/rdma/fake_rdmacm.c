@@ -5,6 +5,7 @@
 #include "tests/lib/unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,11 @@ void fake_push(struct fake_event event)
 		assert_int_equal(write(fd, &one, sizeof(one)), sizeof(one));
 }
 
+unsigned fake_pending(void)
+{
+	return count;
+}
+
 static int fails(const char *call)
 {
 	if (!fake.fails || strcmp(fake.fails, call) != 0)
@@ -53,7 +59,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 		return NULL;
 	c = calloc(1, sizeof(*c));
 	assert_non_null(c);
-	fd = c->fd = eventfd(count, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+	fd = c->fd = eventfd(count, EFD_CLOEXEC | EFD_SEMAPHORE);
 	fake.channels++;
 	return c;
 }
@@ -96,6 +102,7 @@ int rdma_get_cm_event(struct rdma_event_channel *c, struct rdma_cm_event **out)
 	struct rdma_cm_event *e;
 	uint64_t n;
 
+	assert_true(fcntl(c->fd, F_GETFL) & O_NONBLOCK); /* it would wait here otherwise */
 	if (fails(__func__))
 		return -1;
 	if (count == 0) {

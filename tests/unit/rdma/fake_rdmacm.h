@@ -48,5 +48,8 @@ void fake_reset(void);
 /* fake_push - an event that will come; resolving pushes its two by itself. */
 void fake_push(struct fake_event event);
 
+/* fake_pending - events that were not taken yet. */
+unsigned fake_pending(void);
+
 /* A queue pair in INIT on a device whose modify_qp records: MTU 4096, READ depth 16 and 12. */
 void fake_qp(struct rdma_qp *out);

@@ -231,7 +231,7 @@ static void no_way_there(void **state)
 		const char *word;
 	} cases[] = {
 		{ "rdma_create_event_channel", ENODEV, -ENODEV, "soft0" },
-		{ "rdma_create_event_channel", ENOENT, -ENOENT, "modprobe rdma_ucm" },
+		{ "rdma_create_event_channel", ENOENT, -ENOENT, "container" },
 		{ "rdma_create_event_channel", EACCES, -EACCES, "modprobe rdma_ucm" },
 		{ "rdma_create_event_channel", EPERM, -EACCES, "/dev/infiniband/rdma_cm" },
 		{ "rdma_create_event_channel", EMFILE, -EMFILE, "Too many open files" },
@@ -320,6 +320,7 @@ static void leaving_waits_for_the_peer(void **state)
 	fake_push((struct fake_event){ .type = RDMA_CM_EVENT_TIMEWAIT_EXIT });
 	cm_leave(cm, time_now_ns() + 60 * NS_PER_S);
 	assert_int_equal(fake.disconnects, 1);
+	assert_int_equal(fake_pending(), 1); /* up to the confirmation, and no further */
 	cm_leave(cm, time_now_ns() + 20 * NS_PER_MS); /* nobody answers: it ends nevertheless */
 	fake.fails = "rdma_disconnect";
 	fake.fails_with = EINVAL;
