@@ -42,6 +42,10 @@ extern "C" {
 struct gkv_session;
 struct gkv; /* a handle */
 
+/* How queue pairs are connected. */
+#define GKV_CONNECT_TCP 0u /* addresses are exchanged over TCP */
+#define GKV_CONNECT_CM	1u /* by the RDMA CM, where the server serves it: real devices only */
+
 /*
  * gkv_trace - told of each step of connecting, and of connecting again: for logs, and to find out
  * why a connection does not come about (kv-cli doctor HOST prints it).
@@ -53,6 +57,9 @@ struct gkv; /* a handle */
  *	settle   MTU and READ depth         rtr     ready to receive
  *	rts      ready to send              live    both sides are
  *	root     the root page is read, one-sided
+ * by the RDMA CM without gid, and with two steps for those from offer to rts:
+ *	route    which device leads there   cm      request and answer, the queue pair is raised
+ * and at any time:
  *	again    a connection was lost, and why: the steps start anew
  * @words: NULL: the step begins. Otherwise it has gone well, with what came of it; valid during
  *	the call. A step that fails has no end: the call that connects returns, or "again" follows.
@@ -66,9 +73,11 @@ typedef void (*gkv_trace)(void *arg, const char *step, const char *words);
 struct gkv_options {
 	size_t size; /* of this struct, set by gkv_options_init() */
 	const char *server; /* "HOST:PORT"; NULL: $GRACEKV_SERVER, else 127.0.0.1:7471 */
-	const char *device; /* RDMA device; NULL: $GRACEKV_DEVICE, else "auto" */
+	/* RDMA device; NULL: $GRACEKV_DEVICE, else "auto"; by the CM: the one on the route */
+	const char *device;
 	unsigned ib_port; /* 0: the first ACTIVE one */
-	int gid_index; /* -1: chosen, with its reason in gkv_session_describe() */
+	/* -1: chosen, with its reason in gkv_session_describe(); by the CM: -1 only */
+	int gid_index;
 	unsigned mtu; /* bytes, 0: the port's */
 	unsigned timeout_ms; /* of one call, reconnecting included; default 5000 */
 	unsigned lifeline_ms; /* a dead server shows within this time; default 2000 */
@@ -76,11 +85,22 @@ struct gkv_options {
 	unsigned retry_cnt; /* transport; default 7 */
 	unsigned rnr_retry; /* transport; default 6 */
 	const char *name; /* shown in the server's log and statistics; NULL: the program's */
+	unsigned connect; /* GKV_CONNECT_...; default $GRACEKV_CONNECT (tcp or cm), else TCP */
 	gkv_trace trace; /* told of each step of connecting; NULL: nobody */
 	void *trace_arg; /* handed to it as it is */
 };
 
-GKV_API void gkv_options_init(struct gkv_options *options);
+/*
+ * gkv_options_init_sized - defaults into the first @size bytes of @options, which is all that a
+ * program built with an older header has. NULL is fine.
+ */
+GKV_API void gkv_options_init_sized(struct gkv_options *options, size_t size);
+
+/* gkv_options_init - the same with the size that this header knows. */
+static inline void gkv_options_init(struct gkv_options *options)
+{
+	gkv_options_init_sized(options, sizeof(*options));
+}
 
 /*
  * gkv_session_open - connect.

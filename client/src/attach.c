@@ -30,6 +30,8 @@ void handle_disconnect(struct gkv *h)
 {
 	h->live = false;
 	rdma_qp_destroy(&h->qp);
+	cm_destroy(h->cm); /* behind it: see common/rdma/cm.h */
+	h->cm = NULL;
 	rdma_cq_destroy(&h->cq);
 	if (h->lifeline >= 0)
 		close(h->lifeline);
@@ -46,6 +48,11 @@ void handle_leave(struct gkv *h)
 	uint64_t deadline_ns = time_now_ns() + LEAVE_NS;
 	struct error ignored;
 
+	if (h->cm && handle_current(h)) {
+		/* not over the life line: the close could overtake, or be overtaken by, a request */
+		cm_leave(h->cm, deadline_ns);
+		return;
+	}
 	if (!handle_current(h) || session_lock(s, deadline_ns, &ignored))
 		return; /* it is noticed when the number is opened again, or the session ends */
 	if (handle_current(h))
@@ -171,9 +178,13 @@ static int queue_pair(struct gkv *h, uint64_t deadline_ns)
 			h->session,
 			"QP 0x%06x in INIT on port %u of %s, a send queue of %u, %u bytes inline",
 			h->qp.qp->qp_num, dev->port, dev->name, h->qp.max_send, h->qp.inline_max);
-		rc = exchange(h, deadline_ns);
+		rc = h->session->settings.connect == GKV_CONNECT_CM
+			     ? handle_connect_by_cm(h, deadline_ns)
+			     : exchange(h, deadline_ns);
 	}
-	return rc ? trace_failed(h->session, &h->error) : 0;
+	if (rc)
+		trace_failed(h->session, &h->error);
+	return rc;
 }
 
 /* What was found in another life of the server means nothing in this one. */

@@ -217,3 +217,15 @@ void tcp_ends(int fd, char *text, size_t cap)
 		      sizeof(port[1]));
 	snprintf(text, cap, "%s port %s to %s port %s", host[0], port[0], host[1], port[1]);
 }
+
+unsigned tcp_local_port(int fd)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+
+	memset(&sa, 0, sizeof(sa));
+	if (getsockname(fd, (struct sockaddr *)&sa, &len))
+		return 0;
+	return ntohs(sa.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&sa)->sin6_port
+					      : ((struct sockaddr_in *)&sa)->sin_port);
+}

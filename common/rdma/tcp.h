@@ -41,3 +41,6 @@ void tcp_local_address(int fd, char *text);
 
 /* tcp_ends - "10.0.0.9 port 40112 to 10.0.0.5 port 7471": both ends of a connected socket. */
 void tcp_ends(int fd, char *text, size_t cap);
+
+/* tcp_local_port - the local port of a socket; 0: it has none. */
+unsigned tcp_local_port(int fd);

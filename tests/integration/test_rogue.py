@@ -2,9 +2,7 @@
 # SPDX-FileCopyrightText: The GraceKV authors
 """Clients that keep the rules of the exchange and then break those of the queue pairs."""
 import itertools
-import os
 import random
-import resource
 import signal
 import socket
 import subprocess
@@ -15,7 +13,7 @@ import pytest
 
 import kvt_wire as wire
 from kvt_client import CallFailed, Client
-from kvt_process import FULL, SANITIZED, Process, program, wait_until
+from kvt_process import FULL, SANITIZED, Process, program, scaled, wait_until
 from kvt_server import Server, ServerFailed
 
 MIB = 1 << 20
@@ -463,7 +461,7 @@ def test_1500_connections(world, clean):
     good = world.client(clean)
     with Bystander(good):
         socks = []
-        for _ in range(1500):
+        for _ in range(scaled(1500)):
             socks.append(socket.create_connection((clean.ready["host"], clean.port), 5))
         assert world.cli(clean)("ping").rc in (0, 3), "served, or refused in words"
         for s in socks:
@@ -474,9 +472,7 @@ def test_no_descriptors_left(world):
     """The server cannot accept: it says so now and then, sleeps, and recovers."""
     server = world.server(memory="32M")
     good = world.client(server)
-    have = len(os.listdir(f"/proc/{server.pid}/fd"))
-    _, hard = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (have + 20, hard))
+    limit = server.limit_descriptors(server.descriptors() + 20)
     socks = [socket.create_connection((server.ready["host"], server.port), 5) for _ in range(40)]
     time.sleep(0.3)
     before = server.cpu_seconds()
@@ -487,11 +483,11 @@ def test_no_descriptors_left(world):
         s.close()
     wait_until("connections again", lambda: world.cli(server)("ping").rc == 0, 10, step=0.2)
     assert server.stderr().count("accept failed") < 50
-    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (hard, hard))
+    server.limit_descriptors(limit)
 
 
 def test_same_client_id_from_two_processes(world, clean, rogue):
-    for turn in range(10):
+    for turn in range(scaled(10)):
         first = rogue(clean, client_id=77)
         first.start("send", 0, f"op={PUT}", "key=1", f"value_len={4 * MIB}", "count=8", "step=1",
                     f"sequence={turn * 1000 + 1}")
@@ -511,7 +507,7 @@ def test_same_client_id_from_two_processes(world, clean, rogue):
 @pytest.mark.limit(120)
 def test_churn_under_a_session_that_stays(world, clean):
     cli, keeper = world.cli(clean), world.client(clean)
-    turns = 500 if FULL else 25 if SANITIZED else 100
+    turns = 500 if FULL else 25 if SANITIZED else scaled(100)
     for _ in range(turns):
         client = Client(world.folder, clean.address)
         client.ask("fill", "churn", 0, 10, 1000)
@@ -553,6 +549,7 @@ def test_large_values_from_8_clients_in_a_small_store(world):
 # The operator
 
 
+@pytest.mark.no_device
 @pytest.mark.parametrize("content", [
     b"\0\1\2\3" * 1000, random.Random(7).randbytes(5000), b"listen = " + b"x" * MIB, b"x" * MIB,
     b"nonsense = 1\n",
@@ -579,6 +576,7 @@ def test_config_file_with_a_long_comment_and_indented_lines(world, tmp_path):
     assert int(server.ready["memory"]) == 48 * MIB
 
 
+@pytest.mark.no_device
 def test_config_file_that_is_none(world, tmp_path):
     for path in [tmp_path, tmp_path / "missing", "/proc/self/mem", ""]:
         with pytest.raises(ServerFailed) as failed:
@@ -586,6 +584,7 @@ def test_config_file_that_is_none(world, tmp_path):
         assert failed.value.rc == 2 and str(path) in failed.value.stderr, failed.value.stderr
 
 
+@pytest.mark.no_device
 @pytest.mark.parametrize("name, value", [
     ("LISTEN", ""), ("LISTEN", "no port"), ("LISTEN", "a" * 5000), ("MEMORY", ""),
     ("MEMORY", "\x01\x02"), ("MEMORY", "99999999999G"), ("WORKERS", "-1"), ("WORKERS", "1e3"),

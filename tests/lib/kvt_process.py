@@ -16,8 +16,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("GRACEKV_TEST_BUILD", ROOT / "build-test"))
 DEVICE = os.environ.get("GRACEKV_TEST_DEVICE", "soft0")
 HOST = os.environ.get("GRACEKV_TEST_HOST", "127.0.0.1")
+CONNECT = os.environ.get("GRACEKV_TEST_CONNECT", "tcp")
+# HOST:PORT of the kvt_agent.py on the machine that servers run on; "": this machine
+AGENT = os.environ.get("GRACEKV_TEST_AGENT", "")
 SANITIZED = os.environ.get("GRACEKV_TEST_SANITIZED") == "1"
 FULL = os.environ.get("GRACEKV_TEST_FULL") == "1"
+# How much slower than usual this machine is: deadlines grow by it, scaled() counts shrink.
+SLOW = int(os.environ.get("GRACEKV_TEST_SLOW", "1"))
 
 SANITIZER = re.compile(r"(Address|Leak|Thread|Memory)Sanitizer|runtime error:|Assertion .* failed")
 PR_SET_PDEATHSIG = 1
@@ -27,7 +32,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 def program(name):
     """The path of a program of the build."""
     for path in (BUILD / "server" / name, BUILD / "tools" / name, BUILD / "tools" / name / name,
-                 BUILD / "tests" / "integration" / name):
+                 BUILD / "tools" / "bench" / name, BUILD / "tests" / "integration" / name):
         if path.is_file():
             return str(path)
     raise FileNotFoundError(f"{name} is not in {BUILD}")
@@ -42,8 +47,14 @@ def environment(extra=None):
     return env
 
 
+def scaled(count):
+    """A number of repetitions, fewer on a slow machine."""
+    return -(-count // SLOW)
+
+
 def wait_until(what, condition, seconds, step=0.02):
-    """Poll until condition() is true; its value. Fails after the seconds."""
+    """Poll until condition() is true; its value. Fails after the seconds (times SLOW)."""
+    seconds *= SLOW
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
@@ -53,10 +64,10 @@ def wait_until(what, condition, seconds, step=0.02):
         time.sleep(step)
 
 
-def free_port():
-    """A TCP port that is free now."""
+def free_port(host=""):
+    """A TCP port that is free now on this machine."""
     with socket.socket() as s:
-        s.bind((HOST, 0))
+        s.bind((host, 0))
         return s.getsockname()[1]
 
 
@@ -98,7 +109,8 @@ class Process:
         return self.stderr_path.read_text(encoding="utf-8", errors="replace")
 
     def read_line(self, seconds):
-        """A line of stdout without its newline; None at its end."""
+        """A line of stdout without its newline; None at its end. The seconds are times SLOW."""
+        seconds *= SLOW
         deadline = time.monotonic() + seconds
         fd = self.popen.stdout.fileno()
         while b"\n" not in self.pending:
@@ -115,12 +127,16 @@ class Process:
     def running(self):
         return self.popen.poll() is None
 
+    def returncode(self):
+        return self.popen.poll()
+
     def signal(self, number):
         assert self.running(), f"pid {self.pid} has ended: {self.popen.returncode}\n{self.stderr()}"
         os.kill(self.pid, number)
 
     def wait(self, seconds):
         """The return code; the process is killed where it takes longer, which is a failure."""
+        seconds *= SLOW
         try:
             return self.popen.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -183,3 +199,22 @@ class Process:
     def cpu_seconds_by_ticks(self):
         fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def descriptors(self):
+        """How many file descriptors it has open."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def limit_descriptors(self, soft):
+        """Set how many it may have; what the limit was."""
+        before, hard = resource.prlimit(self.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(self.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        return before
+
+    def address_space_bytes(self):
+        status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.search(r"VmSize:\s+(\d+) kB", status).group(1)) << 10
+
+    def user_seconds(self):
+        """CPU time in user space, in ticks of the kernel's clock."""
+        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(fields[11]) / os.sysconf("SC_CLK_TCK")

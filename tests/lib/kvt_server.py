@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
-"""kv-server as a child process."""
+"""kv-server as a child process, of this machine or of the one that GRACEKV_TEST_AGENT names."""
 import itertools
 import re
 import signal
 
-from kvt_process import DEVICE, HOST, Process, program
+from kvt_process import AGENT, CONNECT, DEVICE, HOST, Process, program
+from kvt_remote import RemoteProcess
 
 READY = re.compile(r"^kv-server ready tcp=(?P<host>\S+):(?P<port>\d+) device=(?P<device>\S+) "
                    r"gid=(?P<gid>\d+) memory=(?P<memory>\d+) pid=(?P<pid>\d+)$")
@@ -23,11 +24,15 @@ class ServerFailed(Exception):
         self.stderr = stderr
 
 
-class Server(Process):
+# A process on the machine that servers run on
+ServerSide = RemoteProcess if AGENT else Process
+
+
+class Server(ServerSide):
     """A kv-server that has printed its ready line."""
 
     def __init__(self, folder, *args, listen=f"{HOST}:0", memory="256M", device=DEVICE, env=None,
-                 address_space=None):
+                 address_space=None, connect=CONNECT):
         command = [program("kv-server")]
         if listen:
             command += ["--listen", listen]
@@ -35,6 +40,8 @@ class Server(Process):
             command += ["--memory", memory]
         if device:
             command += ["--device", device]
+        if connect != "tcp":
+            command += ["--connect", connect]
         command += args
         super().__init__(command, folder / f"kv-server.{next(number)}.stderr", env=env,
                          address_space=address_space)
@@ -69,7 +76,7 @@ class Server(Process):
         """At the end of a test: it must still be there, unless the test ended it."""
         try:
             if not self.expected_dead:
-                assert self.running(), (f"kv-server ended by itself: {self.popen.returncode}\n"
+                assert self.running(), (f"kv-server ended by itself: {self.returncode()}\n"
                                         f"{self.stderr()}")
                 self.stop()
         finally:

@@ -39,6 +39,10 @@ static const struct {
 	{ "rtr", "is there a route, and a neighbour entry, to the peer's GID? are both GIDs of one "
 		 "type (kv-cli doctor on both sides)?" },
 	{ "rts", "--timeout, --retry-cnt and --rnr-retry of both sides; the device's READ depth" },
+	{ "route", "ip route get ADDRESS: does the route leave through an RDMA device? is "
+		   "/dev/infiniband/rdma_cm there (modprobe rdma_ucm)?" },
+	{ "cm", "does the server run with --connect cm, on the same fabric? its log says why it "
+		"refuses; --connect tcp is the other way" },
 	{ "live", "the server could not bring its end up: its log says why" },
 	{ "root",
 	  "packets get lost on the way: does a firewall drop UDP port 4791 (RoCE v2)? does "
