@@ -16,15 +16,19 @@ import pytest
 
 import kvt_wire as wire
 from kvt_client import assert_error, run
-from kvt_process import DEVICE, HOST, ROOT, environment, free_port, program
+from kvt_process import CONNECT, DEVICE, ROOT, SLOW, environment, free_port, program
 
-STEPS = ["resolve", "tcp", "device", "gid", "welcome", "qp", "offer", "answer", "settle", "rtr",
-         "rts", "live", "root", "ping", "close"]
+STEPS = ["resolve", "tcp", "device",
+         *(["gid", "welcome", "qp", "offer", "answer", "settle", "rtr", "rts"]
+           if CONNECT == "tcp" else ["welcome", "qp", "route", "cm"]),
+         "live", "root", "ping", "close"]
+LOCAL = "127.0.0.1"  # where the peers of this file listen
 LEVELS = {"ok", "note", "problem"}
 
 
 def doctor(*words, device=DEVICE, env=None, seconds=60):
     options = ["-d", device] if device else []
+    options += ["--connect", CONNECT] if CONNECT != "tcp" else []
     return run([program("kv-cli"), *options, "doctor", *words], env=env, seconds=seconds)
 
 
@@ -89,6 +93,7 @@ def test_all_devices_and_the_one_that_auto_takes():
         check_device(device)
 
 
+@pytest.mark.skipif(CONNECT != "tcp", reason="the RDMA CM chooses by its route")
 def test_the_verdict_is_what_a_connection_takes(shared):
     """Two programs, one opinion: the GID of the server's own line is doctor's, or the exchange's."""
     d = document()
@@ -113,6 +118,7 @@ def test_text_is_for_people():
         assert word in text, word
 
 
+@pytest.mark.no_device
 def test_a_device_that_is_not_there_is_an_error_that_lists_what_is():
     assert_error(doctor(device="nosuch9"), 3, "nosuch9", "soft0")
     assert_error(doctor(device=None, env={"GRACEKV_DEVICE": "nosuch9"}), 3, "nosuch9", "soft0")
@@ -131,6 +137,7 @@ def test_a_port_that_is_not_there_is_a_problem():
     assert any("not 7" in f["words"] for f in d["devices"][0]["findings"])
 
 
+@pytest.mark.no_device
 def test_one_word_too_many():
     assert_error(doctor("a", "b"), 2, "'b'")
     assert_error(doctor("host:port"), 2, "doctor")
@@ -158,10 +165,10 @@ def test_every_step_of_a_connection(shared):
     words = {s["step"]: s["words"] for s in d["steps"]}
     assert all(s["ok"] and s["ms"] >= 0 and s["words"] for s in d["steps"])
     assert f"port {shared.port}" in words["tcp"]
-    assert f"device {DEVICE} port" in words["device"] and "as asked for" in words["device"]
-    assert f"process {shared.pid}" in words["welcome"]
+    assert f"device {DEVICE} port" in words["device"]
+    assert f"process {shared.ready['pid']}" in words["welcome"]
     assert "GKVROOT1" in words["root"]
-    for side in ("offer", "answer"):
+    for side in ("offer", "answer") if CONNECT == "tcp" else ():
         assert re.search(r"QP 0x[0-9a-f]{6}, PSN 0x[0-9a-f]{6}, GID \S+, LID \d+, MTU \d+, READ depth",
                          words[side]), words[side]
 
@@ -175,7 +182,8 @@ def test_steps_in_words(shared):
 
 
 def test_option_server_is_a_host_as_well(shared):
-    result = run([program("kv-cli"), "-d", DEVICE, "-s", shared.address, "--json", "doctor"])
+    result = run([program("kv-cli"), "-d", DEVICE, "--connect", CONNECT, "-s", shared.address, "--json",
+                  "doctor"])
     assert result.rc == 0
     assert json.loads(result.out)["tool"] == "kv-cli doctor HOST"
 
@@ -193,6 +201,7 @@ def test_a_server_that_stands_still_answers_reads_and_no_requests(world):
 
 def failed_at(address, step, *words, timeout_ms=1000):
     """A connection that fails at a step, in time, with a sentence and a hint."""
+    timeout_ms *= SLOW
     started = time.monotonic()
     d = document("--timeout", str(timeout_ms), address, rc=1)
     assert time.monotonic() - started < timeout_ms / 1000 + 20
@@ -217,16 +226,19 @@ def test_reads_that_get_lost_fail_at_the_root_page(shared, soft_device):
     assert "transport retry counter exceeded" in d["steps"][-1]["words"]
 
 
+@pytest.mark.no_device
 def test_nobody_listens():
-    failed_at(f"{HOST}:{free_port()}", "tcp", "refused")
+    failed_at(f"{LOCAL}:{free_port(LOCAL)}", "tcp", "refused")
 
 
+@pytest.mark.no_device
 def test_no_such_name():
     failed_at("no-such-host.invalid", "resolve", "no-such-host.invalid")
 
 
+@pytest.mark.no_device
 def test_failure_in_words():
-    result = doctor(f"{HOST}:{free_port()}")
+    result = doctor(f"{LOCAL}:{free_port(LOCAL)}")
     text = result.out.decode()
     assert result.rc == 1
     assert re.search(r"^  tcp +failed +\d+\.\d ms  ", text, re.M), text
@@ -237,7 +249,7 @@ def test_failure_in_words():
 def peer(answer):
     """A listener that does answer(connection) for each that comes; its address."""
     listener = socket.socket()
-    listener.bind((HOST, 0))
+    listener.bind((LOCAL, 0))
     listener.listen(8)
     listener.settimeout(0.1)
     over = threading.Event()
@@ -259,7 +271,7 @@ def peer(answer):
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        yield f"{HOST}:{listener.getsockname()[1]}"
+        yield f"{LOCAL}:{listener.getsockname()[1]}"
     finally:
         over.set()
         thread.join()
@@ -276,6 +288,7 @@ def test_a_peer_that_closes_at_once():
         failed_at(address, "welcome")
 
 
+@pytest.mark.no_device
 @pytest.mark.parametrize("rubbish", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0" * 64,
                                      b"\xff" * 4096, b"SSH-2.0-OpenSSH_9.2\r\n"])
 def test_a_peer_that_talks_rubbish(rubbish):
@@ -283,11 +296,13 @@ def test_a_peer_that_talks_rubbish(rubbish):
         failed_at(address, "welcome", "step welcome")
 
 
+@pytest.mark.no_device
 def test_a_peer_that_sends_half_a_frame():
     with peer(lambda c: c.sendall(wire.frame(wire.WELCOME, bytes(192))[:40])) as address:
         failed_at(address, "welcome", "did not answer")
 
 
+@pytest.mark.no_device
 def test_a_peer_of_another_version():
     reply = wire.frame(wire.WELCOME, bytes(192), version=77)
     with peer(lambda connection: connection.sendall(reply)) as address:
@@ -301,17 +316,20 @@ def test_a_peer_that_refuses_in_words():
         failed_at(address, "welcome", text.decode())
 
 
+@pytest.mark.no_device
 def test_a_welcome_that_cannot_be():
     with peer(lambda c: c.sendall(wire.frame(wire.WELCOME, bytes(192)))) as address:
         failed_at(address, "welcome", "cannot be")
 
 
+@pytest.mark.skipif(CONNECT != "tcp", reason="the RDMA CM compares names after its route")
 def test_a_device_that_is_not_there_fails_at_its_step(shared):
     d = document(shared.address, device="nosuch9", rc=1)
     assert d["failed_step"] == "device"
     assert "nosuch9" in d["steps"][-1]["words"] and "soft0" in d["steps"][-1]["words"]
 
 
+@pytest.mark.skipif(CONNECT != "tcp", reason="the RDMA CM chooses by its route")
 def test_a_gid_that_is_not_there_fails_before_anything_is_sent(shared):
     d = document("-x", "200", shared.address, rc=1)
     assert d["failed_step"] in ("device", "gid")
@@ -345,6 +363,7 @@ def one_line(done, rc, *words):
         assert word in done.stderr, done.stderr
 
 
+@pytest.mark.no_device
 def test_rxe_up_help_and_usage():
     for script in ("rxe-up", "rxe-down"):
         done = rxe(script, "--help")
@@ -353,12 +372,14 @@ def test_rxe_up_help_and_usage():
         one_line(rxe(script, "a", "b"), 2, "b:")
 
 
+@pytest.mark.no_device
 def test_rxe_up_without_root(fakes):
     path = fakes("id", "echo 1000")
     one_line(rxe("rxe-up", path=path), 3, "root", "sudo")
     one_line(rxe("rxe-down", path=path), 3, "root", "sudo")
 
 
+@pytest.mark.no_device
 def test_rxe_up_explains_what_is_missing(fakes):
     """No module here, whatever this machine has: says so, and of the way out. Nothing is done."""
     path = fakes("modprobe", "exit 1")
@@ -381,6 +402,7 @@ def test_rxe_up_explains_what_is_missing(fakes):
     assert not pathlib.Path("/run/gracekv-rxe.state").exists()
 
 
+@pytest.mark.no_device
 def test_rxe_up_on_no_such_network_device(fakes):
     path = fakes("id", "echo 0")
     fakes("rdma", "exit 0")
@@ -392,6 +414,7 @@ def test_rxe_up_on_no_such_network_device(fakes):
     del path
 
 
+@pytest.mark.no_device
 def test_rxe_down_with_nothing_to_undo():
     if pathlib.Path("/run/gracekv-rxe.state").exists() or pathlib.Path(
             "/etc/security/limits.d/60-gracekv-rdma.conf").exists():

@@ -12,6 +12,7 @@ up=$root/deploy/rxe-up
 down=$root/deploy/rxe-down
 limits=/etc/security/limits.d/60-gracekv-rdma.conf
 state=/run/gracekv-rxe.state
+good=0
 bad=0
 
 # A guest, or nobody asked for this: modules and links of a machine are no toy.
@@ -23,11 +24,18 @@ grep -q 'rxe\.guest=\|node=' /proc/cmdline || {
 scratch=$(mktemp -d)
 trap 'rm -rf -- "$scratch"' EXIT
 
-verdict() { # NAME: by the status of what came before
+# Also into the report of the suite, where there is one.
+say() {
+    printf '%s\n' "$1"
+    [ -z "${RXE_DIR:-}" ] || printf '%s\n' "$1" >>"$RXE_DIR/report"
+}
+
+verdict() { # NAME STATUS-OF-WHAT-CAME-BEFORE
     if [ "$2" -eq 0 ]; then
-        printf 'ok    rxe-up: %s\n' "$1"
+        say "ok    rxe-up: $1"
+        good=$((good + 1))
     else
-        printf 'FAIL  rxe-up: %s\n' "$1"
+        say "FAIL  rxe-up: $1"
         sed 's/^/      | /' "$scratch/out" "$scratch/err"
         bad=$((bad + 1))
     fi
@@ -139,4 +147,5 @@ rdma link delete mine
 # For those who use it after this.
 try 0 "$up" "$netdev"
 verdict "up once more, after all that" $?
+[ -z "${RXE_DIR:-}" ] || echo "$good $bad 0" >"$RXE_DIR/counts"
 exit $((bad > 0))
