@@ -188,13 +188,13 @@ def test_option_server_is_a_host_as_well(shared):
     assert json.loads(result.out)["tool"] == "kv-cli doctor HOST"
 
 
-def test_a_server_that_stands_still_answers_reads_and_no_requests(world):
-    """The step that fails says how far it came: here everything one-sided was fine before."""
+def test_a_server_that_stands_still_fails_at_the_welcome(world):
+    """The kernel takes TCP connections for it; HELLO is what nobody answers."""
     server = world.server()
     server.stop_threads()
     try:
         d = failed_at(server.address, "welcome", timeout_ms=1500)
-        assert d["steps"][1]["ok"] is True  # the kernel takes TCP connections for it
+        assert d["steps"][1]["ok"] is True
     finally:
         server.signal(signal.SIGCONT)
 
