@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# shellcheck disable=SC2154 # here, work, logs, venv are of tests/run
+# shellcheck disable=SC2034,SC2154 # shared with tests/run and lib/setup.sh
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
 #
