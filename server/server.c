@@ -103,6 +103,7 @@ static int make_workers(struct server *s, struct error *err)
 		.store = &s->store,
 		.stats = server_stats_text,
 		.stats_ctx = s,
+		.notice_fd = s->sessions.notice_fd,
 	};
 
 	for (unsigned i = 0; i < s->config.workers; i++) {
@@ -117,14 +118,18 @@ static int make_workers(struct server *s, struct error *err)
 
 static int make_sessions(struct server *s, struct error *err)
 {
+	int rc;
+
 	s->sessions.dev = s->dev;
 	s->sessions.store = &s->store;
 	s->sessions.root = s->root.addr;
 	s->sessions.root_rkey = s->root.region.rkey;
 	s->sessions.lease_ms = s->config.lease_ms;
 	s->sessions.order = &s->order;
-	if (sessions_init(&s->sessions))
-		return error_set(err, -ENOMEM, "out of memory for sessions");
+	rc = sessions_init(&s->sessions);
+	if (rc)
+		return error_set(err, rc, "making the table of sessions failed: %s",
+				 error_name(rc));
 	return make_workers(s, err);
 }
 
@@ -165,7 +170,7 @@ void server_destroy(struct server *s)
 {
 	while (s->sessions.worker_count)
 		worker_destroy(s->sessions.workers[--s->sessions.worker_count]);
-	clients_destroy(s->sessions.clients);
+	sessions_destroy(&s->sessions);
 	rdma_buffer_destroy(&s->root);
 	store_destroy(&s->store);
 	rdma_device_close(s->dev);

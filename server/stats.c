@@ -65,6 +65,15 @@ static uint64_t sum_of(const struct server *s, size_t offset)
 	return sum;
 }
 
+static uint64_t receives_lost(const struct server *s)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < s->sessions.worker_count; i++)
+		sum += worker_receives_lost(s->sessions.workers[i]);
+	return sum;
+}
+
 static void rpc_lines(struct writer *w, struct server *s)
 {
 	line(w, SUM(gets), "rpc_gets");
@@ -76,6 +85,7 @@ static void rpc_lines(struct writer *w, struct server *s)
 	line(w, SUM(stats), "rpc_stats");
 	line(w, SUM(protocol_errors), "protocol_errors");
 	line(w, SUM(lost), "queue_pairs_lost");
+	line(w, receives_lost(s), "receives_lost");
 	line(w, SUM(pulled_bytes), "pulled_bytes");
 	line(w, SUM(pushed_bytes), "pushed_bytes");
 	line(w, SUM(wakeups), "worker_wakeups");

@@ -14,12 +14,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define COMPLETIONS (READER_BATCH + 3 * HANDLE_CREDITS) /* of all that can be posted, flushed */
 #define SEND_INLINE 128u
-#define PAUSE_NS    (10 * NS_PER_MS)
 #define LEAVE_NS    (100 * NS_PER_MS) /* for telling the server of a handle that closes */
 
 void handle_disconnect(struct gkv *h)
@@ -32,6 +30,9 @@ void handle_disconnect(struct gkv *h)
 	h->lifeline = -1;
 	memset(h->slot, 0, sizeof(h->slot));
 	h->staging_slot = STAGING_FREE;
+	if (h->worked || h->chains_done)
+		backoff_forget(&h->backoff);
+	h->worked = false;
 	h->chains_posted = h->chains_done = 0;
 }
 
@@ -62,8 +63,7 @@ static int exchange(struct gkv *h, uint64_t deadline_ns)
 	open.qp.credits = HANDLE_CREDITS;
 	rc = exchange_send(s->lifeline, &open, deadline_ns, &h->error);
 	if (rc == 0)
-		rc = exchange_recv(s->lifeline, &s->reader, WIRE_QP_OPENED, &answer, deadline_ns,
-				   &h->error);
+		rc = session_recv(s, WIRE_QP_OPENED, &answer, deadline_ns, &h->error);
 	if (rc && answer.type != WIRE_REFUSE)
 		goto err_lost;
 	if (rc)
@@ -84,8 +84,7 @@ static int exchange(struct gkv *h, uint64_t deadline_ns)
 		return rc;
 	rc = exchange_send(s->lifeline, &ready, deadline_ns, &h->error);
 	if (rc == 0)
-		rc = exchange_recv(s->lifeline, &s->reader, WIRE_QP_LIVE, &answer, deadline_ns,
-				   &h->error);
+		rc = session_recv(s, WIRE_QP_LIVE, &answer, deadline_ns, &h->error);
 	if (rc == 0)
 		return 0;
 err_lost:
@@ -103,8 +102,10 @@ static int queue_pair(struct gkv *h, uint64_t deadline_ns)
 		.inline_wish = SEND_INLINE,
 		.remote_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
 	};
-	int rc = rdma_cq_create(dev, COMPLETIONS, true, &h->cq, &h->error);
+	int rc = rdma_device_refresh(h->session->dev, &h->error);
 
+	if (rc >= 0)
+		rc = rdma_cq_create(dev, COMPLETIONS, true, &h->cq, &h->error);
 	if (rc == 0)
 		rc = rdma_qp_create(dev, &config, &h->qp, &h->error);
 	if (rc == 0)
@@ -124,19 +125,15 @@ static void enter_world(struct gkv *h)
 	}
 }
 
-/* Must hold the session's lock. */
+/* Must hold the session's lock, and be connected. */
 static int attach(struct gkv *h, uint64_t deadline_ns)
 {
-	uint64_t exchange_ns = time_now_ns() + EXCHANGE_DEADLINE_MS * NS_PER_MS;
+	uint64_t now = time_now_ns(), exchange_ns = now + EXCHANGE_DEADLINE_MS * NS_PER_MS;
 	struct gkv_session *s = h->session;
 	int rc;
 
-	if (s->closed)
-		return error_set(&h->error, -ESHUTDOWN, "the session was closed");
-	rc = session_connect(s, deadline_ns, false, &h->error);
-	if (rc)
-		return rc;
 	rc = queue_pair(h, exchange_ns < deadline_ns ? exchange_ns : deadline_ns);
+	backoff_attempted(&h->backoff, now, time_now_ns(), backoff_chance());
 	if (rc)
 		return rc;
 	h->lifeline = fcntl(s->lifeline, F_DUPFD_CLOEXEC, 3);
@@ -152,30 +149,59 @@ static int attach(struct gkv *h, uint64_t deadline_ns)
 	return 0;
 }
 
+/*
+ * One attempt, under the session's lock. @due: when the next one may be. Returns 0, or why not;
+ * @again: whether another may go well.
+ */
+static int attempt(struct gkv *h, uint64_t deadline_ns, uint64_t *due, bool *again)
+{
+	struct gkv_session *s = h->session;
+	uint64_t now;
+	int rc;
+
+	*again = false;
+	rc = session_lock(s, deadline_ns, &h->error);
+	if (rc)
+		return rc;
+	rc = session_connect(s, deadline_ns, &h->error);
+	if (rc) {
+		*again = session_worth_another(rc);
+	} else {
+		rc = attach(h, deadline_ns);
+		/* A server that has no room says so at once; an address may come back. */
+		*again = rc == -EADDRNOTAVAIL ||
+			 (rc != -EUSERS && rc != -EAGAIN && session_worth_another(rc));
+	}
+	now = time_now_ns();
+	*due = s->connected ? now : backoff_due(&s->backoff, now);
+	session_unlock(s);
+	return rc;
+}
+
 int handle_connect(struct gkv *h)
 {
-	const struct timespec pause = { 0, PAUSE_NS };
-	uint64_t deadline_ns = handle_deadline(h);
+	uint64_t deadline_ns = handle_deadline(h), due;
+	bool again;
 	int rc;
 
 	handle_disconnect(h);
 	if (h->connected_before)
 		h->reader.stats.reconnects++;
 	for (;;) {
-		rc = session_lock(h->session, deadline_ns, &h->error);
-		if (rc)
-			return rc;
-		rc = attach(h, deadline_ns);
-		session_unlock(h->session);
+		/* A queue pair that broke before it did any work is not replaced at once. */
+		due = backoff_due(&h->backoff, time_now_ns());
+		backoff_sleep(due, deadline_ns);
+		rc = attempt(h, deadline_ns, &due, &again);
 		if (rc == 0)
 			break;
 		handle_disconnect(h);
 		if (rc == -ESHUTDOWN)
 			return -ECONNRESET; /* by ourselves, for good */
-		if ((rc != -ECONNRESET && rc != -EPIPE && rc != -ETIMEDOUT) ||
-		    time_now_ns() >= deadline_ns)
+		if (!again || time_now_ns() >= deadline_ns)
 			return rc;
-		nanosleep(&pause, NULL);
+		backoff_sleep(due, deadline_ns); /* without the lock */
+		if (time_now_ns() >= deadline_ns)
+			return rc;
 	}
 	h->connected_before = true;
 	return 0;

@@ -85,6 +85,7 @@ static int received(struct gkv *h, unsigned number, uint32_t len)
 				    (unsigned long long)reply->sequence);
 	memcpy(slot->reply_bytes, reply, len);
 	slot->reply_due = false;
+	h->worked = true;
 	if (h->staging_slot == reply->slot)
 		h->staging_slot = STAGING_FREE;
 	handle_clock(h, reply->clock_ms);
@@ -131,6 +132,14 @@ static int channel_poll(struct gkv *h)
 	return n;
 }
 
+/* The server's end of the queue pair broke: what is in flight is not answered any more. */
+static bool lost_at_server(const struct gkv *h)
+{
+	/* relaxed: looked at again and again, and nothing else depends on it */
+	return atomic_load_explicit(&h->session->qp_lost[h->number], memory_order_relaxed) ==
+	       h->qp.qp->qp_num;
+}
+
 static int channel_sleep(struct gkv *h, uint64_t now)
 {
 	uint64_t left_ms = (h->deadline_ns - now) / NS_PER_MS + 1;
@@ -146,16 +155,14 @@ static int channel_sleep(struct gkv *h, uint64_t now)
 	if (n)
 		return n < 0 ? n : 0;
 	n = poll(p, 2, left_ms < SLEEP_MS_MAX ? (int)left_ms : SLEEP_MS_MAX);
-	if (n <= 0)
-		return 0;
-	if (p[0].revents)
+	if (n > 0 && p[0].revents)
 		rdma_cq_drain_events(&h->cq);
-	if (p[1].revents &&
+	if (n > 0 && p[1].revents &&
 	    session_check(h->session, h->session_number, h->deadline_ns, &h->error)) {
 		h->live = false;
 		return -ECONNRESET;
 	}
-	return 0;
+	return lost_at_server(h) ? channel_fail(h, "the server's end of it broke") : 0;
 }
 
 void channel_probe(struct gkv *h)
@@ -164,8 +171,9 @@ void channel_probe(struct gkv *h)
 
 	if (!handle_current(h) || time_now_ns() - h->clock_at_ns < QUIET_NS)
 		return;
-	if (poll(&p, 1, 0) > 0 &&
-	    session_check(h->session, h->session_number, handle_deadline(h), &h->error))
+	if ((poll(&p, 1, 0) > 0 &&
+	     session_check(h->session, h->session_number, handle_deadline(h), &h->error)) ||
+	    lost_at_server(h))
 		h->live = false;
 }
 

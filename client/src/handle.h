@@ -42,6 +42,8 @@ struct gkv {
 	/* The connection. */
 	bool live;
 	bool connected_before;
+	bool worked; /* a request was answered since the queue pair was opened */
+	struct backoff backoff; /* of queue pairs that break before they did any work */
 	uint64_t session_number; /* of the session when the queue pair was opened */
 	uint64_t generation;
 	unsigned credits;

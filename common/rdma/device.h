@@ -37,6 +37,7 @@ struct rdma_device {
 	bool has_gid; /* route by GRH */
 	int gid_index;
 	union ibv_gid gid;
+	uint32_t gid_type; /* enum ibv_gid_type, of RoCE */
 	enum ibv_mtu mtu;
 	char name[64];
 	char choice[256]; /* which device and GID, and why, in words */
@@ -62,12 +63,24 @@ static inline int rdma_device_event_fd(const struct rdma_device *dev)
 	return dev->context->async_fd;
 }
 
+struct rdma_event {
+	const char *text; /* what happened, in words, static */
+	bool fatal; /* the device, or a completion queue, can not be used any more */
+	bool port; /* of the port: worth a line in the log */
+	bool last_receive; /* a failed queue pair has given back its last receive */
+	void *context; /* then: struct rdma_qp_config.context of it */
+};
+
+/* rdma_device_event - take one asynchronous event, without blocking. 0, or -EAGAIN: none. */
+int rdma_device_event(const struct rdma_device *dev, struct rdma_event *out);
+
 /*
- * rdma_device_event - take one asynchronous event, without blocking.
- * @text: receives it in words, static. @fatal: whether the device, or a completion queue, can not
- * be used any more. Returns 0, or -EAGAIN: there is none.
+ * rdma_device_refresh - find the device's GID again, where the table of GIDs has changed: an address
+ * that was removed and added again may have another index, while queue pairs hold the old entry.
+ * One system call where nothing has changed. The thread that makes queue pairs.
+ * Returns 0; 1: it has another index now; -EADDRNOTAVAIL: the table does not hold it any more; new queue pairs will not connect.
  */
-int rdma_device_event(const struct rdma_device *dev, const char **text, bool *fatal);
+int rdma_device_refresh(struct rdma_device *dev, struct error *err);
 
 /* rdma_mtu_bytes - 256 to 4096 for an enum ibv_mtu. */
 static inline unsigned rdma_mtu_bytes(enum ibv_mtu mtu)

@@ -95,6 +95,7 @@ static void take(struct rdma_device *dev, const struct gid_verdict *v, const cha
 
 	dev->gid = v->entry.gid;
 	dev->gid_index = (int)v->entry.gid_index;
+	dev->gid_type = v->entry.gid_type;
 	dev->has_gid = true;
 	gid_text(&dev->gid, text, sizeof(text));
 	snprintf(dev->choice + used, sizeof(dev->choice) - used, "; GID index %d %s: %s%s",
@@ -162,4 +163,31 @@ int gid_choose(struct rdma_device *dev, const char *address, struct error *err)
 			dev->port, dev->name, dev->port_attr.gid_tbl_len);
 	take(dev, &best, "");
 	return 0;
+}
+
+static bool is_ours(struct rdma_device *dev, unsigned index)
+{
+	struct ibv_gid_entry entry;
+
+	return read_entry(dev, index, &entry) == 0 && entry.gid_type == dev->gid_type &&
+	       memcmp(&entry.gid, &dev->gid, sizeof(entry.gid)) == 0;
+}
+
+int rdma_device_refresh(struct rdma_device *dev, struct error *err)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	if (!dev->has_gid || is_ours(dev, (unsigned)dev->gid_index))
+		return 0;
+	gid_text(&dev->gid, text, sizeof(text));
+	for (int i = 0; i < dev->port_attr.gid_tbl_len && i < GIDS_SHOWN_MAX; i++) {
+		if (!is_ours(dev, (unsigned)i))
+			continue;
+		dev->gid_index = i;
+		return 1;
+	}
+	return error_set(err, -EADDRNOTAVAIL,
+			 "GID %s is not in the table of port %u of %s any more (was the address "
+			 "taken from its network device?)",
+			 text, dev->port, dev->name);
 }

@@ -53,6 +53,7 @@ int rdma_qp_create(const struct rdma_device *dev, const struct rdma_qp_config *c
 			 .max_recv_sge = config->srq ? 0 : 1,
 			 .max_inline_data = config->inline_wish },
 		.qp_type = IBV_QPT_RC,
+		.qp_context = config->context,
 	};
 	struct rdma_qp qp = { .dev = dev, .remote_access = config->remote_access };
 	int rc;

@@ -16,6 +16,7 @@ struct rdma_qp_config {
 	unsigned max_recv;
 	unsigned inline_wish; /* bytes that should go inline; the device may give more, or none */
 	unsigned remote_access; /* IBV_ACCESS_REMOTE_READ and/or _WRITE for the peer */
+	void *context; /* of its events (struct rdma_event) */
 };
 
 struct rdma_qp {

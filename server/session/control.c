@@ -22,7 +22,7 @@
 #define ACCEPTS_MAX  64 /* a turn: life lines are read in between */
 
 /* What an epoll event points to: one of these, or a session. */
-static char tag_listen, tag_signal, tag_timer, tag_device;
+static char tag_listen, tag_signal, tag_timer, tag_device, tag_notice;
 
 static int watch(int epoll_fd, int fd, void *tag)
 {
@@ -37,7 +37,6 @@ struct control {
 	int epoll_fd, listen_fd, timer_fd;
 	bool deaf; /* accept failed: the listening socket is not watched until the next tick */
 	uint64_t complaint_ns; /* when accept failed last */
-	const char *fatal; /* what the device said that ends the server; NULL: nothing */
 };
 
 /* No descriptors, say: what waits would keep the socket readable and this thread spinning. */
@@ -69,20 +68,6 @@ static void accept_some(struct control *c)
 		s = session_accept(c->all, fd);
 		if (s && watch(c->epoll_fd, fd, s))
 			session_end(s, 0);
-	}
-}
-
-/* What the device has to say: an event of a queue pair is its session's affair, and only noted. */
-static void device_events(struct control *c)
-{
-	const struct rdma_device *dev = c->all->dev;
-	const char *text;
-	bool fatal;
-
-	while (rdma_device_event(dev, &text, &fatal) == 0) {
-		log_line(fatal ? LOG_ERROR : LOG_DEBUG, "rdma", "%s: %s", dev->name, text);
-		if (fatal)
-			c->fatal = text;
 	}
 }
 
@@ -164,20 +149,18 @@ static bool turn(struct control *c)
 
 		if (tag == &tag_signal)
 			return true;
-		if (tag == &tag_device) {
-			device_events(c);
-			if (c->fatal)
-				return true;
-			continue;
-		}
-		if (tag == &tag_listen)
+		if (tag == &tag_device)
+			sessions_device_events(all);
+		else if (tag == &tag_notice)
+			sessions_notices(all);
+		else if (tag == &tag_listen)
 			accept_some(c);
 		else if (tag == &tag_timer)
 			tick(c);
 		else if (session_readable(tag))
 			session_end(tag, 0);
 	}
-	return false;
+	return all->fatal;
 }
 
 int control_run(struct sessions *all, int listen_fd, struct error *err)
@@ -197,21 +180,23 @@ int control_run(struct sessions *all, int listen_fd, struct error *err)
 		rc = watch(epoll_fd, timer_fd, &tag_timer);
 	if (rc == 0)
 		rc = watch(epoll_fd, rdma_device_event_fd(all->dev), &tag_device);
+	if (rc == 0)
+		rc = watch(epoll_fd, all->notice_fd, &tag_notice);
 	if (rc)
 		return error_set(err, rc, "setting up the control thread failed: %s",
 				 error_name(rc));
-	struct control control = { all, epoll_fd, listen_fd, timer_fd, false, 0, NULL };
+	struct control control = { all, epoll_fd, listen_fd, timer_fd, false, 0 };
 
 	while (!turn(&control))
 		;
 	log_info("session", "told to stop: %" PRIu64 " sessions are ended",
 		 atomic_load_explicit(&all->counters.sessions, memory_order_relaxed));
 	end_all(all);
-	if (control.fatal)
+	if (all->fatal)
 		return error_set(
 			err, -EIO,
 			"device %s: %s; the server cannot go on (look at the kernel's log, "
 			"then start it again)",
-			all->dev->name, control.fatal);
+			all->dev->name, all->fatal);
 	return 0;
 }

@@ -19,13 +19,38 @@ static struct worker *least_busy(const struct sessions *all)
 	return best;
 }
 
-static void close_handle(struct session *s, unsigned handle, uint64_t answer_until_ns)
+/* Those from @first to @last: all fail before the wait for their receives, which is one for all. */
+static void close_handles(struct session *s, unsigned first, unsigned last,
+			  uint64_t answer_until_ns)
 {
-	if (!s->conns[handle])
-		return;
-	conn_destroy(s->conns[handle], answer_until_ns);
-	s->conns[handle] = NULL;
-	atomic_fetch_sub_explicit(&s->all->counters.queue_pairs, 1, memory_order_relaxed);
+	bool any = false;
+
+	for (unsigned i = first; i <= last; i++) {
+		if (!s->conns[i])
+			continue;
+		conn_fail(s->conns[i], answer_until_ns);
+		any = true;
+	}
+	if (any)
+		session_await_receives(s, first, last);
+	for (unsigned i = first; i <= last; i++) {
+		if (!s->conns[i])
+			continue;
+		conn_destroy(s->conns[i]);
+		s->conns[i] = NULL;
+		atomic_fetch_sub_explicit(&s->all->counters.queue_pairs, 1, memory_order_relaxed);
+	}
+}
+
+/* The address that queue pairs come from may have another index by now, or be gone. */
+static int refresh_device(struct sessions *all, struct error *err)
+{
+	int rc = rdma_device_refresh(all->dev, err);
+
+	if (rc > 0)
+		log_warn("rdma", "%s: the GID has moved to index %d of its table", all->dev->name,
+			 all->dev->gid_index);
+	return rc < 0 ? rc : 0;
 }
 
 static int open_handle(struct session *s, const struct wire_qp *offer, struct error *err)
@@ -36,12 +61,15 @@ static int open_handle(struct session *s, const struct wire_qp *offer, struct er
 
 	if (credits < 1 || credits > RPC_SLOTS_MAX)
 		credits = RPC_SLOTS_MAX;
+	rc = refresh_device(s->all, err);
+	if (rc)
+		return rc;
 	rc = conn_create(&c, least_busy(s->all), credits, err);
 	if (rc)
 		return rc;
 	rc = client_queue_pair(s->client, offer->handle, c->credits);
 	if (rc) {
-		conn_destroy(c, 0);
+		conn_destroy(c);
 		return error_set(err, rc, "out of memory for the replies of a queue pair");
 	}
 	c->client = s->client;
@@ -49,11 +77,12 @@ static int open_handle(struct session *s, const struct wire_qp *offer, struct er
 	c->generation = s->number;
 	c->handle = offer->handle;
 	c->lifeline = s->fd;
+	c->peer_qpn = offer->qpn;
 	rc = rdma_qp_connect(&c->qp, offer, err);
 	if (rc == 0)
 		rc = worker_attach(c, err);
 	if (rc) {
-		conn_destroy(c, 0);
+		conn_destroy(c);
 		return rc;
 	}
 	s->conns[offer->handle] = c;
@@ -72,7 +101,8 @@ void session_qp_open(struct session *s, const struct wire_qp *offer)
 		session_refuse(s, &err);
 		return;
 	}
-	close_handle(s, offer->handle, 0); /* the client lost it and opens it anew */
+	close_handles(s, offer->handle, offer->handle,
+		      0); /* the client lost it and opens it anew */
 	if (open_handle(s, offer, &err)) {
 		session_refuse(s, &err);
 		return;
@@ -104,13 +134,25 @@ void session_qp_ready(struct session *s, const struct wire_handle *handle)
 void session_qp_close(struct session *s, const struct wire_handle *handle)
 {
 	if (handle->handle < SESSION_QPS_MAX)
-		close_handle(s, handle->handle, 0);
+		close_handles(s, handle->handle, handle->handle, 0);
 }
 
 void session_qps_destroy(struct session *s, uint64_t answer_until_ns)
 {
-	for (unsigned i = 0; i < SESSION_QPS_MAX; i++)
-		close_handle(s, i, answer_until_ns);
+	close_handles(s, 0, SESSION_QPS_MAX - 1, answer_until_ns);
+}
+
+void session_qps_lost(struct session *s)
+{
+	struct wire_frame frame = { .type = WIRE_QP_LOST };
+
+	for (unsigned i = 0; i < SESSION_QPS_MAX; i++) {
+		if (!s->conns[i] || !conn_take_lost(s->conns[i]))
+			continue;
+		frame.handle.handle = i;
+		frame.handle.qpn = s->conns[i]->peer_qpn;
+		session_send(s, &frame);
+	}
 }
 
 const char *session_qps_why(const struct session *s)
