@@ -65,7 +65,7 @@ static void announce(const struct server *s)
 		log_info("rdma", "soft0 is a software stand-in: what it measures is not RDMA");
 	warn_about_openness(&s->config);
 	printf("kv-server ready tcp=%s device=%s gid=%d memory=%" PRIu64 " pid=%d\n", s->bound,
-	       s->dev->name, s->dev->gid_index, s->config.memory_bytes, (int)getpid());
+	       s->dev->name, s->dev->source.gid_index, s->config.memory_bytes, (int)getpid());
 	fflush(stdout);
 #if HAVE_SYSTEMD
 	sd_notify(0, "READY=1");

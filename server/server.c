@@ -136,6 +136,7 @@ static int make_sessions(struct server *s, struct error *err)
 int server_create(struct server *s, const struct config *config, struct error *err)
 {
 	uint64_t incarnation;
+	char address[64];
 	int rc;
 
 	memset(s, 0, sizeof(*s));
@@ -147,9 +148,11 @@ int server_create(struct server *s, const struct config *config, struct error *e
 	if (getrandom(&incarnation, sizeof(incarnation), 0) != sizeof(incarnation))
 		return error_set(err, -EIO, "getrandom failed: %s", error_name(errno));
 	incarnation |= 1; /* never 0 */
-	rc = rdma_device_open(&s->dev, &s->config.rdma, config->host, err);
-	if (rc == 0)
-		rc = tcp_listen(config->host, config->port, &s->listen_fd, s->bound, err);
+	rc = tcp_listen(config->host, config->port, &s->listen_fd, s->bound, err);
+	if (rc == 0) {
+		tcp_local_address(s->listen_fd, address);
+		rc = rdma_device_open(&s->dev, &s->config.rdma, address, err);
+	}
 	if (rc == 0)
 		rc = make_store(s, incarnation, err);
 	if (rc == 0)

@@ -16,6 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/rdma/gid.h"
+#include "common/rdma/tcp.h"
+
 #define COMPLETIONS (READER_BATCH + 3 * HANDLE_CREDITS) /* of all that can be posted, flushed */
 #define SEND_INLINE 128u
 #define LEAVE_NS    (100 * NS_PER_MS) /* for telling the server of a handle that closes */
@@ -92,19 +95,34 @@ err_lost:
 	return rc;
 }
 
+/* The address may have another place in the table of GIDs by now: old queue pairs hold the old. */
+static int choose_source(struct gkv_session *s, struct error *err)
+{
+	struct gid_choice choice;
+	char address[64];
+	int rc;
+
+	tcp_local_address(s->lifeline, address);
+	rc = gid_choose(s->dev, address, &choice, err);
+	if (rc == 0)
+		s->source = choice.source;
+	return rc;
+}
+
 static int queue_pair(struct gkv *h, uint64_t deadline_ns)
 {
 	const struct rdma_device *dev = h->session->dev;
 	struct rdma_qp_config config = {
+		.source = &h->session->source,
 		.cq = &h->cq,
 		.max_send = READER_BATCH + HANDLE_CREDITS,
 		.max_recv = HANDLE_CREDITS,
 		.inline_wish = SEND_INLINE,
 		.remote_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
 	};
-	int rc = rdma_device_refresh(h->session->dev, &h->error);
+	int rc = h->connected_before ? choose_source(h->session, &h->error) : 0;
 
-	if (rc >= 0)
+	if (rc == 0)
 		rc = rdma_cq_create(dev, COMPLETIONS, true, &h->cq, &h->error);
 	if (rc == 0)
 		rc = rdma_qp_create(dev, &config, &h->qp, &h->error);
@@ -169,7 +187,7 @@ static int attempt(struct gkv *h, uint64_t deadline_ns, uint64_t *due, bool *aga
 	} else {
 		rc = attach(h, deadline_ns);
 		/* A server that has no room says so at once; an address may come back. */
-		*again = rc == -EADDRNOTAVAIL ||
+		*again = rc == -ENODATA ||
 			 (rc != -EUSERS && rc != -EAGAIN && session_worth_another(rc));
 	}
 	now = time_now_ns();

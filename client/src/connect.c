@@ -25,6 +25,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/time.h"
 #include "common/layout/root.h"
+#include "common/rdma/gid.h"
 #include "common/rdma/tcp.h"
 
 #define NOTES_MAX (2 * SESSION_QPS_MAX) /* QP_LOST frames in a row */
@@ -185,6 +186,7 @@ static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct err
 static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
 	uint64_t handshake_ns = time_now_ns() + EXCHANGE_DEADLINE_MS * NS_PER_MS;
+	struct gid_choice choice;
 	char address[64];
 	autoclose int fd = -1;
 	int rc;
@@ -198,12 +200,14 @@ static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct erro
 	if (rc)
 		return error_set(err, rc, "setting up the life line to %s:%s failed: %s",
 				 s->settings.host, s->settings.port, error_name(rc));
-	if (!s->dev) {
-		tcp_local_address(fd, address);
+	tcp_local_address(fd, address);
+	if (!s->dev)
 		rc = rdma_device_open(&s->dev, &s->settings.rdma, address, err);
-		if (rc)
-			return rc;
-	}
+	if (rc == 0)
+		rc = gid_choose(s->dev, address, &choice, err);
+	if (rc)
+		return rc;
+	s->source = choice.source;
 	rc = greet(s, fd, handshake_ns, err);
 	if (rc) {
 		error_prefix(err, "connecting to the server at %s:%s", s->settings.host,

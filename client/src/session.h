@@ -40,6 +40,7 @@ struct gkv_session {
 	struct backoff backoff; /* of attempts to connect */
 	struct error lost; /* why there is no connection, or the last one was lost */
 	struct exchange_reader reader;
+	struct rdma_source source; /* of the queue pairs of this connection */
 	struct wire_welcome welcome; /* of the current, or last, connection */
 	struct world *world; /* counted; NULL before the first connection */
 	unsigned handle_count;

@@ -37,7 +37,7 @@
 #include "common/base/error.h"
 
 #define WIRE_MAGIC	 0x58564b47u
-#define WIRE_VERSION	 1u
+#define WIRE_VERSION	 2u
 #define WIRE_PAYLOAD_MAX 1024u
 
 enum wire_type {
@@ -164,8 +164,8 @@ static_assert(offsetof(struct wire_refuse, text) == 8, "wire_refuse.text");
  * QP_OPEN and QP_OPENED, 64 B: what one side offers for a queue pair.
  *     0  gid 16   16 qpn 4   20 psn 4   24 lid 2   26 link_layer 1 (IBV_LINK_LAYER_*)
  *    27  mtu 1 (enum ibv_mtu)   28 rd_initiator 1   29 rd_responder 1   30 ib_port 1
- *    31  has_gid 1 (1: route by GRH)   32 handle 4 (number of the client's handle)
- *    36  credits 4 (asked for, granted)   40 reserved 24
+ *    31  has_gid 1 (1: gid and gid_type are set)   32 handle 4 (number of the client's handle)
+ *    36  credits 4 (asked for, granted)   40 gid_type 1 (enum ibv_gid_type)   41 reserved 23
  */
 struct wire_qp {
 	uint8_t gid[16];
@@ -180,7 +180,8 @@ struct wire_qp {
 	uint8_t has_gid;
 	uint32_t handle;
 	uint32_t credits;
-	uint64_t reserved[3];
+	uint8_t gid_type;
+	uint8_t reserved[23];
 };
 
 static_assert(sizeof(struct wire_qp) == 64, "wire_qp");
@@ -196,7 +197,8 @@ static_assert(offsetof(struct wire_qp, ib_port) == 30, "wire_qp.ib_port");
 static_assert(offsetof(struct wire_qp, has_gid) == 31, "wire_qp.has_gid");
 static_assert(offsetof(struct wire_qp, handle) == 32, "wire_qp.handle");
 static_assert(offsetof(struct wire_qp, credits) == 36, "wire_qp.credits");
-static_assert(offsetof(struct wire_qp, reserved) == 40, "wire_qp.reserved");
+static_assert(offsetof(struct wire_qp, gid_type) == 40, "wire_qp.gid_type");
+static_assert(offsetof(struct wire_qp, reserved) == 41, "wire_qp.reserved");
 
 /*
  * QP_READY, QP_LIVE, QP_CLOSE and QP_LOST, 8 B: which queue pair.

@@ -166,6 +166,19 @@ static int find_device(struct rdma_device *dev, struct error *err)
 	return 0;
 }
 
+static int choose_source(struct rdma_device *dev, const char *address, struct error *err)
+{
+	size_t used = strlen(dev->choice);
+	struct gid_choice choice;
+	int rc = gid_choose(dev, address, &choice, err);
+
+	if (rc)
+		return rc;
+	dev->source = choice.source;
+	snprintf(dev->choice + used, sizeof(dev->choice) - used, "; %s", choice.why);
+	return 0;
+}
+
 int rdma_device_open(struct rdma_device **out, const struct rdma_options *options,
 		     const char *address, struct error *err)
 {
@@ -181,7 +194,7 @@ int rdma_device_open(struct rdma_device **out, const struct rdma_options *option
 	rc = choose_mtu(dev, err);
 	if (rc)
 		goto err_close;
-	rc = gid_choose(dev, address, err);
+	rc = choose_source(dev, address, err);
 	if (rc)
 		goto err_close;
 	dev->pd = dev->ops->alloc_pd(dev->context);

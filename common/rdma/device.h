@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
-/* An opened RDMA device with one port, one GID and one protection domain. */
+/* An opened RDMA device with one port and one protection domain. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,6 +25,18 @@ struct rdma_options {
 /* rdma_options_default - everything automatic; timeout 14, retry count 7, RNR retry 6. */
 struct rdma_options rdma_options_default(void);
 
+/*
+ * Where a queue pair's packets come from: an entry of the port's GID table, or the port's LID.
+ * gid_choose() fills it (gid.h).
+ */
+struct rdma_source {
+	bool has_gid; /* gid and gid_type are known: the peer is told */
+	bool grh; /* packets carry a GRH: always on RoCE, on InfiniBand where an index was named */
+	int gid_index;
+	enum ibv_gid_type gid_type;
+	union ibv_gid gid;
+};
+
 struct rdma_device {
 	const struct rdma_provider *ops;
 	struct rdma_options options;
@@ -34,13 +46,10 @@ struct rdma_device {
 	struct ibv_port_attr port_attr;
 	uint8_t port;
 	bool software; /* soft0 */
-	bool has_gid; /* route by GRH */
-	int gid_index;
-	union ibv_gid gid;
-	uint32_t gid_type; /* enum ibv_gid_type, of RoCE */
+	struct rdma_source source; /* chosen for the address that it was opened with */
 	enum ibv_mtu mtu;
 	char name[64];
-	char choice[256]; /* which device and GID, and why, in words */
+	char choice[384]; /* which device and GID, and why, in words */
 };
 
 /*
@@ -73,14 +82,6 @@ struct rdma_event {
 
 /* rdma_device_event - take one asynchronous event, without blocking. 0, or -EAGAIN: none. */
 int rdma_device_event(const struct rdma_device *dev, struct rdma_event *out);
-
-/*
- * rdma_device_refresh - find the device's GID again, where the table of GIDs has changed: an address
- * that was removed and added again may have another index, while queue pairs hold the old entry.
- * One system call where nothing has changed. The thread that makes queue pairs.
- * Returns 0; 1: it has another index now; -EADDRNOTAVAIL: the table does not hold it any more; new queue pairs will not connect.
- */
-int rdma_device_refresh(struct rdma_device *dev, struct error *err);
 
 /* rdma_mtu_bytes - 256 to 4096 for an enum ibv_mtu. */
 static inline unsigned rdma_mtu_bytes(enum ibv_mtu mtu)

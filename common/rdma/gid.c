@@ -7,16 +7,18 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define GIDS_SHOWN_MAX 256 /* entries of a table that are looked at */
+#define TABLE_MAX	4096 /* entries of a port; the largest known has 1024 */
+#define ADDRESS_GID_MAX 255 /* an address vector has 8 bits for the index */
 
 static bool gid_is_zero(const union ibv_gid *gid)
 {
 	return gid->global.subnet_prefix == 0 && gid->global.interface_id == 0;
 }
 
-static bool gid_is_ipv4(const union ibv_gid *gid)
+bool gid_is_ipv4(const union ibv_gid *gid)
 {
 	static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
@@ -28,10 +30,32 @@ static bool gid_is_link_local(const union ibv_gid *gid)
 	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
 }
 
-void gid_judge(const struct ibv_gid_entry *entry, unsigned netdev, struct gid_verdict *out)
+void gid_text(const union ibv_gid *gid, char *text, size_t cap)
 {
+	inet_ntop(AF_INET6, gid->raw, text, (socklen_t)cap);
+}
+
+const char *gid_type_words(unsigned type)
+{
+	switch (type) {
+	case IBV_GID_TYPE_IB:
+		return "InfiniBand";
+	case IBV_GID_TYPE_ROCE_V1:
+		return "RoCE v1";
+	case IBV_GID_TYPE_ROCE_V2:
+		return "RoCE v2";
+	}
+	return "of an unknown type";
+}
+
+void gid_judge(const struct ibv_gid_entry *entry, const struct gid_address *near,
+	       struct gid_verdict *out)
+{
+	const union ibv_gid *gid = &entry->gid;
+	bool same_netdev = near->netdev && entry->ndev_ifindex == near->netdev;
+
 	out->entry = *entry;
-	if (gid_is_zero(&entry->gid)) {
+	if (gid_is_zero(gid)) {
 		out->rank = GID_UNUSABLE;
 		out->reason = "empty";
 	} else if (entry->gid_type == IBV_GID_TYPE_ROCE_V1) {
@@ -40,14 +64,16 @@ void gid_judge(const struct ibv_gid_entry *entry, unsigned netdev, struct gid_ve
 	} else if (entry->gid_type != IBV_GID_TYPE_ROCE_V2) {
 		out->rank = GID_UNUSABLE;
 		out->reason = "not a RoCE GID";
-	} else if (gid_is_ipv4(&entry->gid)) {
-		bool same = netdev && entry->ndev_ifindex == netdev;
-
-		out->rank = same ? GID_V2_IPV4_NETDEV : GID_V2_IPV4;
-		out->reason = same ? "RoCE v2, IPv4, of the network device with the exchange's "
-				     "address"
-				   : "RoCE v2, IPv4";
-	} else if (gid_is_link_local(&entry->gid)) {
+	} else if (near->known && memcmp(gid->raw, near->gid.raw, sizeof(gid->raw)) == 0) {
+		out->rank = GID_V2_EXCHANGE;
+		out->reason = "RoCE v2, the address of the TCP exchange";
+	} else if (gid_is_ipv4(gid) && same_netdev) {
+		out->rank = GID_V2_IPV4_NETDEV;
+		out->reason = "RoCE v2, IPv4, of the network device with the exchange's address";
+	} else if (gid_is_ipv4(gid)) {
+		out->rank = GID_V2_IPV4;
+		out->reason = "RoCE v2, IPv4";
+	} else if (gid_is_link_local(gid)) {
 		out->rank = GID_V2_LINK_LOCAL;
 		out->reason = "RoCE v2, IPv6 link-local: reaches this link only";
 	} else {
@@ -56,138 +82,176 @@ void gid_judge(const struct ibv_gid_entry *entry, unsigned netdev, struct gid_ve
 	}
 }
 
-void gid_text(const union ibv_gid *gid, char *text, size_t cap)
+static void from_ipv4(const void *address, union ibv_gid *out)
 {
-	inet_ntop(AF_INET6, gid->raw, text, (socklen_t)cap);
+	memset(out, 0, sizeof(*out));
+	out->raw[10] = out->raw[11] = 0xff;
+	memcpy(out->raw + 12, address, sizeof(struct in_addr));
 }
 
-unsigned gid_netdev_of(const char *address)
+/* Returns false where it is no address of these families. */
+static bool from_sockaddr(const struct sockaddr *sa, union ibv_gid *out)
 {
+	if (sa && sa->sa_family == AF_INET)
+		from_ipv4(&((const struct sockaddr_in *)sa)->sin_addr, out);
+	else if (sa && sa->sa_family == AF_INET6)
+		memcpy(out->raw, &((const struct sockaddr_in6 *)sa)->sin6_addr, sizeof(out->raw));
+	else
+		return false;
+	return true;
+}
+
+static bool from_text(const char *text, union ibv_gid *out)
+{
+	char plain[64];
+	struct in_addr v4;
+
+	snprintf(plain, sizeof(plain), "%.*s", (int)strcspn(text, "%"), text);
+	if (inet_pton(AF_INET, plain, &v4) != 1)
+		return inet_pton(AF_INET6, plain, out->raw) == 1;
+	from_ipv4(&v4, out);
+	return true;
+}
+
+struct gid_address gid_address(const char *text)
+{
+	const char *scope = text ? strchr(text, '%') : NULL;
+	struct gid_address a = { 0 };
 	struct ifaddrs *list, *i;
-	char text[INET6_ADDRSTRLEN];
-	unsigned index = 0;
+	union ibv_gid gid;
 
-	if (!address || getifaddrs(&list))
-		return 0;
-	for (i = list; i && !index; i = i->ifa_next) {
-		const void *raw;
-
-		if (!i->ifa_addr)
-			continue;
-		if (i->ifa_addr->sa_family == AF_INET)
-			raw = &((struct sockaddr_in *)i->ifa_addr)->sin_addr;
-		else if (i->ifa_addr->sa_family == AF_INET6)
-			raw = &((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr;
-		else
-			continue;
-		if (inet_ntop(i->ifa_addr->sa_family, raw, text, sizeof(text)) &&
-		    strcmp(text, address) == 0)
-			index = if_nametoindex(i->ifa_name);
+	if (!text || !from_text(text, &a.gid) || gid_is_zero(&a.gid))
+		return (struct gid_address){ 0 };
+	a.known = true;
+	if (getifaddrs(&list))
+		return a;
+	for (i = list; i && !a.netdev; i = i->ifa_next) {
+		if (from_sockaddr(i->ifa_addr, &gid) &&
+		    memcmp(gid.raw, a.gid.raw, sizeof(gid.raw)) == 0 &&
+		    (!scope || strcmp(scope + 1, i->ifa_name) == 0))
+			a.netdev = if_nametoindex(i->ifa_name);
 	}
 	freeifaddrs(list);
-	return index;
+	return a;
 }
 
-static void take(struct rdma_device *dev, const struct gid_verdict *v, const char *why)
+static int by_index(const void *a, const void *b)
+{
+	const struct ibv_gid_entry *x = a, *y = b;
+
+	return x->gid_index < y->gid_index ? -1 : x->gid_index > y->gid_index;
+}
+
+int gid_table(const struct rdma_device *dev, struct ibv_gid_entry **out, struct error *err)
+{
+	size_t ports = dev->attr.phys_port_cnt ? dev->attr.phys_port_cnt : 1;
+	size_t len = dev->port_attr.gid_tbl_len > 0 ? (size_t)dev->port_attr.gid_tbl_len : 0;
+	size_t max = ports * (len < TABLE_MAX ? len : TABLE_MAX) + 1;
+	struct ibv_gid_entry *entries = calloc(max, sizeof(*entries));
+	ssize_t n, kept = 0;
+
+	if (!entries)
+		return error_set(err, -ENOMEM, "out of memory for a GID table");
+	n = dev->ops->query_gid_table(dev->context, entries, max, 0);
+	if (n < 0 || (size_t)n > max) {
+		int rc = n < 0 ? (int)n : -EIO;
+
+		free(entries);
+		return error_set(err, rc, "reading the GID table of %s failed: %s", dev->name,
+				 error_name(rc));
+	}
+	for (ssize_t i = 0; i < n; i++) {
+		if (entries[i].port_num == dev->port && !gid_is_zero(&entries[i].gid))
+			entries[kept++] = entries[i];
+	}
+	qsort(entries, (size_t)kept, sizeof(*entries), by_index);
+	*out = entries;
+	return (int)kept;
+}
+
+static void take(struct gid_choice *out, const struct ibv_gid_entry *e, bool grh, const char *how,
+		 const char *why)
 {
 	char text[INET6_ADDRSTRLEN];
-	size_t used = strlen(dev->choice);
 
-	dev->gid = v->entry.gid;
-	dev->gid_index = (int)v->entry.gid_index;
-	dev->gid_type = v->entry.gid_type;
-	dev->has_gid = true;
-	gid_text(&dev->gid, text, sizeof(text));
-	snprintf(dev->choice + used, sizeof(dev->choice) - used, "; GID index %d %s: %s%s",
-		 dev->gid_index, text, why, v->reason);
+	out->source = (struct rdma_source){ .has_gid = true,
+					    .grh = grh,
+					    .gid_index = (int)e->gid_index,
+					    .gid_type = (enum ibv_gid_type)e->gid_type,
+					    .gid = e->gid };
+	gid_text(&e->gid, text, sizeof(text));
+	snprintf(out->why, sizeof(out->why), "GID index %u %s: %s%s", e->gid_index, text, how, why);
 }
 
-/* Reads one entry. Returns 0, or a negative errno: -ENODATA past the end or an empty place. */
-static int read_entry(struct rdma_device *dev, unsigned index, struct ibv_gid_entry *entry)
+static int choose_named(const struct rdma_device *dev, const struct ibv_gid_entry *entries,
+			int count, const struct gid_address *near, struct gid_choice *out,
+			struct error *err)
 {
-	int rc = dev->ops->query_gid_ex(dev->context, dev->port, index, entry, 0);
+	bool ethernet = dev->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+	int index = dev->options.gid_index, last = dev->port_attr.gid_tbl_len - 1;
+	struct gid_verdict verdict;
 
-	return rc < 0 ? (errno ? -errno : -ENODATA) : -rc;
-}
-
-static int take_named(struct rdma_device *dev, unsigned netdev, struct error *err)
-{
-	struct gid_verdict verdict = { .rank = GID_UNUSABLE };
-	struct ibv_gid_entry entry;
-	int index = dev->options.gid_index;
-	int rc = -ENODATA;
-
-	if (index < dev->port_attr.gid_tbl_len && index <= 255) /* an address vector has 8 bits */
-		rc = read_entry(dev, (unsigned)index, &entry);
-	if (rc == 0)
-		gid_judge(&entry, netdev, &verdict);
-	if (rc || gid_is_zero(&entry.gid))
-		return error_set(err, -ERANGE,
-				 "GID index %d of port %u of %s is %s; its table has indices 0 to "
-				 "%d (ibv_devinfo -v shows them)",
-				 index, dev->port, dev->name,
-				 index < dev->port_attr.gid_tbl_len ? "empty" : "out of range",
-				 dev->port_attr.gid_tbl_len - 1);
-	take(dev, &verdict, "as asked for, ");
-	return 0;
-}
-
-int gid_choose(struct rdma_device *dev, const char *address, struct error *err)
-{
-	struct gid_verdict best = { .rank = GID_UNUSABLE }, verdict;
-	unsigned netdev = gid_netdev_of(address);
-	struct ibv_gid_entry entry;
-
-	if (dev->options.gid_index != RDMA_GID_AUTO)
-		return take_named(dev, netdev, err);
-	if (dev->port_attr.link_layer != IBV_LINK_LAYER_ETHERNET) {
-		size_t used = strlen(dev->choice);
-
-		dev->gid_index = 0;
-		snprintf(dev->choice + used, sizeof(dev->choice) - used,
-			 "; InfiniBand, routed by LID %u", dev->port_attr.lid);
+	for (int i = 0; i < count && index <= ADDRESS_GID_MAX; i++) {
+		if ((int)entries[i].gid_index != index)
+			continue;
+		gid_judge(&entries[i], near, &verdict);
+		take(out, &entries[i], true, "as asked for, ",
+		     ethernet ? verdict.reason : "InfiniBand with a GRH");
 		return 0;
 	}
-	for (int i = 0; i < dev->port_attr.gid_tbl_len && i < GIDS_SHOWN_MAX; i++) {
-		if (read_entry(dev, (unsigned)i, &entry))
-			continue;
-		gid_judge(&entry, netdev, &verdict);
+	return error_set(
+		err, -ERANGE,
+		"GID index %d of port %u of %s is %s; its table has indices 0 to %d, %d in "
+		"use (kv-cli doctor shows them)",
+		index, dev->port, dev->name, index <= last ? "empty" : "out of range",
+		last < ADDRESS_GID_MAX ? last : ADDRESS_GID_MAX, count);
+}
+
+static int choose_roce(const struct rdma_device *dev, const struct ibv_gid_entry *entries,
+		       int count, const struct gid_address *near, struct gid_choice *out,
+		       struct error *err)
+{
+	struct gid_verdict best = { .rank = GID_UNUSABLE }, verdict;
+
+	for (int i = 0; i < count && entries[i].gid_index <= ADDRESS_GID_MAX; i++) {
+		gid_judge(&entries[i], near, &verdict);
 		if (verdict.rank > best.rank)
 			best = verdict;
 	}
 	if (best.rank == GID_UNUSABLE)
-		return error_set(
-			err, -ENODATA,
-			"port %u of %s has no usable GID among %d (give its network device "
-			"an IP address and bring it up)",
-			dev->port, dev->name, dev->port_attr.gid_tbl_len);
-	take(dev, &best, "");
+		return error_set(err, -ENODATA,
+				 "port %u of %s has no usable GID among the %d of its table (give "
+				 "its network device an IP address and bring it up)",
+				 dev->port, dev->name, count);
+	take(out, &best.entry, true, "", best.reason);
+	out->warn = best.rank <= GID_V2_LINK_LOCAL;
 	return 0;
 }
 
-static bool is_ours(struct rdma_device *dev, unsigned index)
+static void choose_infiniband(const struct rdma_device *dev, const struct ibv_gid_entry *entries,
+			      int count, struct gid_choice *out)
 {
-	struct ibv_gid_entry entry;
-
-	return read_entry(dev, index, &entry) == 0 && entry.gid_type == dev->gid_type &&
-	       memcmp(&entry.gid, &dev->gid, sizeof(entry.gid)) == 0;
+	if (count > 0)
+		take(out, &entries[0], false, "", "");
+	snprintf(out->why, sizeof(out->why), "InfiniBand, routed by LID %u", dev->port_attr.lid);
 }
 
-int rdma_device_refresh(struct rdma_device *dev, struct error *err)
+int gid_choose(const struct rdma_device *dev, const char *address, struct gid_choice *out,
+	       struct error *err)
 {
-	char text[INET6_ADDRSTRLEN];
+	struct gid_address near = gid_address(address);
+	struct ibv_gid_entry *entries;
+	int count = gid_table(dev, &entries, err), rc = 0;
 
-	if (!dev->has_gid || is_ours(dev, (unsigned)dev->gid_index))
-		return 0;
-	gid_text(&dev->gid, text, sizeof(text));
-	for (int i = 0; i < dev->port_attr.gid_tbl_len && i < GIDS_SHOWN_MAX; i++) {
-		if (!is_ours(dev, (unsigned)i))
-			continue;
-		dev->gid_index = i;
-		return 1;
-	}
-	return error_set(err, -EADDRNOTAVAIL,
-			 "GID %s is not in the table of port %u of %s any more (was the address "
-			 "taken from its network device?)",
-			 text, dev->port, dev->name);
+	if (count < 0)
+		return count;
+	memset(out, 0, sizeof(*out));
+	if (dev->options.gid_index != RDMA_GID_AUTO)
+		rc = choose_named(dev, entries, count, &near, out, err);
+	else if (dev->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET)
+		rc = choose_roce(dev, entries, count, &near, out, err);
+	else
+		choose_infiniband(dev, entries, count, out);
+	free(entries);
+	return rc;
 }

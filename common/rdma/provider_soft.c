@@ -31,6 +31,12 @@ static const char *soft_get_device_name(struct ibv_device *device)
 	return device->name;
 }
 
+static ssize_t soft_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+				    size_t max, uint32_t flags)
+{
+	return softrdma_query_gid_table(context, entries, max, flags, sizeof(*entries));
+}
+
 const struct rdma_provider rdma_provider_soft = {
 	.name = "soft",
 	.get_device_list = soft_get_device_list,
@@ -41,6 +47,7 @@ const struct rdma_provider rdma_provider_soft = {
 	.query_device = softrdma_query_device,
 	.query_port = softrdma_query_port,
 	.query_gid_ex = softrdma_query_gid_ex,
+	.query_gid_table = soft_query_gid_table,
 	.alloc_pd = softrdma_alloc_pd,
 	.dealloc_pd = softrdma_dealloc_pd,
 	.reg_mr = softrdma_reg_mr,

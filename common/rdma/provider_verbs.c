@@ -2,7 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #include "common/rdma/provider.h"
 
-/* ibv_query_port and ibv_reg_mr are macros over inline functions: give them an address. */
+/* These are macros over inline functions: give them an address. */
 
 static int verbs_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr)
 {
@@ -13,6 +13,12 @@ static int verbs_query_gid_ex(struct ibv_context *context, uint32_t port, uint32
 			      struct ibv_gid_entry *entry, uint32_t flags)
 {
 	return ibv_query_gid_ex(context, port, index, entry, flags);
+}
+
+static ssize_t verbs_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+				     size_t max, uint32_t flags)
+{
+	return ibv_query_gid_table(context, entries, max, flags);
 }
 
 static struct ibv_mr *verbs_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
@@ -36,6 +42,7 @@ const struct rdma_provider rdma_provider_verbs = {
 	.query_device = ibv_query_device,
 	.query_port = verbs_query_port,
 	.query_gid_ex = verbs_query_gid_ex,
+	.query_gid_table = verbs_query_gid_table,
 	.alloc_pd = ibv_alloc_pd,
 	.dealloc_pd = ibv_dealloc_pd,
 	.reg_mr = verbs_reg_mr,

@@ -55,7 +55,9 @@ int rdma_qp_create(const struct rdma_device *dev, const struct rdma_qp_config *c
 		.qp_type = IBV_QPT_RC,
 		.qp_context = config->context,
 	};
-	struct rdma_qp qp = { .dev = dev, .remote_access = config->remote_access };
+	struct rdma_qp qp = { .dev = dev,
+			      .remote_access = config->remote_access,
+			      .source = config->source ? *config->source : dev->source };
 	int rc;
 
 	errno = 0;
@@ -97,7 +99,7 @@ void rdma_qp_offer(const struct rdma_qp *qp, struct wire_qp *out)
 	const struct rdma_device *dev = qp->dev;
 
 	memset(out, 0, sizeof(*out));
-	memcpy(out->gid, dev->gid.raw, sizeof(out->gid));
+	memcpy(out->gid, qp->source.gid.raw, sizeof(out->gid));
 	out->qpn = qp->qp->qp_num;
 	out->psn = qp->psn;
 	out->lid = dev->port_attr.lid;
@@ -106,7 +108,55 @@ void rdma_qp_offer(const struct rdma_qp *qp, struct wire_qp *out)
 	out->rd_initiator = (uint8_t)clamp_depth(dev->attr.max_qp_init_rd_atom);
 	out->rd_responder = (uint8_t)clamp_depth(dev->attr.max_qp_rd_atom);
 	out->ib_port = dev->port;
-	out->has_gid = dev->has_gid;
+	out->has_gid = qp->source.has_gid;
+	out->gid_type = (uint8_t)qp->source.gid_type;
+}
+
+/* RoCE: two GIDs that look right and never meet. What modify_qp does not say, packets would. */
+static int check_roce(const struct rdma_qp *qp, const struct wire_qp *peer, struct error *err)
+{
+	const struct rdma_source *ours = &qp->source;
+	char our_text[48], peer_text[48];
+	union ibv_gid gid;
+
+	memcpy(gid.raw, peer->gid, sizeof(gid.raw));
+	gid_text(&ours->gid, our_text, sizeof(our_text));
+	gid_text(&gid, peer_text, sizeof(peer_text));
+	if (peer->gid_type != ours->gid_type)
+		return error_set(err, -EPROTO,
+				 "the peer's GID %s is %s, ours on %s, index %d %s, is %s: they "
+				 "drop each other's packets (choose one kind on both sides with "
+				 "--gid-index; kv-cli doctor lists them)",
+				 peer_text, gid_type_words(peer->gid_type), qp->dev->name,
+				 ours->gid_index, our_text, gid_type_words(ours->gid_type));
+	if (ours->gid_type == IBV_GID_TYPE_ROCE_V2 && gid_is_ipv4(&gid) != gid_is_ipv4(&ours->gid))
+		return error_set(
+			err, -EPROTO,
+			"the peer's GID %s and ours on %s, index %d %s, are IPv4 and IPv6: "
+			"no route leads from one to the other (choose one family on both "
+			"sides with --gid-index; kv-cli doctor lists them)",
+			peer_text, qp->dev->name, ours->gid_index, our_text);
+	return 0;
+}
+
+/* InfiniBand: a LID is known inside its subnet only. */
+static int check_infiniband(const struct rdma_qp *qp, const struct wire_qp *peer, struct error *err)
+{
+	union ibv_gid gid;
+
+	memcpy(gid.raw, peer->gid, sizeof(gid.raw));
+	if (peer->lid == 0)
+		return error_set(err, -EPROTO,
+				 "the peer offered LID 0: its port has no LID yet (is a subnet "
+				 "manager running?)");
+	if (!qp->source.grh && peer->has_gid && qp->source.has_gid &&
+	    gid.global.subnet_prefix != qp->source.gid.global.subnet_prefix)
+		return error_set(err, -EPROTO,
+				 "the peer's port is in another InfiniBand subnet: LID %u does not "
+				 "lead there from %s (--connect cm asks for the route; or choose "
+				 "ports of one subnet)",
+				 peer->lid, qp->dev->name);
+	return 0;
 }
 
 static int check_offer(const struct rdma_qp *qp, const struct wire_qp *peer, struct error *err)
@@ -132,14 +182,11 @@ static int check_offer(const struct rdma_qp *qp, const struct wire_qp *peer, str
 			dev->name,
 			dev->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet"
 									     : "InfiniBand");
-	if (dev->has_gid && !peer->has_gid)
+	if (qp->source.grh && !peer->has_gid)
 		return error_set(err, -EPROTO, "the peer offered no GID, and %s needs one",
 				 dev->name);
-	if (!dev->has_gid && peer->lid == 0)
-		return error_set(err, -EPROTO,
-				 "the peer offered LID 0: its port has no LID yet (is "
-				 "a subnet manager running?)");
-	return 0;
+	return peer->link_layer == IBV_LINK_LAYER_ETHERNET ? check_roce(qp, peer, err)
+							   : check_infiniband(qp, peer, err);
 }
 
 int rdma_qp_rtr_attr(const struct rdma_qp *qp, const struct wire_qp *peer, struct ibv_qp_attr *attr)
@@ -155,10 +202,10 @@ int rdma_qp_rtr_attr(const struct rdma_qp *qp, const struct wire_qp *peer, struc
 	attr->min_rnr_timer = MIN_RNR_TIMER;
 	attr->ah_attr.port_num = dev->port;
 	attr->ah_attr.dlid = peer->lid;
-	if (dev->has_gid) {
+	if (qp->source.grh) {
 		attr->ah_attr.is_global = 1;
 		memcpy(attr->ah_attr.grh.dgid.raw, peer->gid, sizeof(peer->gid));
-		attr->ah_attr.grh.sgid_index = (uint8_t)dev->gid_index;
+		attr->ah_attr.grh.sgid_index = (uint8_t)qp->source.gid_index;
 		attr->ah_attr.grh.hop_limit = 64;
 	}
 	return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |

@@ -17,6 +17,7 @@ struct rdma_qp_config {
 	unsigned inline_wish; /* bytes that should go inline; the device may give more, or none */
 	unsigned remote_access; /* IBV_ACCESS_REMOTE_READ and/or _WRITE for the peer */
 	void *context; /* of its events (struct rdma_event) */
+	const struct rdma_source *source; /* NULL: the device's own */
 };
 
 struct rdma_qp {
@@ -26,6 +27,7 @@ struct rdma_qp {
 	unsigned max_send;
 	unsigned inline_max;
 	unsigned remote_access;
+	struct rdma_source source;
 	/* settled by rdma_qp_connect() */
 	enum ibv_mtu mtu;
 	unsigned rd_initiator; /* READs in flight that we may start */

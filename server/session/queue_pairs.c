@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "common/base/log.h"
+#include "common/rdma/gid.h"
+#include "common/rdma/tcp.h"
 
 static struct worker *least_busy(const struct sessions *all)
 {
@@ -42,29 +44,35 @@ static void close_handles(struct session *s, unsigned first, unsigned last,
 	}
 }
 
-/* The address that queue pairs come from may have another index by now, or be gone. */
-static int refresh_device(struct sessions *all, struct error *err)
+/* Packets to this client come from the address that its life line reached. */
+static int choose_source(struct session *s, struct gid_choice *out, struct error *err)
 {
-	int rc = rdma_device_refresh(all->dev, err);
+	const struct rdma_device *dev = s->all->dev;
+	char address[64];
+	int rc;
 
-	if (rc > 0)
-		log_warn("rdma", "%s: the GID has moved to index %d of its table", all->dev->name,
-			 all->dev->gid_index);
-	return rc < 0 ? rc : 0;
+	tcp_local_address(s->fd, address);
+	rc = gid_choose(dev, address, out, err);
+	if (rc || out->source.gid_index == s->gid_index)
+		return rc;
+	s->gid_index = out->source.gid_index;
+	log_line(out->warn ? LOG_WARN : LOG_INFO, "rdma", "session %llu: %s port %u, %s",
+		 (unsigned long long)s->number, dev->name, dev->port, out->why);
+	return 0;
 }
 
 static int open_handle(struct session *s, const struct wire_qp *offer, struct error *err)
 {
 	unsigned credits = offer->credits;
+	struct gid_choice choice;
 	struct conn *c;
-	int rc;
+	int rc = choose_source(s, &choice, err);
 
-	if (credits < 1 || credits > RPC_SLOTS_MAX)
-		credits = RPC_SLOTS_MAX;
-	rc = refresh_device(s->all, err);
 	if (rc)
 		return rc;
-	rc = conn_create(&c, least_busy(s->all), credits, err);
+	if (credits < 1 || credits > RPC_SLOTS_MAX)
+		credits = RPC_SLOTS_MAX;
+	rc = conn_create(&c, least_busy(s->all), credits, &choice.source, err);
 	if (rc)
 		return rc;
 	rc = client_queue_pair(s->client, offer->handle, c->credits);

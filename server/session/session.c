@@ -82,6 +82,7 @@ struct session *session_accept(struct sessions *all, int fd)
 	}
 	s->all = all;
 	s->fd = fd;
+	s->gid_index = -1;
 	s->deadline_ns = time_now_ns() + EXCHANGE_DEADLINE_MS * NS_PER_MS;
 	cds_list_add_tail(&s->node, &all->strangers);
 	count(&all->counters.strangers, 1);

@@ -39,7 +39,7 @@ struct session_counters {
 
 /* What sessions need of the server; constant after start. */
 struct sessions {
-	struct rdma_device *dev;
+	const struct rdma_device *dev;
 	struct store *store;
 	struct root *root;
 	uint32_t root_rkey;
@@ -72,6 +72,7 @@ struct session {
 	struct conn *conns[SESSION_QPS_MAX];
 	char name[64];
 	uint32_t pid;
+	int gid_index; /* that its queue pairs go out from, as logged last; -1: none yet */
 };
 
 /* sessions_init - lists and counters; the rest is the caller's to fill first. */

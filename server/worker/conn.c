@@ -28,7 +28,8 @@ static unsigned granted(const struct worker *w, unsigned asked)
 	return asked <= share ? asked : share ? share : 1;
 }
 
-int conn_create(struct conn **out, struct worker *w, unsigned asked, struct error *err)
+int conn_create(struct conn **out, struct worker *w, unsigned asked,
+		const struct rdma_source *source, struct error *err)
 {
 	const struct rdma_device *dev = w->rpc.config.dev;
 	const unsigned credits = granted(w, asked);
@@ -38,6 +39,7 @@ int conn_create(struct conn **out, struct worker *w, unsigned asked, struct erro
 		.max_send = SENDS_PER_SLOT * credits + credits + 16,
 		.inline_wish = dev->software ? RPC_REPLY_MAX : RPC_REPLY_BYTES,
 		.remote_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+		.source = source,
 	};
 	struct conn *c;
 	int rc;

@@ -56,7 +56,8 @@ void worker_destroy(struct worker *w);
  * conn_create - a queue pair on @w, in INIT, not attached. @credits: requests in flight, at most
  * RPC_SLOTS_MAX; conn->credits says how many were granted, fewer where few are left. Returns 0; -EUSERS: the worker's receive queue is full; what verbs returned.
  */
-int conn_create(struct conn **out, struct worker *w, unsigned credits, struct error *err);
+int conn_create(struct conn **out, struct worker *w, unsigned credits,
+		const struct rdma_source *source, struct error *err);
 
 /* worker_attach - from now on the worker answers on it. */
 int worker_attach(struct conn *c, struct error *err);

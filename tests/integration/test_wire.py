@@ -54,7 +54,7 @@ def test_a_web_browser(shared):
     refused(shared, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", EPROTO, "GraceKV")
 
 
-@pytest.mark.parametrize("version", [0, 2, 65535])
+@pytest.mark.parametrize("version", [0, wire.VERSION - 1, wire.VERSION + 1, 65535])
 def test_wrong_version_names_both(shared, kv_layout, version):
     refused(shared, wire.frame(wire.HELLO, wire.hello(kv_layout), version=version),
             EPROTONOSUPPORT, version, wire.VERSION)
@@ -155,7 +155,7 @@ def qp_open(handle=0, **changes):
     fields = {"gid": bytes(10) + b"\xff\xff" + socket.inet_aton("127.0.0.1"), "qpn": 0x123456,
               "psn": 1, "lid": 0, "link_layer": 2, "mtu": 5, "rd_initiator": 16,
               "rd_responder": 16, "ib_port": 1, "has_gid": 1, "handle": handle, "credits": 16,
-              "reserved": bytes(24)}
+              "gid_type": 2, "reserved": bytes(23)}
     fields.update(changes)
     return wire.frame(wire.QP_OPEN, wire.QP_BODY.pack(*fields.values()))
 
@@ -164,7 +164,8 @@ def qp_open(handle=0, **changes):
     {"handle": 64}, {"handle": 0xffffffff}, {"mtu": 0}, {"mtu": 77}, {"mtu": 255},
     {"qpn": 0xffffffff}, {"psn": 0xffffffff}, {"credits": 0}, {"credits": 0xffffffff},
     {"rd_initiator": 255, "rd_responder": 255}, {"rd_initiator": 0, "rd_responder": 0},
-    {"ib_port": 255}, {"link_layer": 9}, {"gid": b"\xff" * 16}, {"has_gid": 0},
+    {"ib_port": 255}, {"link_layer": 9}, {"gid": b"\xff" * 16}, {"has_gid": 0}, {"gid_type": 0},
+    {"gid_type": 1}, {"gid_type": 255},
 ], ids=str)
 def test_queue_pair_with_nonsense(shared, kv_layout, changes):
     """Accepted or refused, but never a crash, and it goes away with the connection."""

@@ -8,7 +8,7 @@ import struct
 import time
 
 MAGIC = 0x58564B47
-VERSION = 1
+VERSION = 2
 PAYLOAD_MAX = 1024
 HELLO, WELCOME, REFUSE, QP_OPEN, QP_OPENED, QP_READY, QP_LIVE, BYE = range(1, 9)
 
@@ -16,7 +16,7 @@ HEADER = struct.Struct("<IHHII")
 HELLO_BODY = struct.Struct("<IIQ16sQQ64s16s")
 WELCOME_BODY = struct.Struct("<QQQQQQ10I64s40s")
 REFUSE_BODY = struct.Struct("<iI504s")
-QP_BODY = struct.Struct("<16sIIHBBBBBBII24s")
+QP_BODY = struct.Struct("<16sIIHBBBBBBIIB23s")
 HANDLE_BODY = struct.Struct("<II")
 assert [s.size for s in (HEADER, HELLO_BODY, WELCOME_BODY, REFUSE_BODY, QP_BODY, HANDLE_BODY)] == [
     16, 128, 192, 512, 64, 8]

@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <string.h>
 
 #include "common/rdma/gid.h"
@@ -20,10 +21,12 @@ static struct ibv_gid_entry entry(const char *address, uint32_t type, uint32_t n
 
 static enum gid_rank rank(const char *address, uint32_t type, uint32_t netdev)
 {
+	struct gid_address near = { .known = true, .netdev = 7 };
 	struct ibv_gid_entry e = entry(address, type, netdev);
 	struct gid_verdict v;
 
-	gid_judge(&e, 7, &v);
+	assert_int_equal(inet_pton(AF_INET6, "::ffff:10.0.0.9", near.gid.raw), 1);
+	gid_judge(&e, &near, &v);
 	assert_non_null(v.reason);
 	return v.rank;
 }
@@ -32,6 +35,8 @@ static void ranks(void **state)
 {
 	const uint32_t v2 = IBV_GID_TYPE_ROCE_V2, v1 = IBV_GID_TYPE_ROCE_V1;
 
+	assert_int_equal(rank("::ffff:10.0.0.9", v2, 8), GID_V2_EXCHANGE);
+	assert_int_equal(rank("::ffff:10.0.0.9", v1, 7), GID_V1);
 	assert_int_equal(rank("::ffff:10.0.0.1", v2, 7), GID_V2_IPV4_NETDEV);
 	assert_int_equal(rank("::ffff:10.0.0.1", v2, 8), GID_V2_IPV4);
 	assert_int_equal(rank("2001:db8::1", v2, 7), GID_V2_IPV6);
@@ -42,31 +47,67 @@ static void ranks(void **state)
 	assert_int_equal(rank("fe80::1", IBV_GID_TYPE_IB, 7), GID_UNUSABLE);
 }
 
-/* A device with a table of our making. */
+static void addresses(void **state)
+{
+	struct gid_address a = gid_address("127.0.0.1");
+	unsigned lo = if_nametoindex("lo");
+
+	assert_int_not_equal(lo, 0);
+	assert_true(a.known);
+	assert_true(gid_is_ipv4(&a.gid));
+	assert_int_equal(a.gid.raw[12], 127);
+	assert_int_equal(a.netdev, lo);
+	a = gid_address("fe80::77%nosuchlink");
+	assert_true(a.known);
+	assert_int_equal(a.gid.raw[15], 0x77);
+	assert_int_equal(a.netdev, 0);
+	a = gid_address("::ffff:127.0.0.1"); /* as a socket for both families has it */
+	assert_true(gid_is_ipv4(&a.gid));
+	assert_int_equal(a.netdev, lo);
+	assert_false(gid_address("0.0.0.0").known && gid_address("0.0.0.0").netdev);
+	assert_false(gid_address("::").known);
+	assert_false(gid_address("localhost").known);
+	assert_false(gid_address("").known);
+	assert_false(gid_address(NULL).known);
+}
+
+/* A device with a table of our making: what is not empty, in no order, of two ports. */
 static struct ibv_gid_entry table[8];
 static int table_len;
 
-static int query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
-			struct ibv_gid_entry *out, uint32_t flags)
+static ssize_t query_gid_table(struct ibv_context *context, struct ibv_gid_entry *out, size_t max,
+			       uint32_t flags)
 {
 	static const union ibv_gid zero;
+	size_t n = 0;
 
-	if ((int)index >= table_len)
-		return EINVAL;
-	if (memcmp(&table[index].gid, &zero, sizeof(zero)) == 0)
-		return ENODATA;
-	*out = table[index];
-	out->gid_index = index;
-	return 0;
+	for (int i = table_len - 1; i >= 0; i--) {
+		if (memcmp(&table[i].gid, &zero, sizeof(zero)) == 0)
+			continue;
+		if (n == max)
+			return -EINVAL;
+		out[n] = table[i];
+		out[n].gid_index = (uint32_t)i;
+		out[n++].port_num = 1;
+	}
+	if (n == max)
+		return -EINVAL;
+	out[n] = table[0];
+	assert_int_equal(inet_pton(AF_INET6, "::ffff:192.0.2.77", out[n].gid.raw), 1);
+	out[n].gid_type = IBV_GID_TYPE_ROCE_V2;
+	out[n].gid_index = 1;
+	out[n++].port_num = 2;
+	return (ssize_t)n;
 }
 
-static const struct rdma_provider provider = { .name = "test", .query_gid_ex = query_gid_ex };
+static const struct rdma_provider provider = { .name = "test", .query_gid_table = query_gid_table };
 
 static struct rdma_device device(int want, int len, uint8_t link_layer)
 {
 	struct rdma_device dev = {
 		.ops = &provider,
 		.options = { .gid_index = want },
+		.attr = { .phys_port_cnt = 2 },
 		.port = 1,
 		.port_attr = { .gid_tbl_len = len, .link_layer = link_layer, .lid = 4 },
 		.name = "test0",
@@ -80,6 +121,7 @@ static struct rdma_device device(int want, int len, uint8_t link_layer)
 static void the_best_is_taken(void **state)
 {
 	struct rdma_device dev = device(RDMA_GID_AUTO, 6, IBV_LINK_LAYER_ETHERNET);
+	struct gid_choice c;
 	struct error err;
 
 	table[0] = entry("fe80::1", IBV_GID_TYPE_ROCE_V1, 1);
@@ -87,49 +129,85 @@ static void the_best_is_taken(void **state)
 	table[3] = entry("::ffff:192.0.2.1", IBV_GID_TYPE_ROCE_V1, 1); /* 2 is empty */
 	table[4] = entry("::ffff:192.0.2.1", IBV_GID_TYPE_ROCE_V2, 1);
 	table[5] = entry("2001:db8::1", IBV_GID_TYPE_ROCE_V2, 1);
-	assert_int_equal(gid_choose(&dev, NULL, &err), 0);
-	assert_int_equal(dev.gid_index, 4);
-	assert_true(dev.has_gid);
-	assert_non_null(strstr(dev.choice, "RoCE v2, IPv4"));
+	assert_int_equal(gid_choose(&dev, NULL, &c, &err), 0);
+	assert_int_equal(c.source.gid_index, 4);
+	assert_true(c.source.has_gid && c.source.grh);
+	assert_int_equal(c.source.gid_type, IBV_GID_TYPE_ROCE_V2);
+	assert_false(c.warn);
+	assert_non_null(strstr(c.why, "RoCE v2, IPv4"));
+	/* an exchange over IPv6 takes IPv6: its other end has no other address for it */
+	assert_int_equal(gid_choose(&dev, "2001:db8::1", &c, &err), 0);
+	assert_int_equal(c.source.gid_index, 5);
+	table[1] = table[4] = table[5] = (struct ibv_gid_entry){ 0 };
+	assert_int_equal(gid_choose(&dev, NULL, &c, &err), 0);
+	assert_int_equal(c.source.gid_index, 0);
+	assert_true(c.warn);
+	assert_non_null(strstr(c.why, "RoCE v1"));
 }
 
 static void the_address_decides(void **state)
 {
-	struct rdma_device dev = device(RDMA_GID_AUTO, 2, IBV_LINK_LAYER_ETHERNET);
-	unsigned lo = gid_netdev_of("127.0.0.1");
+	struct rdma_device dev = device(RDMA_GID_AUTO, 3, IBV_LINK_LAYER_ETHERNET);
+	unsigned lo = gid_address("127.0.0.1").netdev;
+	struct gid_choice c;
 	struct error err;
 
 	assert_int_not_equal(lo, 0);
 	table[0] = entry("::ffff:192.0.2.1", IBV_GID_TYPE_ROCE_V2, lo + 1);
-	table[1] = entry("::ffff:127.0.0.1", IBV_GID_TYPE_ROCE_V2, lo);
-	assert_int_equal(gid_choose(&dev, "127.0.0.1", &err), 0);
-	assert_int_equal(dev.gid_index, 1);
+	table[1] = entry("::ffff:192.0.2.2", IBV_GID_TYPE_ROCE_V2, lo);
+	assert_int_equal(gid_choose(&dev, "127.0.0.1", &c, &err), 0);
+	assert_int_equal(c.source.gid_index, 1);
+	assert_non_null(strstr(c.why, "network device"));
+	table[2] = entry("::ffff:127.0.0.1", IBV_GID_TYPE_ROCE_V2, lo);
+	assert_int_equal(gid_choose(&dev, "127.0.0.1", &c, &err), 0);
+	assert_int_equal(c.source.gid_index, 2);
+	assert_non_null(strstr(c.why, "exchange"));
 }
 
 static void none_and_named(void **state)
 {
 	struct rdma_device dev = device(RDMA_GID_AUTO, 3, IBV_LINK_LAYER_ETHERNET);
+	struct gid_choice c;
 	struct error err;
 
-	assert_int_equal(gid_choose(&dev, NULL, &err), -ENODATA);
+	assert_int_equal(gid_choose(&dev, NULL, &c, &err), -ENODATA);
 	dev = device(3, 3, IBV_LINK_LAYER_ETHERNET);
-	assert_int_equal(gid_choose(&dev, NULL, &err), -ERANGE);
+	assert_int_equal(gid_choose(&dev, NULL, &c, &err), -ERANGE);
+	assert_non_null(strstr(err.text, "out of range"));
 	assert_non_null(strstr(err.text, "0 to 2"));
 	dev = device(1, 3, IBV_LINK_LAYER_ETHERNET);
 	table[0] = entry("::ffff:192.0.2.1", IBV_GID_TYPE_ROCE_V2, 1);
-	assert_int_equal(gid_choose(&dev, NULL, &err), -ERANGE); /* empty */
+	assert_int_equal(gid_choose(&dev, NULL, &c, &err), -ERANGE);
+	assert_non_null(strstr(err.text, "empty"));
 	table[1] = entry("fe80::1", IBV_GID_TYPE_ROCE_V1, 1);
-	assert_int_equal(gid_choose(&dev, NULL, &err), 0); /* asked for: taken */
-	assert_int_equal(dev.gid_index, 1);
-	dev = device(RDMA_GID_AUTO, 0, IBV_LINK_LAYER_INFINIBAND);
-	assert_int_equal(gid_choose(&dev, NULL, &err), 0);
-	assert_false(dev.has_gid);
+	assert_int_equal(gid_choose(&dev, NULL, &c, &err), 0); /* asked for: taken */
+	assert_int_equal(c.source.gid_index, 1);
+	assert_non_null(strstr(c.why, "as asked for"));
+}
+
+static void infiniband(void **state)
+{
+	struct rdma_device dev = device(RDMA_GID_AUTO, 2, IBV_LINK_LAYER_INFINIBAND);
+	struct gid_choice c;
+	struct error err;
+
+	assert_int_equal(gid_choose(&dev, NULL, &c, &err), 0); /* none: the LID does */
+	assert_false(c.source.has_gid || c.source.grh);
+	table[0] = entry("fe80::2:c903:0:1", IBV_GID_TYPE_IB, 0);
+	assert_int_equal(gid_choose(&dev, NULL, &c, &err), 0);
+	assert_true(c.source.has_gid);
+	assert_false(c.source.grh);
+	assert_non_null(strstr(c.why, "LID 4"));
+	dev.options.gid_index = 0;
+	assert_int_equal(gid_choose(&dev, NULL, &c, &err), 0);
+	assert_true(c.source.grh);
 }
 
 /* soft0 has the table of a RoCE NIC: its IPv4 address as RoCE v2 is the one for 127.0.0.1. */
 static void loopback_on_soft0(void **state)
 {
 	struct rdma_device dev = device(RDMA_GID_AUTO, 0, IBV_LINK_LAYER_ETHERNET);
+	struct gid_choice c;
 	struct error err;
 
 	(void)state;
@@ -137,11 +215,10 @@ static void loopback_on_soft0(void **state)
 	dev.context = softrdma_open_device(softrdma_device());
 	assert_non_null(dev.context);
 	assert_int_equal(softrdma_query_port(dev.context, 1, &dev.port_attr), 0);
-	assert_int_equal(gid_choose(&dev, "127.0.0.1", &err), 0);
-	assert_int_equal(dev.gid_index, 3);
-	assert_non_null(strstr(dev.choice, "of the network device"));
-	assert_int_equal(gid_choose(&dev, NULL, &err), 0);
-	assert_int_equal(dev.gid_index, 3);
+	assert_int_equal(gid_choose(&dev, "127.0.0.1", &c, &err), 0);
+	assert_int_equal(c.source.gid_index, 3);
+	assert_int_equal(gid_choose(&dev, NULL, &c, &err), 0);
+	assert_int_equal(c.source.gid_index, 3);
 	assert_int_equal(softrdma_close_device(dev.context), 0);
 }
 
@@ -149,9 +226,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ranks),
+		cmocka_unit_test(addresses),
 		cmocka_unit_test(the_best_is_taken),
 		cmocka_unit_test(the_address_decides),
 		cmocka_unit_test(none_and_named),
+		cmocka_unit_test(infiniband),
 		cmocka_unit_test(loopback_on_soft0),
 	};
 

@@ -50,12 +50,16 @@ static struct rdma_qp make(uint8_t link_layer)
 		.port = 2,
 		.port_attr = { .link_layer = link_layer, .lid = 9 },
 		.attr = { .max_qp_rd_atom = 16, .max_qp_init_rd_atom = 12 },
-		.has_gid = link_layer == IBV_LINK_LAYER_ETHERNET,
-		.gid_index = 3,
+		.source = { .has_gid = true,
+			    .grh = link_layer == IBV_LINK_LAYER_ETHERNET,
+			    .gid_index = 3,
+			    .gid_type = link_layer == IBV_LINK_LAYER_ETHERNET ? IBV_GID_TYPE_ROCE_V2
+									      : IBV_GID_TYPE_IB },
 		.mtu = IBV_MTU_4096,
 		.name = "test0",
 	};
-	dev.gid.raw[15] = 1;
+	dev.source.gid.raw[0] = 0xfe;
+	dev.source.gid.raw[15] = 1;
 	calls = 0;
 	fail_at = -1;
 	assert_int_equal(rdma_qp_create(&dev, &config, &qp, &err), 0);
@@ -75,8 +79,12 @@ static struct wire_qp offer(uint8_t link_layer)
 			     .rd_initiator = 7,
 			     .rd_responder = 5,
 			     .ib_port = 1,
-			     .has_gid = link_layer == IBV_LINK_LAYER_ETHERNET };
+			     .has_gid = 1,
+			     .gid_type = link_layer == IBV_LINK_LAYER_ETHERNET
+						 ? IBV_GID_TYPE_ROCE_V2
+						 : IBV_GID_TYPE_IB };
 
+	o.gid[0] = 0xfe;
 	o.gid[15] = 2;
 	return o;
 }
@@ -120,20 +128,72 @@ static void infiniband(void **state)
 
 	rdma_qp_offer(&qp, &ours);
 	assert_int_equal(ours.lid, 9);
-	assert_int_equal(ours.has_gid, 0);
+	assert_int_equal(ours.has_gid, 1);
+	assert_int_equal(ours.gid_type, IBV_GID_TYPE_IB);
+	assert_memory_equal(ours.gid, dev.source.gid.raw, sizeof(ours.gid));
 	assert_int_equal(rdma_qp_connect(&qp, &peer, &err), 0);
 	assert_int_equal(seen[1].ah_attr.is_global, 0);
 	assert_int_equal(seen[1].ah_attr.dlid, 5);
+	assert_int_equal(seen[1].ah_attr.port_num, 2);
+	assert_int_equal(seen[1].ah_attr.static_rate, 0);
+	assert_int_equal(seen[1].ah_attr.src_path_bits, 0);
+	assert_true(masks[1] & IBV_QP_AV);
+	assert_int_equal(seen[2].qp_state, IBV_QPS_RTS);
+
+	/* an older port that tells no GID is reached by LID alone */
+	qp = make(IBV_LINK_LAYER_INFINIBAND);
+	peer.has_gid = 0;
+	assert_int_equal(rdma_qp_connect(&qp, &peer, &err), 0);
 }
 
-static void refused(struct wire_qp peer, int code, const char *word)
+static void infiniband_with_a_grh(void **state)
 {
+	struct rdma_qp qp = make(IBV_LINK_LAYER_INFINIBAND);
+	struct wire_qp peer = offer(IBV_LINK_LAYER_INFINIBAND);
+	struct error err;
+
+	qp.source.grh = true; /* --gid-index was given */
+	peer.gid[1] = 0x81; /* another subnet */
+	assert_int_equal(rdma_qp_connect(&qp, &peer, &err), 0);
+	assert_int_equal(seen[1].ah_attr.is_global, 1);
+	assert_int_equal(seen[1].ah_attr.dlid, 5);
+	assert_int_equal(seen[1].ah_attr.grh.sgid_index, 3);
+	assert_memory_equal(seen[1].ah_attr.grh.dgid.raw, peer.gid, sizeof(peer.gid));
+}
+
+static void the_source_of_a_connection(void **state)
+{
+	struct rdma_source source = { .has_gid = true,
+				      .grh = true,
+				      .gid_index = 7,
+				      .gid_type = IBV_GID_TYPE_ROCE_V2,
+				      .gid.raw = { [15] = 9 } };
+	struct rdma_qp_config config = { .cq = &cq, .max_send = 8, .source = &source };
+	struct wire_qp peer = offer(IBV_LINK_LAYER_ETHERNET), ours;
 	struct rdma_qp qp = make(IBV_LINK_LAYER_ETHERNET);
 	struct error err;
 
-	assert_int_equal(rdma_qp_connect(&qp, &peer, &err), code);
+	calls = 0;
+	assert_int_equal(rdma_qp_create(&dev, &config, &qp, &err), 0);
+	rdma_qp_offer(&qp, &ours);
+	assert_int_equal(ours.gid[15], 9);
+	assert_int_equal(rdma_qp_connect(&qp, &peer, &err), 0);
+	assert_int_equal(seen[1].ah_attr.grh.sgid_index, 7); /* and not the device's 3 */
+}
+
+static void refused_on(uint8_t link_layer, struct wire_qp peer, const char *word)
+{
+	struct rdma_qp qp = make(link_layer);
+	struct error err;
+
+	assert_int_equal(rdma_qp_connect(&qp, &peer, &err), -EPROTO);
 	assert_non_null(strstr(err.text, word));
 	assert_int_equal(calls, 1); /* nothing was tried */
+}
+
+static void refused(struct wire_qp peer, const char *word)
+{
+	refused_on(IBV_LINK_LAYER_ETHERNET, peer, word);
 }
 
 static void bad_offers(void **state)
@@ -142,19 +202,42 @@ static void bad_offers(void **state)
 	struct wire_qp o = good;
 
 	o.mtu = 0;
-	refused(o, -EPROTO, "MTU");
+	refused(o, "MTU");
 	o.mtu = 6;
-	refused(o, -EPROTO, "MTU");
+	refused(o, "MTU");
 	o = good;
 	o.qpn = 0x1000000;
-	refused(o, -EPROTO, "QP number");
+	refused(o, "QP number");
 	o = good;
 	o.rd_responder = 0;
-	refused(o, -EPROTO, "READ depth");
-	refused(offer(IBV_LINK_LAYER_INFINIBAND), -EPROTO, "InfiniBand");
+	refused(o, "READ depth");
+	refused(offer(IBV_LINK_LAYER_INFINIBAND), "InfiniBand");
 	o = good;
 	o.has_gid = 0;
-	refused(o, -EPROTO, "GID");
+	refused(o, "GID");
+}
+
+/* What modify_qp may let pass, and what then times out after minutes. */
+static void pairs_that_never_meet(void **state)
+{
+	struct wire_qp o = offer(IBV_LINK_LAYER_ETHERNET);
+
+	o.gid_type = IBV_GID_TYPE_ROCE_V1;
+	refused(o, "RoCE v1");
+	o.gid_type = 77;
+	refused(o, "unknown");
+	o = offer(IBV_LINK_LAYER_ETHERNET);
+	memset(o.gid, 0, sizeof(o.gid));
+	o.gid[10] = o.gid[11] = 0xff;
+	o.gid[15] = 1;
+	refused(o, "IPv4 and IPv6");
+
+	o = offer(IBV_LINK_LAYER_INFINIBAND);
+	o.lid = 0;
+	refused_on(IBV_LINK_LAYER_INFINIBAND, o, "subnet manager");
+	o = offer(IBV_LINK_LAYER_INFINIBAND);
+	o.gid[1] = 0x81;
+	refused_on(IBV_LINK_LAYER_INFINIBAND, o, "another InfiniBand subnet");
 }
 
 static void a_failed_step_is_named(void **state)
@@ -176,7 +259,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(roce),
 		cmocka_unit_test(infiniband),
+		cmocka_unit_test(infiniband_with_a_grh),
+		cmocka_unit_test(the_source_of_a_connection),
 		cmocka_unit_test(bad_offers),
+		cmocka_unit_test(pairs_that_never_meet),
 		cmocka_unit_test(a_failed_step_is_named),
 	};
 

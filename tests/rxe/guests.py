@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""Boot one or two guests with soft-RoCE under emulated QEMU and run a job in each.
+
+README.md beside this file says what a job finds. Exit status: 0 every job exited 0; 1 one did not,
+or a guest ended without a result, or time was up: then what the guests printed is printed here;
+2 wrong usage; 3 there is nothing to boot, or no qemu.
+"""
+import argparse
+import contextlib
+import ctypes
+import os
+import pathlib
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+QEMU = "qemu-system-x86_64"
+GUESTS_MAX = 2
+STOP_MAX_S = 30
+POLL_S = 0.02
+# What the others have to end in, once a job has failed.
+GRACE_S = 10
+TAIL_LINES = 200
+PR_SET_PDEATHSIG = 1
+libc = ctypes.CDLL(None)
+
+
+class NoGuest(Exception):
+    """A guest cannot be booted."""
+
+
+def die_with_parent():
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def network(kind, guest, count):
+    """One card: to the other guest where there is one. Unix datagrams: as on a real network,
+    what is sent while nobody listens is lost, and nobody need be first."""
+    mac = f"52:54:00:{99 if kind == 'rdma' else 98}:00:0{guest}"
+    if count == 1:
+        backend = f"hubport,id={kind},hubid={0 if kind == 'rdma' else 1}"
+    else:
+        backend = (f"dgram,id={kind},local.type=unix,local.path={kind}.{guest},"
+                   f"remote.type=unix,remote.path={kind}.{3 - guest}")
+    card = f"virtio-net-pci,netdev={kind},mac={mac},speed=10000,duplex=full"
+    return ["-netdev", backend, "-device", card]
+
+
+class Guest:
+    """One virtual machine and its files in the shared folder."""
+
+    def __init__(self, number, job, options):
+        self.number = number
+        self.folder = options.dir
+        self.console = self.folder / f"console.{number}"
+        self.output = self.folder / f"output.{number}"
+        self.result = self.folder / f"rc.{number}"
+        self.continue_at = None
+        self.write_job(job, options.jobs)
+        with open(self.folder / f"qemu.{number}", "wb") as log:
+            self.popen = subprocess.Popen(
+                self.command(options), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                cwd=options.sockets, start_new_session=True, preexec_fn=die_with_parent)
+
+    def write_job(self, job, jobs):
+        names = {"RXE_GUESTS": len(jobs), "RXE_DEVICE": "rxe0", "RXE_NETDEV": "rdmanet",
+                 "RXE_ROOT": HERE.parents[1], "RXE_PEER": len(jobs) + 1 - self.number}
+        for name, value in (("HOST", "10.99.0.{}"), ("HOST6", "fd99::{}"),
+                            ("CONTROL", "10.98.0.{}")):
+            names[f"RXE_{name}"] = value.format(self.number)
+            names[f"RXE_{name}_PEER"] = value.format(names["RXE_PEER"])
+        names.update((k, v) for k, v in os.environ.items() if k.startswith("GRACEKV_TEST_"))
+        lines = [f"export {k}={shlex.quote(str(v))}" for k, v in names.items()]
+        (self.folder / f"job.{self.number}").write_text("\n".join([*lines, job, ""]))
+
+    def command(self, options):
+        words = ["console=ttyS0", "loglevel=5", "panic=-1", "mitigations=off", "nokaslr",
+                 "tsc=reliable", "random.trust_cpu=on", "cryptomgr.notests", "net.ifnames=0",
+                 f"rxe.guest={self.number}", f"rxe.shared={self.folder}",
+                 f"rxe.init={HERE / 'guest-init'}"]
+        count = len(options.jobs)
+        return [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+                "-name", f"gracekv-rxe-{self.number}",
+                "-machine", "q35,smbus=off,sata=off,vmport=off", "-accel", "tcg,thread=multi",
+                "-cpu", "max", "-smp", "1", "-m", f"{options.memory}M",
+                "-kernel", str(options.boot / "kernel"), "-initrd", str(options.boot / "initrd"),
+                "-append", " ".join(words), "-serial", f"file:{self.console}",
+                "-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap",
+                "-device", "virtio-9p-pci,fsdev=host,mount_tag=host",
+                "-fsdev", f"local,id=shared,path={self.folder},security_model=none",
+                "-device", "virtio-9p-pci,fsdev=shared,mount_tag=shared",
+                *network("rdma", self.number, count), *network("control", self.number, count)]
+
+    def running(self):
+        return self.popen.poll() is None
+
+    def code(self):
+        """The job's exit code; None where the guest left none."""
+        try:
+            return int(self.result.read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def stop(self, seconds):
+        self.popen.send_signal(signal.SIGSTOP)
+        self.continue_at = time.monotonic() + seconds
+
+    def go_on(self):
+        """Continue, if its time has come."""
+        if self.continue_at is not None and time.monotonic() >= self.continue_at:
+            self.popen.send_signal(signal.SIGCONT)
+            self.continue_at = None
+
+    def kill(self):
+        if self.running():
+            self.popen.kill()
+        self.popen.wait()
+
+    def explain(self):
+        """Print what it printed."""
+        code = self.code()
+        print(f"guest {self.number}: " + ("no result" if code is None else f"exit code {code}"))
+        for title, path in (("qemu", self.folder / f"qemu.{self.number}"),
+                            ("console", self.console), ("output", self.output)):
+            text = path.read_text(errors="replace") if path.exists() else ""
+            for line in text.splitlines()[-TAIL_LINES:]:
+                print(f"guest {self.number} {title} | {line.rstrip()}")
+
+
+def serve(guests, folder):
+    """Do what jobs ask for with stop-guest."""
+    for path in folder.glob("stop.*.request"):
+        text = path.read_text()
+        path.unlink()
+        try:
+            number, seconds = text.split()
+            seconds = float(seconds)
+            if not 0 < seconds <= STOP_MAX_S:
+                raise ValueError(f"{seconds} s is not above 0 and at most {STOP_MAX_S}")
+            guest = next(g for g in guests if g.number == int(number))
+            guest.stop(seconds)
+            answer = "stopped"
+        except StopIteration:
+            answer = f"there is no guest {number}"
+        except ValueError as error:
+            answer = f"not a request, {text!r}: {error}"
+        new = path.with_suffix(".new")
+        new.write_text(answer)
+        new.rename(path.with_suffix(".answer"))
+
+
+def watch(guests, options):
+    """Until all have ended. A sentence of what went wrong, or None."""
+    deadline = time.monotonic() + options.timeout
+    why = None
+    while any(guest.running() for guest in guests):
+        serve(guests, options.dir)
+        for guest in guests:
+            guest.go_on()
+            if why is None and not guest.running() and guest.code() != 0:
+                why = (f"guest {guest.number} ended without a result" if guest.code() is None
+                       else f"the job of guest {guest.number} exited {guest.code()}")
+                deadline = min(deadline, time.monotonic() + GRACE_S)
+        if time.monotonic() > deadline:
+            return why or f"not done after {options.timeout:g} s"
+        time.sleep(POLL_S)
+    bad = [guest.number for guest in guests if guest.code() != 0]
+    return why or (f"guest {bad[0]} did not exit 0" if bad else None)
+
+
+def run(options):
+    guests = []
+    for pattern in ("rc.*", "output.*", "console.*", "job.*", "qemu.*", "stop.*"):
+        for path in options.dir.glob(pattern):
+            path.unlink()
+    try:
+        for number, job in enumerate(options.jobs, 1):
+            guests.append(Guest(number, job, options))
+        why = watch(guests, options)
+    finally:
+        for guest in guests:
+            guest.kill()
+    if why:
+        print(f"guests.py: {why}")
+        for guest in guests:
+            guest.explain()
+        return 1
+    if options.show:
+        for guest in guests:
+            sys.stdout.write(guest.output.read_text(errors="replace"))
+    return 0
+
+
+def folder_for_guests(text):
+    path = pathlib.Path(text).resolve()
+    if any(c in " ,\\" for c in str(path)):
+        raise argparse.ArgumentTypeError(f"{path}: a path with blanks, commas or backslashes"
+                                         " cannot be given to a guest")
+    return path
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        description="Boot a guest with soft-RoCE for each JOB, a bash command, and run it there.")
+    parser.add_argument("--boot", type=folder_for_guests, required=True, metavar="FOLDER",
+                        help="where kernel and initrd of make-boot are")
+    parser.add_argument("--dir", type=folder_for_guests, required=True, metavar="FOLDER",
+                        help="shared with the guests; results, output and consoles land in it")
+    parser.add_argument("--memory", type=int, default=1024, metavar="MIB",
+                        help="of each guest (default %(default)s)")
+    parser.add_argument("--timeout", type=float, default=120, metavar="S",
+                        help="for all of it (default %(default)s)")
+    parser.add_argument("--show", action="store_true", help="print the jobs' output on success too")
+    parser.add_argument("jobs", nargs="+", metavar="JOB")
+    options = parser.parse_args()
+    if len(options.jobs) > GUESTS_MAX:
+        parser.error(f"at most {GUESTS_MAX} guests")
+    return options
+
+
+def main():
+    options = arguments()
+    if not shutil.which(QEMU):
+        raise NoGuest(f"{QEMU} is not installed (Debian's package qemu-system-x86)")
+    for name in ("kernel", "initrd"):
+        if not (options.boot / name).is_file():
+            raise NoGuest(f"{options.boot}/{name} is not there (make it with make-boot)")
+    options.dir.mkdir(parents=True, exist_ok=True)
+    # An exception, so that the guests are ended
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    with contextlib.ExitStack() as undo:
+        # Sockets by a relative path: the path of a Unix socket has at most 107 bytes.
+        options.sockets = tempfile.mkdtemp(prefix="gracekv-rxe-")
+        undo.callback(shutil.rmtree, options.sockets, ignore_errors=True)
+        return run(options)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except NoGuest as error:
+        print(f"guests.py: {error}", file=sys.stderr)
+        sys.exit(3)
