@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
 """Processes that die, stop, come back; clients that share keys."""
-import os
 import random
 import signal
 import subprocess
@@ -218,11 +217,10 @@ def test_clients_that_come_and_go(world):
                lambda: {k: v for k, v in cli.stats().items()
                         if k in ("sessions", "queue_pairs", "handshakes_pending")} ==
                {"sessions": 1, "queue_pairs": 1, "handshakes_pending": 0}, 8)
-    fds = lambda: len(os.listdir(f"/proc/{server.pid}/fd"))
-    before = fds()
+    before = server.descriptors()
     for _ in range(10):
         cli.good("get", "from 0")
-    wait_until("descriptors do not pile up", lambda: fds() <= before, 3)
+    wait_until("descriptors do not pile up", lambda: server.descriptors() <= before, 3)
 
 
 def test_killed_reader_does_not_hold_memory_back(world):

@@ -2,9 +2,7 @@
 # SPDX-FileCopyrightText: The GraceKV authors
 """Clients that keep the rules of the exchange and then break those of the queue pairs."""
 import itertools
-import os
 import random
-import resource
 import signal
 import socket
 import subprocess
@@ -474,9 +472,7 @@ def test_no_descriptors_left(world):
     """The server cannot accept: it says so now and then, sleeps, and recovers."""
     server = world.server(memory="32M")
     good = world.client(server)
-    have = len(os.listdir(f"/proc/{server.pid}/fd"))
-    _, hard = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (have + 20, hard))
+    limit = server.limit_descriptors(server.descriptors() + 20)
     socks = [socket.create_connection((server.ready["host"], server.port), 5) for _ in range(40)]
     time.sleep(0.3)
     before = server.cpu_seconds()
@@ -487,7 +483,7 @@ def test_no_descriptors_left(world):
         s.close()
     wait_until("connections again", lambda: world.cli(server)("ping").rc == 0, 10, step=0.2)
     assert server.stderr().count("accept failed") < 50
-    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (hard, hard))
+    server.limit_descriptors(limit)
 
 
 def test_same_client_id_from_two_processes(world, clean, rogue):

@@ -16,6 +16,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("GRACEKV_TEST_BUILD", ROOT / "build-test"))
 DEVICE = os.environ.get("GRACEKV_TEST_DEVICE", "soft0")
 HOST = os.environ.get("GRACEKV_TEST_HOST", "127.0.0.1")
+# HOST:PORT of the kvt_agent.py on the machine that servers run on; "": this machine
+AGENT = os.environ.get("GRACEKV_TEST_AGENT", "")
 SANITIZED = os.environ.get("GRACEKV_TEST_SANITIZED") == "1"
 FULL = os.environ.get("GRACEKV_TEST_FULL") == "1"
 
@@ -53,10 +55,10 @@ def wait_until(what, condition, seconds, step=0.02):
         time.sleep(step)
 
 
-def free_port():
-    """A TCP port that is free now."""
+def free_port(host=""):
+    """A TCP port that is free now on this machine."""
     with socket.socket() as s:
-        s.bind((HOST, 0))
+        s.bind((host, 0))
         return s.getsockname()[1]
 
 
@@ -114,6 +116,9 @@ class Process:
 
     def running(self):
         return self.popen.poll() is None
+
+    def returncode(self):
+        return self.popen.poll()
 
     def signal(self, number):
         assert self.running(), f"pid {self.pid} has ended: {self.popen.returncode}\n{self.stderr()}"
@@ -183,3 +188,22 @@ class Process:
     def cpu_seconds_by_ticks(self):
         fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def descriptors(self):
+        """How many file descriptors it has open."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def limit_descriptors(self, soft):
+        """Set how many it may have; what the limit was."""
+        before, hard = resource.prlimit(self.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(self.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        return before
+
+    def address_space_bytes(self):
+        status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.search(r"VmSize:\s+(\d+) kB", status).group(1)) << 10
+
+    def user_seconds(self):
+        """CPU time in user space, in ticks of the kernel's clock."""
+        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(fields[11]) / os.sysconf("SC_CLK_TCK")

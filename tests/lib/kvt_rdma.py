@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
 """Other people's RDMA programs in pairs, on soft0, as this user or as an ordinary one."""
+import json
 import os
 import pathlib
 import shutil
 import subprocess
 import tempfile
 
-from kvt_process import BUILD, HOST, Process, free_port, wait_until
+from kvt_process import BUILD, DEVICE, HOST, Process, free_port, wait_until
 
 NOBODY = 65534
 USERS = ["root", "ordinary"] if os.getuid() == 0 else ["ordinary"]
@@ -115,3 +116,11 @@ def rows(text):
         except ValueError:
             continue
     return [row for row in found if len(row) >= 4]
+
+
+def resources(device=DEVICE):
+    """What a device of the kernel has: {"qp": 1, "mr": 0, "pd": 1, ...}, after `rdma res show`."""
+    done = subprocess.run(["rdma", "-j", "res", "show", device], capture_output=True, text=True,
+                          timeout=20, check=True)
+    (found,) = json.loads(done.stdout)
+    return {name: found[name] for name in ("pd", "cq", "qp", "mr", "ctx", "srq", "cm_id")}

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
-"""kv-server as a child process."""
+"""kv-server as a child process, of this machine or of the one that GRACEKV_TEST_AGENT names."""
 import itertools
 import re
 import signal
 
-from kvt_process import DEVICE, HOST, Process, program
+from kvt_process import AGENT, DEVICE, HOST, Process, program
+from kvt_remote import RemoteProcess
 
 READY = re.compile(r"^kv-server ready tcp=(?P<host>\S+):(?P<port>\d+) device=(?P<device>\S+) "
                    r"gid=(?P<gid>\d+) memory=(?P<memory>\d+) pid=(?P<pid>\d+)$")
@@ -23,7 +24,7 @@ class ServerFailed(Exception):
         self.stderr = stderr
 
 
-class Server(Process):
+class Server(RemoteProcess if AGENT else Process):
     """A kv-server that has printed its ready line."""
 
     def __init__(self, folder, *args, listen=f"{HOST}:0", memory="256M", device=DEVICE, env=None,
@@ -69,7 +70,7 @@ class Server(Process):
         """At the end of a test: it must still be there, unless the test ended it."""
         try:
             if not self.expected_dead:
-                assert self.running(), (f"kv-server ended by itself: {self.popen.returncode}\n"
+                assert self.running(), (f"kv-server ended by itself: {self.returncode()}\n"
                                         f"{self.stderr()}")
                 self.stop()
         finally:
