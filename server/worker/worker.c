@@ -399,6 +399,12 @@ uint64_t worker_receives_lost(const struct worker *w)
 	return atomic_load_explicit(&w->receives.lost, memory_order_relaxed);
 }
 
+unsigned worker_receives_held(const struct worker *w)
+{
+	/* relaxed: a number to look at */
+	return atomic_load_explicit(&w->receives.held, memory_order_relaxed);
+}
+
 unsigned worker_credits(const struct worker *w)
 {
 	return w->credits;

@@ -86,4 +86,5 @@ const char *conn_why(const struct conn *c);
 
 const struct worker_counters *worker_counters(const struct worker *w);
 uint64_t worker_receives_lost(const struct worker *w); /* by dead queue pairs, and found again */
+unsigned worker_receives_held(const struct worker *w); /* that they may have kept */
 unsigned worker_credits(const struct worker *w); /* given out; control thread only */
