@@ -24,15 +24,16 @@
  *	    buffers, at most n had been taken out and not completed at time t. So of 2n completions
  *	    after t at least n are of buffers that were taken out after t, and every buffer that
  *	    stood in the queue at t is among those that were taken out.
- *	G2. So a buffer that was posted before a doubt at time t and is not here at t + 2n is held
+ *	G2. So a buffer that was posted before a death at time t and is not here at t + 2n is held
  *	    by a queue pair that is in the middle of a message, or lost.
  *	G3. A queue pair takes a buffer when a message begins, and messages of a connection come one
  *	    after another. One that lives and completed a receive, or was attached, after t + 2n
  *	    holds none of G2: it would have completed that one first. (Devices that take several
  *	    ahead are those that send the event.)
  *	G4. Where that holds for all that live, nobody can write to the buffer any more, and it is
- *	    posted again. Where it does not, because somebody has been silent since, the buffer
- *	    counts as held, and the next audit, 2n receives later, looks at it again.
+ *	    posted again. So the audit is n receives later, at t + 3n, for those that talk to have
+ *	    been heard. Where somebody has been silent all the same the buffer counts as held,
+ *	    and the next audit, which begins at once, looks at it again.
  *
  * Until then the queue is kept full by others: `held` is added to the credits given out, so that
  * fresh buffers are posted for those that may be missing. Before an audit has counted them that is
@@ -193,7 +194,8 @@ static void audit_open(struct receives *r)
 	r->untold = r->untold_next;
 	r->untold_next = 0;
 	r->audit_from = r->now;
-	r->audit_at = r->now + 2 * (receives_time)r->posted;
+	r->audit_sure = r->now + 2 * (receives_time)r->posted;
+	r->audit_at = r->audit_sure + r->posted;
 }
 
 void receives_death(struct receives *r, bool told)
@@ -213,7 +215,7 @@ unsigned receives_audit(struct receives *r, receives_time silent)
 	for (uint32_t i = 0; i < r->posted; i++) {
 		if (!r->since[i] || r->since[i] > r->audit_from + 1)
 			continue;
-		if (silent >= r->audit_at && post(r, &i, 1) == 0)
+		if (silent >= r->audit_sure && post(r, &i, 1) == 0)
 			again++;
 		else
 			r->absent++;

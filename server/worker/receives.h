@@ -47,7 +47,8 @@ struct receives {
 	unsigned untold_next;
 	unsigned absent; /* buffers that the last audit missed, and could not post again */
 	receives_time audit_from; /* the open audit is about buffers posted until then */
-	receives_time audit_at; /* and due then */
+	receives_time audit_sure; /* they have left the queue by then */
+	receives_time audit_at; /* and then the audit is due */
 
 	_Atomic unsigned held; /* receives that may be missing. Written by the worker */
 	_Atomic uint64_t lost; /* found missing and posted again, since start. The same */
