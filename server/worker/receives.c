@@ -40,7 +40,8 @@
  * one for each queue pair without the event, at most a chunk; after it, what it counted. A buffer that comes back late after
  * all is here again, whatever was thought of it.
  *
- * Nothing is looked at on the data path but `now`, and the audit's time once for a chain of buffers.
+ * The data path counts `now`, notes it for each buffer that it posts, and compares it with the
+ * audit's time once for each batch of completions.
  */
 #include "server/worker/receives.h"
 
@@ -138,7 +139,7 @@ static int post(struct receives *r, const uint32_t *numbers, unsigned count)
 	}
 	rc = count ? rdma_post_srq_recv(r->srq.srq, wr) : 0;
 	for (unsigned i = 0; i < count && rc == 0; i++)
-		r->since[numbers[i]] = r->now + 1;
+		r->since[numbers[i]] = r->now;
 	return rc;
 }
 
@@ -171,7 +172,6 @@ void receives_flush(struct receives *r)
 void receives_again(struct receives *r, uint64_t wr_id)
 {
 	r->now++;
-	r->since[(uint32_t)wr_id] = 0;
 	r->taken[r->pending++] = (uint32_t)wr_id;
 	if (r->pending == RECEIVE_CHAIN)
 		receives_flush(r);
@@ -211,9 +211,10 @@ unsigned receives_audit(struct receives *r, receives_time silent)
 {
 	unsigned again = 0;
 
+	assert(r->pending == 0); /* every buffer that is here is in the queue */
 	r->absent = 0;
 	for (uint32_t i = 0; i < r->posted; i++) {
-		if (!r->since[i] || r->since[i] > r->audit_from + 1)
+		if (r->since[i] > r->audit_from)
 			continue;
 		if (silent >= r->audit_sure && post(r, &i, 1) == 0)
 			again++;

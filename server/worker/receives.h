@@ -40,7 +40,7 @@ struct receives {
 	unsigned pending; /* taken and not yet posted again */
 	uint32_t taken[RECEIVE_CHAIN];
 	receives_time now; /* receives taken so far */
-	receives_time *since; /* of each buffer: when it was posted, plus 1; 0: it is here */
+	receives_time *since; /* of each buffer: when it was posted last */
 	bool audit_open; /* queue pairs were destroyed */
 	unsigned deaths_next; /* after the open audit was opened */
 	unsigned untold; /* of the open audit: without the event */
@@ -88,7 +88,7 @@ static inline bool receives_audit_due(const struct receives *r)
 }
 
 /*
- * receives_audit - worker: find what dead queue pairs kept, and post it again.
+ * receives_audit - worker, after receives_flush(): find what dead queue pairs kept, and post it again.
  * @silent: the earliest time at which a queue pair that lives took its last receive, or was
  * attached; UINT64_MAX: there is none. Returns how many were posted again.
  */
