@@ -24,12 +24,13 @@
 
 #include "common/rdma/post.h"
 
-#define POLL_ENTRIES 8
-#define SPIN_POLLS   1000u
-#define CLOCK_POLLS  16u /* a look at the clock for so many yields */
-#define SPIN_NS	     80000u
-#define QUIET_NS     (10 * NS_PER_MS)
-#define SLEEP_MS_MAX 20 /* polled again then, whether there was an event or not */
+#define POLL_ENTRIES	    8
+#define SPIN_POLLS	    1000u
+#define CLOCK_POLLS	    16u /* a look at the clock for so many yields */
+#define SPIN_NS		    80000u
+#define SLOWEST_NS_PER_BYTE 250u /* 4 MB a second: less is taken for stuck */
+#define QUIET_NS	    (10 * NS_PER_MS)
+#define SLEEP_MS_MAX	    20 /* polled again then, whether there was an event or not */
 
 /* wr_id: what it was in the upper half, its number in the lower. */
 enum wr_kind { WR_READS = 1, WR_SEND = 2, WR_RECEIVE = 3 };
@@ -197,7 +198,15 @@ int channel_progress(struct gkv *h, struct waiter *w)
 		w->since_ns = now;
 	if (now >= handle_deadline(h))
 		return -ETIMEDOUT;
+	if (w->patience_ns && now - w->since_ns >= w->patience_ns)
+		return channel_fail(h, "the transport got no answer for %llu ms",
+				    (unsigned long long)(w->patience_ns / NS_PER_MS));
 	return now - w->since_ns < SPIN_NS ? 0 : channel_sleep(h, now);
+}
+
+uint64_t channel_patience(const struct gkv *h, uint64_t bytes)
+{
+	return h->session->settings.lifeline_ms * NS_PER_MS + bytes * SLOWEST_NS_PER_BYTE;
 }
 
 int channel_read(void *ctx, const struct read_op *ops, unsigned count)
@@ -205,7 +214,7 @@ int channel_read(void *ctx, const struct read_op *ops, unsigned count)
 	struct gkv *h = ctx;
 	struct ibv_send_wr *bad;
 	struct waiter w = { 0 };
-	uint64_t chain;
+	uint64_t chain, bytes = 0;
 	int rc;
 
 	assert(h->sections == 1 && count >= 1 && count <= READER_BATCH);
@@ -221,6 +230,7 @@ int channel_read(void *ctx, const struct read_op *ops, unsigned count)
 		h->wr[i].send_flags = 0;
 		h->wr[i].wr.rdma.remote_addr = ops[i].remote;
 		h->wr[i].wr.rdma.rkey = ops[i].rkey;
+		bytes += ops[i].len;
 	}
 	h->wr[count - 1].next = NULL;
 	h->wr[count - 1].send_flags = IBV_SEND_SIGNALED;
@@ -228,6 +238,7 @@ int channel_read(void *ctx, const struct read_op *ops, unsigned count)
 	if (rc)
 		return channel_fail(h, "posting %u READs failed: %s", count, error_name(rc));
 	chain = ++h->chains_posted;
+	w.patience_ns = channel_patience(h, bytes);
 	while (h->chains_done != chain) {
 		rc = channel_progress(h, &w);
 		if (rc == -ETIMEDOUT) { /* it still names our memory: only its end frees that */

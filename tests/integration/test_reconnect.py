@@ -111,6 +111,21 @@ def test_queue_pair_that_breaks_at_the_server_is_told(world, soft_device):
     client.quit()
 
 
+def test_read_that_is_stuck_is_given_up_by_the_life_line_s_time_out(world, soft_device):
+    """The life line stands and the transport is silent: another queue pair is tried, in time."""
+    server = world.server()
+    world.client(server).put(b"key", b"value")
+    slow = world.client(server, 20000, 200, env={"SOFTRDMA_FAULT": "delay=500000,seed=3"})
+    longest = 0.0
+    for _ in range(3):
+        started = time.monotonic()
+        assert slow.get(b"key") == b"value"
+        longest = max(longest, time.monotonic() - started)
+    assert slow.stats()["reconnects"] >= 1, f"{longest} s"
+    assert world.cli(server).stats()["sessions"] == 3, "the sessions go on"
+    slow.quit()
+
+
 def test_session_of_a_stopped_process_stays(world, soft_device):
     """On one machine the kernel answers for a stopped process: its session stays, and goes on."""
     server = world.server()
