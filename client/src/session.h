@@ -25,7 +25,7 @@ struct gkv_session {
 	struct rdma_device *dev;
 	uint64_t client_id[2]; /* random, the same for all connections of this session */
 	unsigned fork_count; /* fork_current() at open */
-	char describe[768];
+	char describe[1024];
 
 	/* Any thread, no lock. */
 	_Atomic uint64_t number; /* grows with each connection lost; handles compare theirs */
@@ -76,6 +76,18 @@ bool session_worth_another(int rc);
  */
 int session_recv(struct gkv_session *s, enum wire_type want, struct wire_frame *out,
 		 uint64_t deadline_ns, struct error *err);
+
+/*
+ * session_open_by_cm - the device through which the RDMA CM's route to the peer of the TCP socket
+ * @fd leaves, into s->dev. Returns 0; -EXDEV: another device, or port, was named; as cm_resolve().
+ */
+int session_open_by_cm(struct gkv_session *s, int fd, uint64_t deadline_ns, struct error *err);
+
+/*
+ * session_look - must hold the lock: take what waits in the life line; news of queue pairs is noted.
+ * Returns 0: it lives; else why not, with @err, which may be NULL.
+ */
+int session_look(struct gkv_session *s, struct error *err);
 
 /* session_lost - must hold the lock: the connection is given up. */
 void session_lost(struct gkv_session *s);

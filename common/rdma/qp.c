@@ -235,6 +235,7 @@ int rdma_qp_connect(struct rdma_qp *qp, const struct wire_qp *peer, struct error
 	rc = check_offer(qp, peer, err);
 	if (rc)
 		return rc;
+	qp->peer_qpn = peer->qpn;
 	qp->mtu = (enum ibv_mtu)smaller(dev->mtu, peer->mtu);
 	qp->rd_initiator = smaller(clamp_depth(dev->attr.max_qp_init_rd_atom), peer->rd_responder);
 	qp->rd_responder = smaller(clamp_depth(dev->attr.max_qp_rd_atom), peer->rd_initiator);

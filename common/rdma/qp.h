@@ -29,6 +29,7 @@ struct rdma_qp {
 	unsigned remote_access;
 	struct rdma_source source;
 	/* settled by rdma_qp_connect() */
+	uint32_t peer_qpn;
 	enum ibv_mtu mtu;
 	unsigned rd_initiator; /* READs in flight that we may start */
 	unsigned rd_responder; /* that the peer may start */

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "common/layout/wire_rpc.h"
+#include "common/rdma/cm.h"
 #include "common/rdma/qp.h"
 #include "common/rdma/region.h"
 #include "server/session/clients.h"
@@ -75,6 +76,7 @@ struct conn {
 	uint64_t client_id[2];
 	uint64_t generation;
 	unsigned handle;
+	struct cm *cm; /* that connected it, owned; NULL: the exchange did. Control thread */
 	unsigned credits;
 	struct conn_queue queue;
 	bool failed; /* broke, or is being taken apart: ignored until it is detached */
@@ -86,7 +88,6 @@ struct conn {
 	/* It broke, and the client does not know: set by the worker, taken by the control thread. */
 	_Atomic bool lost;
 	bool gave_back; /* the device said so: its last receive. Control thread */
-	uint32_t peer_qpn;
 	receives_time heard; /* when it took its last receive, or was attached */
 	int lifeline; /* the session's socket, shut down on a protocol error; not owned */
 	struct rdma_buffer replies; /* RPC_SLOTS_MAX * RPC_REPLY_MAX, then CONN_STATS_BYTES */

@@ -1,11 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
 """Fixtures: servers and clients that are ended and judged at the end of the test."""
+import os
+
 import pytest
 
 from kvt_client import Cli, Client, layout
-from kvt_process import DEVICE
+from kvt_process import DEVICE, wait_until
+from kvt_remote import device_resources
 from kvt_server import Server
+
+
+# Of each test with parameters at most so many of its cases, spread over them; 0: all.
+CASES = int(os.environ.get("GRACEKV_TEST_CASES", "0"))
+
+
+def spread(items, count):
+    """count of the items, the first and the last among them."""
+    if not count or len(items) <= count:
+        return items
+    if count == 1:
+        return items[:1]
+    return [items[i * (len(items) - 1) // (count - 1)] for i in range(count)]
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "no_device: the test comes to no RDMA device, so that it"
+                            " says the same whichever there is")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Fewer cases, where that is asked for. Which, is the same in every run."""
+    if not CASES:
+        return
+    cases = {}
+    for item in items:
+        cases.setdefault(item.nodeid.split("[")[0], []).append(item)
+    kept = {item for all_of_one in cases.values() for item in spread(all_of_one, CASES)}
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left_on_the_device():
+    """What the tests of a module made on a device of the kernel is gone after them."""
+    if DEVICE.startswith("soft"):
+        yield
+        return
+    before = device_resources()
+    yield
+    wait_until(f"{DEVICE} has again what it had before: {before}",
+               lambda: device_resources() == before, 5, step=0.2)
 
 
 class World:

@@ -172,6 +172,7 @@ def test_stats_counts(cli):
     assert after["records"] >= 1
 
 
+@pytest.mark.no_device
 def test_help_and_version():
     for name in ("kv-cli", "kv-server"):
         for flag in ("--help", "-h"):
@@ -194,6 +195,7 @@ def test_wrong_usage(cli, words):
     assert_error(cli(*words), 2)
 
 
+@pytest.mark.no_device
 def test_wrong_usage_needs_no_server():
     assert_error(run([program("kv-cli"), "-s", f"127.0.0.1:{free_port()}", "put", "a"]), 2)
 

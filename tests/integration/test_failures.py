@@ -9,7 +9,8 @@ import time
 import pytest
 
 from kvt_client import CallFailed, assert_error
-from kvt_process import FULL, Process, environment, free_port, program, wait_until
+from kvt_process import (FULL, HOST, Process, environment, free_port, program, scaled,
+                         wait_until)
 
 TIMEOUT_S = 5  # of a call, the library's default
 LOST = (-110, -111, -113, -104, -71, -121)  # what a call may answer when the server is gone
@@ -136,13 +137,13 @@ def test_put_begun_while_the_server_is_away(world):
 def test_connecting_to_a_port_that_only_listens_ends_in_time(world):
     """Something accepts and never answers."""
     listener = Process(["/usr/bin/env", "python3", "-c",
-                        "import socket, time; s = socket.socket(); s.bind(('127.0.0.1', 0));"
+                        f"import socket, time; s = socket.socket(); s.bind(('{HOST}', 0));"
                         "s.listen(); print(s.getsockname()[1], flush=True); time.sleep(60)"],
                        world.folder / "listener.stderr")
     try:
         port = listener.read_line(10)
         started = time.monotonic()
-        result = world.cli(type("Fake", (), {"address": f"127.0.0.1:{port}"}))("get", "a")
+        result = world.cli(type("Fake", (), {"address": f"{HOST}:{port}"}))("get", "a")
         assert_error(result, 3, port)
         assert time.monotonic() - started < TIMEOUT_S + 2
     finally:
@@ -199,7 +200,7 @@ def test_clients_that_come_and_go(world):
     server = world.server()
     rng = random.Random(7)
     clients = []
-    for i in range(60 if FULL else 24):
+    for i in range(60 if FULL else scaled(24)):
         client = world.client(server)
         client.put(b"from %d" % i, bytes(rng.randint(0, 20000)))
         client.start("spin", b"from 0", rng.choice([1, 5000]))
@@ -218,7 +219,7 @@ def test_clients_that_come_and_go(world):
                         if k in ("sessions", "queue_pairs", "handshakes_pending")} ==
                {"sessions": 1, "queue_pairs": 1, "handshakes_pending": 0}, 8)
     before = server.descriptors()
-    for _ in range(10):
+    for _ in range(scaled(10)):
         cli.good("get", "from 0")
     wait_until("descriptors do not pile up", lambda: server.descriptors() <= before, 3)
 
@@ -227,11 +228,11 @@ def test_killed_reader_does_not_hold_memory_back(world):
     """A client killed while it reads: what it may have been reading is freed."""
     server = world.server(memory="64M")
     cli = world.cli(server)
-    for _ in range(6):
+    for _ in range(scaled(6)):
         reader, writer = world.client(server), world.client(server)
         writer.put(b"key", bytes(100000))
         reader.start("spin", b"key", 20000)
-        writer.ask("raise", b"key", 300, 100000)  # 180 MB in all through a store of 64 MiB
+        writer.ask("raise", b"key", 300, 100000)  # 30 MB through a store of 64 MiB
         reader.kill()
         writer.quit()
         wait_until("all of it is freed", lambda: cli.stats()["deferred_bytes"] == 0, 5)
@@ -280,20 +281,20 @@ def test_put_to_a_stopped_server_ends_in_time(world):
 
 def test_stopped_client_comes_back(world):
     """A client that stands still for longer than its lease neither stops nor misleads anyone."""
-    server = world.server("--lease", "300")
+    server, count = world.server("--lease", "300"), scaled(500)
     cli, client, writer = world.cli(server), world.client(server), world.client(server)
     client.put(b"key", bytes(100000))
     client.start("spin", b"key", 2000)
     time.sleep(0.3)
     client.stop_threads()
-    writer.ask("raise", b"key", 500, 100000)
+    writer.ask("raise", b"key", count, 100000)
     time.sleep(0.5)
     client.signal(signal.SIGCONT)
     try:
         client.answer(10)
     except CallFailed as failure:
         assert failure.code in LOST
-    assert client.get(b"key") == (500).to_bytes(8, "little") * 12500
+    assert client.get(b"key") == count.to_bytes(8, "little") * 12500
     client.put(b"key", b"again")
     assert cli.get("key") == b"again"
 
@@ -330,40 +331,41 @@ def test_readers_never_see_a_torn_or_older_value(world, size):
 
 
 def test_two_writers_on_the_same_keys(world):
-    server = world.server()
+    server, count = world.server(), scaled(3000)
     writers = [world.client(server) for _ in range(2)]
     for writer, size in zip(writers, (500, 9000)):
-        writer.start("fill", "same", 0, 3000, size)
+        writer.start("fill", "same", 0, count, size)
     for writer in writers:
-        assert writer.answer(30)["done"] == "3000"
-    found = [int(writers[0].ask("check", "same", 0, 3000, size)["found"]) for size in (500, 9000)]
-    assert sum(found) == 3000, "each key has the value of one of them, whole"
-    assert world.cli(server).stats()["records"] == 3000
+        assert writer.answer(30)["done"] == str(count)
+    found = [int(writers[0].ask("check", "same", 0, count, size)["found"]) for size in (500, 9000)]
+    assert sum(found) == count, "each key has the value of one of them, whole"
+    assert world.cli(server).stats()["records"] == count
 
 
 def test_writers_and_deleters_on_the_same_keys(world):
-    server = world.server()
+    server, count = world.server(), scaled(4000)
     one, two = world.client(server), world.client(server)
-    one.start("fill", "same", 0, 4000, 300)
-    two.start("drop", "same", 0, 4000)
+    one.start("fill", "same", 0, count, 300)
+    two.start("drop", "same", 0, count)
     one.answer(30)
     deleted = int(two.answer(30)["deleted"])
-    seen = one.ask("check", "same", 0, 4000, 300)
+    seen = one.ask("check", "same", 0, count, 300)
     assert int(seen["wrong"]) == 0
     assert int(seen["missing"]) == deleted
-    assert world.cli(server).stats()["records"] == 4000 - deleted
+    assert world.cli(server).stats()["records"] == count - deleted
 
 
 def test_many_clients_write_their_own_keys(world):
-    server = world.server()
+    server, count = world.server(), scaled(1000)
     clients = [world.client(server) for _ in range(8)]
     for i, client in enumerate(clients):
-        client.start("fill", f"c{i}.", 0, 1000, 700)
+        client.start("fill", f"c{i}.", 0, count, 700)
     for client in clients:
-        assert client.answer(40)["done"] == "1000"
+        assert client.answer(40)["done"] == str(count)
     for i in range(8):
-        assert clients[(i + 1) % 8].ask("check", f"c{i}.", 0, 1000, 700)["found"] == "1000"
-    assert world.cli(server).stats()["records"] == 8000
+        seen = clients[(i + 1) % 8].ask("check", f"c{i}.", 0, count, 700)
+        assert seen["found"] == str(count)
+    assert world.cli(server).stats()["records"] == 8 * count
 
 
 def test_as_many_handles_as_a_session_has(world):

@@ -8,6 +8,7 @@ import random
 import pytest
 
 from kvt_client import assert_error
+from kvt_process import scaled
 
 STANZAS = [
     ("alpha", "Package: alpha\nVersion: 1.0\nDescription: the first\n with a second line\n .\n end\n"),
@@ -104,12 +105,12 @@ def test_dump_of_an_empty_store(world):
 
 
 def test_dump_of_many_records_has_each_once(world):
-    server = world.server()
+    server, count = world.server(), scaled(20000)
     cli, client = world.cli(server), world.client(server)
-    client.ask("fill", "many", 0, 20000, 20)
+    client.ask("fill", "many", 0, count, 20)
     keys = [line.split(b"\t")[0] for line in cli.good("dump", "--format", "tsv").splitlines()]
-    assert len(keys) == len(set(keys)) == 20000
-    assert client.ask("scan") == {"records": "20000", "bytes": "400000"}
+    assert len(keys) == len(set(keys)) == count
+    assert client.ask("scan") == {"records": str(count), "bytes": str(20 * count)}
 
 
 def test_load_deb822_and_verify(world, tmp_path):

@@ -13,7 +13,7 @@ import pytest
 
 import kvt_wire as wire
 from kvt_client import CallFailed, Client
-from kvt_process import FULL, SANITIZED, Process, program, wait_until
+from kvt_process import FULL, SANITIZED, Process, program, scaled, wait_until
 from kvt_server import Server, ServerFailed
 
 MIB = 1 << 20
@@ -461,7 +461,7 @@ def test_1500_connections(world, clean):
     good = world.client(clean)
     with Bystander(good):
         socks = []
-        for _ in range(1500):
+        for _ in range(scaled(1500)):
             socks.append(socket.create_connection((clean.ready["host"], clean.port), 5))
         assert world.cli(clean)("ping").rc in (0, 3), "served, or refused in words"
         for s in socks:
@@ -487,7 +487,7 @@ def test_no_descriptors_left(world):
 
 
 def test_same_client_id_from_two_processes(world, clean, rogue):
-    for turn in range(10):
+    for turn in range(scaled(10)):
         first = rogue(clean, client_id=77)
         first.start("send", 0, f"op={PUT}", "key=1", f"value_len={4 * MIB}", "count=8", "step=1",
                     f"sequence={turn * 1000 + 1}")
@@ -507,7 +507,7 @@ def test_same_client_id_from_two_processes(world, clean, rogue):
 @pytest.mark.limit(120)
 def test_churn_under_a_session_that_stays(world, clean):
     cli, keeper = world.cli(clean), world.client(clean)
-    turns = 500 if FULL else 25 if SANITIZED else 100
+    turns = 500 if FULL else 25 if SANITIZED else scaled(100)
     for _ in range(turns):
         client = Client(world.folder, clean.address)
         client.ask("fill", "churn", 0, 10, 1000)
@@ -549,6 +549,7 @@ def test_large_values_from_8_clients_in_a_small_store(world):
 # The operator
 
 
+@pytest.mark.no_device
 @pytest.mark.parametrize("content", [
     b"\0\1\2\3" * 1000, random.Random(7).randbytes(5000), b"listen = " + b"x" * MIB, b"x" * MIB,
     b"nonsense = 1\n",
@@ -575,6 +576,7 @@ def test_config_file_with_a_long_comment_and_indented_lines(world, tmp_path):
     assert int(server.ready["memory"]) == 48 * MIB
 
 
+@pytest.mark.no_device
 def test_config_file_that_is_none(world, tmp_path):
     for path in [tmp_path, tmp_path / "missing", "/proc/self/mem", ""]:
         with pytest.raises(ServerFailed) as failed:
@@ -582,6 +584,7 @@ def test_config_file_that_is_none(world, tmp_path):
         assert failed.value.rc == 2 and str(path) in failed.value.stderr, failed.value.stderr
 
 
+@pytest.mark.no_device
 @pytest.mark.parametrize("name, value", [
     ("LISTEN", ""), ("LISTEN", "no port"), ("LISTEN", "a" * 5000), ("MEMORY", ""),
     ("MEMORY", "\x01\x02"), ("MEMORY", "99999999999G"), ("WORKERS", "-1"), ("WORKERS", "1e3"),

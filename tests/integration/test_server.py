@@ -11,7 +11,7 @@ import time
 import pytest
 
 from kvt_client import CallFailed, assert_error, run
-from kvt_process import AGENT, DEVICE, HOST, SANITIZED, program
+from kvt_process import AGENT, CONNECT, DEVICE, HOST, SANITIZED, program
 from kvt_remote import server_port
 from kvt_server import Server, ServerFailed
 
@@ -139,6 +139,7 @@ def test_default_memory_is_a_quarter_of_ram_and_at_most_4_gib(world):
     assert min(ram // 4, 4 << 30) - 64 * MIB <= memory <= min(ram // 4, 4 << 30)
 
 
+@pytest.mark.no_device
 @pytest.mark.parametrize("text,words", [
     ("lisen = 127.0.0.1:0\n", ["lisen", "line 1"]),
     ("# fine\nlisten 127.0.0.1 0\n", ["line 2"]),
@@ -151,6 +152,7 @@ def test_bad_file(tmp_path, text, words):
                  who="kv-server")
 
 
+@pytest.mark.no_device
 def test_missing_file(tmp_path):
     failure = refuse(tmp_path, "--config", str(tmp_path / "none.conf"))
     assert_error(failure, (2, 3), "none.conf", "No such file", who="kv-server")
@@ -169,6 +171,7 @@ def test_json_log(world):
 # Settings that cannot work: one line that says what, why and what to do
 
 
+@pytest.mark.no_device
 @pytest.mark.parametrize("args", [["--frobnicate"], ["--listen"], ["extra"], ["-Q"],
                                   ["--workers", "many"], ["--workers", "-1"],
                                   ["--lease", "0"], ["--retry-cnt", "8"], ["--rnr-retry", "9"],
@@ -181,6 +184,7 @@ def test_wrong_usage(tmp_path, args):
     assert_error(refuse(tmp_path, *args), 2, who="kv-server")
 
 
+@pytest.mark.no_device
 @pytest.mark.parametrize("size", ["", "x", "12Q", "1.5G", "-1", "0x100", "99999999999999999999",
                                   "17179869184T", "1GG", " "])
 def test_bad_size(tmp_path, size):
@@ -188,12 +192,14 @@ def test_bad_size(tmp_path, size):
     assert_error(failure, 2, "--memory", who="kv-server")
 
 
+@pytest.mark.no_device
 @pytest.mark.parametrize("size", ["0", "1", "4096", "1M"])
 def test_memory_too_small(tmp_path, size):
     failure = refuse(tmp_path, memory=size)
     assert_error(failure, (2, 3), "memory|store", "8 ?M", who="kv-server")
 
 
+@pytest.mark.no_device
 def test_memory_beyond_ram(tmp_path):
     failure = refuse(tmp_path, memory="1000T")
     assert_error(failure, (2, 3), "RAM|memory", "--memory|less|machine", who="kv-server")
@@ -201,7 +207,8 @@ def test_memory_beyond_ram(tmp_path):
 
 def test_unknown_device(tmp_path):
     failure = refuse(tmp_path, device="mlx9_9")
-    assert_error(failure, 3, "mlx9_9", "soft0", who="kv-server")
+    hint = "soft0" if CONNECT == "tcp" else f"belongs to device {DEVICE}"
+    assert_error(failure, 3, "mlx9_9", hint, who="kv-server")
 
 
 def test_port_taken(world, tmp_path):

@@ -45,31 +45,37 @@ def refused(server, data, code, *words):
         return text
 
 
+@pytest.mark.no_device
 def test_wrong_magic(shared):
     text = refused(shared, wire.frame(wire.HELLO, bytes(128), magic=0x12345678), EPROTO)
     assert "12345678" in text and f"{wire.MAGIC:08x}" in text, "names both sides' values"
 
 
+@pytest.mark.no_device
 def test_a_web_browser(shared):
     refused(shared, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", EPROTO, "GraceKV")
 
 
+@pytest.mark.no_device
 @pytest.mark.parametrize("version", [0, wire.VERSION - 1, wire.VERSION + 1, 65535])
 def test_wrong_version_names_both(shared, kv_layout, version):
     refused(shared, wire.frame(wire.HELLO, wire.hello(kv_layout), version=version),
             EPROTONOSUPPORT, version, wire.VERSION)
 
 
+@pytest.mark.no_device
 def test_wrong_layout_version_names_both(shared, kv_layout):
     refused(shared, wire.frame(wire.HELLO, wire.hello(kv_layout, layout_version=4242)),
             EPROTONOSUPPORT, 4242, kv_layout[0])
 
 
+@pytest.mark.no_device
 def test_wrong_layout_hash_names_both(shared, kv_layout):
     refused(shared, wire.frame(wire.HELLO, wire.hello(kv_layout, layout_hash=0xfeedfacecafe)),
             EPROTONOSUPPORT, "feedfacecafe", f"{kv_layout[1]:016x}")
 
 
+@pytest.mark.no_device
 @pytest.mark.parametrize("length", [0, 1, 127, 129, 1024, 1025, 65536, 0x7fffffff, 0xffffffff])
 def test_lengths_that_lie(shared, kv_layout, length):
     body = wire.hello(kv_layout)
@@ -78,25 +84,30 @@ def test_lengths_that_lie(shared, kv_layout, length):
     refused(shared, data, EPROTO, length)
 
 
+@pytest.mark.no_device
 @pytest.mark.parametrize("kind", [0, 9, 255, 65535])
 def test_unknown_type(shared, kind):
     refused(shared, wire.frame(kind), EPROTO, kind)
 
 
+@pytest.mark.no_device
 @pytest.mark.parametrize("kind,body", [(wire.WELCOME, 192), (wire.QP_OPEN, 64), (wire.QP_READY, 8),
                                        (wire.QP_OPENED, 64), (wire.QP_LIVE, 8)])
 def test_frames_that_are_not_due(shared, kind, body):
     refused(shared, wire.frame(kind, bytes(body)), EPROTO)
 
 
+@pytest.mark.no_device
 def test_name_that_does_not_end(shared, kv_layout):
     refused(shared, wire.frame(wire.HELLO, wire.hello(kv_layout, name=b"x" * 64)), EPROTO)
 
 
+@pytest.mark.no_device
 def test_client_id_zero(shared, kv_layout):
     refused(shared, wire.frame(wire.HELLO, wire.hello(kv_layout, client_id=bytes(16))), EPROTO)
 
 
+@pytest.mark.no_device
 def test_a_name_cannot_forge_a_line_of_the_log(shared, kv_layout):
     with wire.Raw(shared) as raw:
         raw.send(wire.frame(wire.HELLO, wire.hello(kv_layout, name=b"a\nforged \x1b[31mline")))
@@ -106,6 +117,7 @@ def test_a_name_cannot_forge_a_line_of_the_log(shared, kv_layout):
     assert "\x1b" not in shared.stderr()
 
 
+@pytest.mark.no_device
 def test_half_a_handshake_is_closed_in_time(shared, kv_layout):
     data = wire.frame(wire.HELLO, wire.hello(kv_layout))
     raws = [(sent, wire.Raw(shared)) for sent in (0, 1, 4, 15, 16, 17, 100, 143)]
@@ -122,6 +134,7 @@ def test_half_a_handshake_is_closed_in_time(shared, kv_layout):
             assert 4 <= time.monotonic() - started <= 7, f"after {sent} bytes: 5 s is due"
 
 
+@pytest.mark.no_device
 def test_half_a_handshake_then_gone(shared, kv_layout):
     data = wire.frame(wire.HELLO, wire.hello(kv_layout))
     for cut in range(0, len(data), 7):
@@ -142,6 +155,7 @@ def test_handshake_byte_by_byte(shared, kv_layout):
         assert raw.receive_frame(3) is None
 
 
+@pytest.mark.no_device
 def test_second_hello_is_refused(shared, kv_layout):
     hello = wire.frame(wire.HELLO, wire.hello(kv_layout))
     with wire.Raw(shared) as raw:
@@ -220,6 +234,7 @@ def test_who_sends_and_never_reads_does_not_stop_others(shared, kv_layout, cli):
         assert time.monotonic() - started < 2
 
 
+@pytest.mark.no_device
 def test_300_idle_connections_do_not_stop_a_good_client(shared, cli):
     idle = [socket.create_connection((HOST, shared.port), 5) for _ in range(300)]
     try:

@@ -7,7 +7,8 @@ import json
 import re
 import subprocess
 
-from kvt_process import DEVICE, Process, environment, program, sanitizer_report
+from kvt_process import (CONNECT, DEVICE, SLOW, Process, environment, program,
+                         sanitizer_report)
 
 CLI_S = 20
 number = itertools.count(1)
@@ -17,7 +18,7 @@ Result = collections.namedtuple("Result", "rc out err")
 def run(args, *, stdin=b"", env=None, seconds=CLI_S, stdout=subprocess.PIPE):
     """A program to its end: return code, stdout (bytes), stderr (text)."""
     done = subprocess.run(args, input=stdin, stdout=stdout, stderr=subprocess.PIPE,
-                          env=environment(env), timeout=seconds, check=False)
+                          env=environment(env), timeout=seconds * SLOW, check=False)
     err = done.stderr.decode("utf-8", errors="replace")
     report = sanitizer_report(err)
     assert not report, f"{args[0]}: {report}"
@@ -28,10 +29,12 @@ def run(args, *, stdin=b"", env=None, seconds=CLI_S, stdout=subprocess.PIPE):
 class Cli:
     """kv-cli on one server."""
 
-    def __init__(self, address, device=DEVICE):
+    def __init__(self, address, device=DEVICE, connect=CONNECT):
         self.base = [program("kv-cli"), "-s", address]
         if device:
             self.base += ["-d", device]
+        if connect != "tcp":
+            self.base += ["--connect", connect]
 
     def __call__(self, *args, **how):
         return run([*self.base, *args], **how)
@@ -83,10 +86,11 @@ class Client(Process):
 
     name = "kv-test-client"
 
-    def __init__(self, folder, address, *options, device=DEVICE, env=None):
+    def __init__(self, folder, address, *options, device=DEVICE, env=None, connect=CONNECT):
         super().__init__([program(self.name), address, device, *map(str, options)],
                          folder / f"{self.name}.{next(number)}.stderr",
-                         stdin=subprocess.PIPE, env=env)
+                         stdin=subprocess.PIPE,
+                         env={"GRACEKV_CONNECT": connect, **(env or {})})
         self.answer(15)
 
     def start(self, *words):

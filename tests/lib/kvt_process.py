@@ -16,10 +16,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("GRACEKV_TEST_BUILD", ROOT / "build-test"))
 DEVICE = os.environ.get("GRACEKV_TEST_DEVICE", "soft0")
 HOST = os.environ.get("GRACEKV_TEST_HOST", "127.0.0.1")
+CONNECT = os.environ.get("GRACEKV_TEST_CONNECT", "tcp")
 # HOST:PORT of the kvt_agent.py on the machine that servers run on; "": this machine
 AGENT = os.environ.get("GRACEKV_TEST_AGENT", "")
 SANITIZED = os.environ.get("GRACEKV_TEST_SANITIZED") == "1"
 FULL = os.environ.get("GRACEKV_TEST_FULL") == "1"
+# How much slower than usual this machine is: deadlines grow by it, scaled() counts shrink.
+SLOW = int(os.environ.get("GRACEKV_TEST_SLOW", "1"))
 
 SANITIZER = re.compile(r"(Address|Leak|Thread|Memory)Sanitizer|runtime error:|Assertion .* failed")
 PR_SET_PDEATHSIG = 1
@@ -29,7 +32,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 def program(name):
     """The path of a program of the build."""
     for path in (BUILD / "server" / name, BUILD / "tools" / name, BUILD / "tools" / name / name,
-                 BUILD / "tests" / "integration" / name):
+                 BUILD / "tools" / "bench" / name, BUILD / "tests" / "integration" / name):
         if path.is_file():
             return str(path)
     raise FileNotFoundError(f"{name} is not in {BUILD}")
@@ -44,8 +47,14 @@ def environment(extra=None):
     return env
 
 
+def scaled(count):
+    """A number of repetitions, fewer on a slow machine."""
+    return -(-count // SLOW)
+
+
 def wait_until(what, condition, seconds, step=0.02):
-    """Poll until condition() is true; its value. Fails after the seconds."""
+    """Poll until condition() is true; its value. Fails after the seconds (times SLOW)."""
+    seconds *= SLOW
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
@@ -100,7 +109,8 @@ class Process:
         return self.stderr_path.read_text(encoding="utf-8", errors="replace")
 
     def read_line(self, seconds):
-        """A line of stdout without its newline; None at its end."""
+        """A line of stdout without its newline; None at its end. The seconds are times SLOW."""
+        seconds *= SLOW
         deadline = time.monotonic() + seconds
         fd = self.popen.stdout.fileno()
         while b"\n" not in self.pending:
@@ -126,6 +136,7 @@ class Process:
 
     def wait(self, seconds):
         """The return code; the process is killed where it takes longer, which is a failure."""
+        seconds *= SLOW
         try:
             return self.popen.wait(seconds)
         except subprocess.TimeoutExpired:

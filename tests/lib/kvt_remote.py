@@ -8,7 +8,8 @@ import json
 import pathlib
 import socket
 
-from kvt_process import AGENT, free_port, sanitizer_report
+from kvt_process import AGENT, SLOW, free_port, sanitizer_report
+from kvt_rdma import resources
 
 CALL_S = 30  # beyond what the call itself waits for
 
@@ -23,7 +24,7 @@ class Connection:
 
     def call(self, what, *args, wait_s=0, **how):
         """The result; what asserts there asserts here."""
-        self.sock.settimeout(wait_s + CALL_S)
+        self.sock.settimeout((wait_s + CALL_S) * SLOW)
         self.sock.sendall(json.dumps({"call": what, "args": args, "how": how}).encode() + b"\n")
         line = self.file.readline()
         assert line, f"the agent at {AGENT} went away in {what}"
@@ -51,17 +52,16 @@ def server_port():
     return ask("free_port") if AGENT else free_port()
 
 
+def device_resources():
+    """What is left on the device: here, and where the servers run."""
+    return [resources(), ask("resources") if AGENT else None]
+
+
 def forward(name, waits=False):
     """A method that does what it does in Process, there. waits: its first argument is seconds."""
     def method(self, *args):
         return self.agent.call(name, *args, wait_s=args[0] if waits else 0)
     return method
-
-
-class RemotePopen:
-    """What the tests use of Popen."""
-
-    stdin = stdout = None
 
 
 class RemoteProcess:

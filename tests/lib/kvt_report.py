@@ -12,6 +12,8 @@ import signal
 import pytest
 from _pytest.config import create_terminal_writer
 
+from kvt_process import SLOW
+
 LIMIT_S = 60
 
 
@@ -46,6 +48,9 @@ class Report:
             self.counts["passed"] += 1
             print(f"ok    {self.name(report.nodeid)} ({self.spent[report.nodeid]:.1f} s)",
                   flush=True)
+            for name, text in report.user_properties:
+                if name == "figures":
+                    print(f"      | {text}", flush=True)
 
     def pytest_collectreport(self, report):
         if report.failed:
@@ -69,7 +74,7 @@ def bounded(item):
     """One phase of a test, ended by an alarm: a hang is a failure like another."""
     marker = item.get_closest_marker("limit")
     seconds = (marker.args[0] if marker else LIMIT_S)
-    seconds *= int(os.environ.get("GRACEKV_TEST_SLOW", "1"))
+    seconds *= SLOW
 
     def ring(signum, frame):
         raise OutOfTime(f"not done after {seconds} s")

@@ -11,7 +11,7 @@ requirements=$root/tests/lib/requirements.txt
 declare -A built=()
 
 # Debian's names. clang-format-14 is the version that the style is checked with.
-packages=(build-essential g++ meson ninja-build pkg-config git libibverbs-dev liburcu-dev
+packages=(build-essential g++ meson ninja-build pkg-config git libibverbs-dev librdmacm-dev liburcu-dev
     libxxhash-dev libinih-dev libjansson-dev libsystemd-dev libcmocka-dev python3
     python3-venv clang-format-14 shellcheck ibverbs-providers ibverbs-utils perftest)
 
@@ -25,8 +25,14 @@ missing_packages() {
     done
 }
 
+# install_packages SUITE... - what all suites need, and the packages_SUITE of each.
 install_packages() {
-    local missing=() as_root=()
+    local missing=() as_root=() name
+    for name in "$@"; do
+        local -n more=packages_$name
+        packages+=("${more[@]}")
+        unset -n more
+    done
     if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
         say "no apt-get on this machine; the tests need what Debian calls: ${packages[*]}"
         return

@@ -90,7 +90,7 @@ class Guest:
         return [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                 "-name", f"gracekv-rxe-{self.number}",
                 "-machine", "q35,smbus=off,sata=off,vmport=off", "-accel", "tcg,thread=multi",
-                "-cpu", "max", "-smp", "1", "-m", f"{options.memory}M",
+                "-cpu", "max", "-smp", str(options.cpus), "-m", f"{options.memory}M",
                 "-kernel", str(options.boot / "kernel"), "-initrd", str(options.boot / "initrd"),
                 "-append", " ".join(words), "-serial", f"file:{self.console}",
                 "-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap",
@@ -237,6 +237,8 @@ def arguments():
                         help="shared with the guests; results, output and consoles land in it")
     parser.add_argument("--memory", type=int, default=1024, metavar="MIB",
                         help="of each guest (default %(default)s)")
+    parser.add_argument("--cpus", type=int, default=1,
+                        help="of each guest; emulated, one is the fastest (default %(default)s)")
     parser.add_argument("--timeout", type=float, default=120, metavar="S",
                         help="for all of it (default %(default)s)")
     parser.add_argument("--show", action="store_true", help="print the jobs' output on success too")

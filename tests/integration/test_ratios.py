@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""What the store costs beyond the device: against perftest, on the same machine in the same run.
+
+Figures of an emulated machine mean nothing by themselves; the ratios are asserted where servers and
+clients share one, and only printed where there are two, which disturb each other."""
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+from kvt_client import Cli
+from kvt_process import AGENT, DEVICE, HOST, Process, program, wait_until
+from kvt_rdma import NOBODY, output, rows
+from kvt_remote import server_port
+from kvt_server import ServerSide
+
+pytestmark = pytest.mark.skipif(DEVICE.startswith("soft"),
+                                reason="the baseline is perftest on a device of the kernel")
+
+ROUNDS, ROUNDS_MAX = 3, 9  # as many more as it takes where other work disturbs some
+GET_MAX, PUT_MAX = 2.3, 1.5
+VALUE = 64
+CPU_SPAN_S = 4 if AGENT else 10
+TYPICAL, BW_AVERAGE = 4, 3  # columns of perftest's tables: the median in us; MB/s
+# One core, two processes: who polls keeps the core from the other until its slice ends.
+EVENTS = [] if AGENT or os.cpu_count() > 1 else ["-e"]
+
+
+def perftest(folder, server, *args, column=TYPICAL):
+    """A figure of one program; its server is where kv-server is."""
+    port = server_port()
+    command = [*args, "-d", DEVICE, "-x", server.ready["gid"], "-F", "-p", str(port)]
+    far = ServerSide(command, folder / f"perftest-{port}.server")
+    near = None
+    try:
+        deadline = time.monotonic() + 60
+        while True:  # it connects once, and the other may not listen yet
+            near = Process([*command, HOST], folder / f"perftest-{port}.client")
+            out = output(near, 30)
+            if near.returncode() == 0:
+                break
+            near.close()
+            assert far.running() and time.monotonic() < deadline, out + near.stderr()
+            time.sleep(0.1)
+        assert far.wait(10) == 0, far.stderr()
+        return rows(out)[0][column]
+    finally:
+        for process in (near, far):
+            if process:
+                process.close()
+
+
+def ours(server, op, *args):
+    """The document of lat-bench."""
+    done = subprocess.run([program("lat-bench"), "-d", DEVICE, "-j", "-v", str(VALUE), "-o", op,
+                           *args, server.address], capture_output=True, text=True, timeout=120,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def compare(measure, limit, figures, what):
+    """Rounds of (ours, theirs); the ratio of the medians is to be at most the limit."""
+    rounds = []
+    while len(rounds) < ROUNDS_MAX:
+        rounds.append(measure())
+        mine, theirs = (statistics.median(column) for column in zip(*rounds))
+        ratio = mine / theirs
+        if len(rounds) >= ROUNDS and (ratio <= limit or AGENT):
+            break
+    figures("figures", f"{what.format(mine, theirs)}: {ratio:.2f}, at most {limit}"
+                       f" ({len(rounds)} rounds)")
+    assert ratio <= limit or AGENT, rounds
+
+
+def test_get_against_ib_read_lat(world, tmp_path, record_property):
+    server = world.server(memory="64M")
+    block = str(ours(server, "get", "-n", "10")["block_bytes"])
+
+    def measure():
+        got = ours(server, "get", "-n", "1000")
+        assert got["reads_per_get"] == 2, "bucket, block"
+        return got["lat_us"]["p50"], perftest(tmp_path, server, "ib_read_lat", "-s", block, "-n",
+                                              "1000")
+    compare(measure, GET_MAX, record_property,
+            f"GET {{:.1f}} us, ib_read_lat of {block} B {{:.1f}} us")
+
+
+def test_put_against_ib_send_lat(world, tmp_path, record_property):
+    server = world.server(memory="64M")
+    how = ["ib_send_lat", *EVENTS, "-s", str(VALUE)]
+
+    def measure():
+        put = ours(server, "put", "-k", "100", "-n", "500")["lat_us"]["p50"]
+        return put, 2 * perftest(tmp_path, server, *how, "-n", "500")
+    compare(measure, PUT_MAX, record_property,
+            f"PUT {{:.1f}} us, twice {' '.join(how)} {{:.1f}} us")
+    if EVENTS:
+        polling = perftest(tmp_path, server, "ib_send_lat", "-s", str(VALUE), "-n", "100")
+        record_property("figures", f"ib_send_lat without -e {polling:.1f} us: its two processes"
+                                   " keep the one core from each other")
+
+
+def test_user_time_of_the_server_under_gets(world, record_property):
+    server = world.server(memory="64M")
+    ours(server, "get", "-n", "10")
+    spent = []
+    for work in (lambda: time.sleep(CPU_SPAN_S),
+                 lambda: got.update(ours(server, "get", "-D", str(CPU_SPAN_S)))):
+        got = {}
+        before = server.user_seconds()
+        work()
+        spent.append(server.user_seconds() - before)
+    share = (spent[1] - spent[0]) / CPU_SPAN_S
+    record_property("figures", f"user CPU of the server: {spent[0]:.2f} s in {CPU_SPAN_S} s idle, "
+                               f"{spent[1]:.2f} s in {CPU_SPAN_S} s of {got['calls']} GETs: "
+                               f"{share:.2%} of a core, at most 1%")
+    assert got["calls"] > 1000
+    assert share < 0.01
+
+
+def test_ib_send_bw_runs_beside_the_server(world, tmp_path, record_property):
+    """The device carries more than small messages; what it carried is printed."""
+    server = world.server(memory="64M")
+    cli = Cli(server.address)
+    cli.put("beside", b"value")
+    bandwidth = perftest(tmp_path, server, "ib_send_bw", "-s", "65536", "-n", "200",
+                         column=BW_AVERAGE)
+    record_property("figures", f"ib_send_bw of 64 KiB: {bandwidth:.1f} MB/s")
+    assert bandwidth > 0
+    assert cli.get("beside") == b"value"
+
+
+@pytest.mark.skipif(bool(AGENT) or os.getuid() != 0,
+                    reason="needs root on the server's machine, to become an ordinary user")
+def test_low_memlock_limit_of_an_ordinary_user_is_explained(tmp_path):
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="gracekv-memlock-"))
+    try:
+        folder.chmod(0o755)
+        copy = shutil.copy(program("kv-server"), folder)
+        user = Process(["prlimit", "--memlock=65536:65536", "setpriv", f"--reuid={NOBODY}",
+                        f"--regid={NOBODY}", "--clear-groups", copy, "--listen", f"{HOST}:0",
+                        "--device", DEVICE, "--memory", "64M"], tmp_path / "stderr")
+        assert user.read_line(10) is None, "it serves"
+        assert user.wait(10) == 3
+        said = user.stderr()
+        assert said.count("\n") == 1 and said.startswith("kv-server: "), said
+        for words in ("ibv_reg_mr", DEVICE, "Cannot allocate memory", "RLIMIT_MEMLOCK is 64 KiB",
+                      "ulimit -l unlimited"):
+            assert words in said, said
+        user.close()
+    finally:
+        shutil.rmtree(folder)
