@@ -64,6 +64,7 @@ def away(world, herd, server):
     return refuser.times, herd.result(20)
 
 
+@pytest.mark.no_device
 @pytest.mark.skipif(bool(AGENT), reason="listens where servers run")
 def test_many_sessions_come_back_without_a_storm(world, record_property):
     sessions = 50
@@ -85,6 +86,7 @@ def test_many_sessions_come_back_without_a_storm(world, record_property):
     assert sum(1 for n in steady if n) >= len(steady) / 2, f"in step: {steady}"
 
 
+@pytest.mark.no_device
 @pytest.mark.skipif(bool(AGENT), reason="listens where servers run")
 def test_threads_of_a_session_share_one_back_off(world):
     """32 threads lose one connection: one of them connects for all."""

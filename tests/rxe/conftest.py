@@ -9,3 +9,4 @@ spec = importlib.util.spec_from_file_location("integration_conftest", PATH)
 theirs = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(theirs)
 world = theirs.world
+pytest_configure = theirs.pytest_configure

@@ -50,4 +50,5 @@ suite_rxe() {
     [ -n "${GRACEKV_TEST_ONLY:-}" ] && select+=" -k $(printf %q "$GRACEKV_TEST_ONLY")"
     GRACEKV_TEST_CASES=2 rxe_guests "rxe (one guest)" one 300 "$job one $select"
     GRACEKV_TEST_CASES=1 rxe_guests "rxe (two guests)" two 300 "$job server" "$job client $select"
+    rxe_guests "rxe (peer failure)" failure 240 "$job server" "$job failure $select"
 }
