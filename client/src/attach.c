@@ -102,38 +102,29 @@ err_lost:
 	return rc;
 }
 
-/* The address may have another place in the table of GIDs by now: old queue pairs hold the old. */
-static int choose_source(struct gkv_session *s, struct error *err)
-{
-	struct gid_choice choice;
-	char address[64];
-	int rc;
-
-	tcp_local_address(s->lifeline, address);
-	rc = gid_choose(s->dev, address, &choice, err);
-	if (rc == 0)
-		s->source = choice.source;
-	return rc;
-}
-
 static int queue_pair(struct gkv *h, uint64_t deadline_ns)
 {
-	const struct rdma_device *dev = h->session->dev;
+	const struct gkv_session *s = h->session;
+	const bool by_cm = s->settings.connect == GKV_CONNECT_CM; /* it chooses the GID */
+	struct gid_choice choice;
 	struct rdma_qp_config config = {
-		.source = &h->session->source,
+		.source = by_cm ? NULL : &choice.source,
 		.cq = &h->cq,
 		.max_send = READER_BATCH + HANDLE_CREDITS,
 		.max_recv = HANDLE_CREDITS,
 		.inline_wish = SEND_INLINE,
 		.remote_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
 	};
-	bool by_cm = h->session->settings.connect == GKV_CONNECT_CM;
-	int rc = h->connected_before && !by_cm ? choose_source(h->session, &h->error) : 0;
+	char address[64];
+	int rc = 0;
 
+	tcp_local_address(s->lifeline, address);
+	if (!by_cm) /* anew each time: an address comes back at another place of the table */
+		rc = gid_choose(s->dev, address, &choice, &h->error);
 	if (rc == 0)
-		rc = rdma_cq_create(dev, COMPLETIONS, true, &h->cq, &h->error);
+		rc = rdma_cq_create(s->dev, COMPLETIONS, true, &h->cq, &h->error);
 	if (rc == 0)
-		rc = rdma_qp_create(dev, &config, &h->qp, &h->error);
+		rc = rdma_qp_create(s->dev, &config, &h->qp, &h->error);
 	if (rc)
 		return rc;
 	return by_cm ? handle_connect_by_cm(h, deadline_ns) : exchange(h, deadline_ns);

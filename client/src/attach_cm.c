@@ -122,9 +122,11 @@ int handle_connect_by_cm(struct gkv *h, uint64_t deadline_ns)
 	if (rc == 0)
 		rc = ask(h, &wait);
 	if (rc == -ECONNRESET || rc == -ESTALE) {
-		/* either the life line spoke, of a broken queue pair or the last word; or the
-		 * server has forgotten the session; or the connection alone failed */
-		if (rc == -ESTALE || session_look(s, NULL))
+		struct error why;
+
+		/* the life line spoke, and of another handle perhaps; or the server has forgotten
+		 * the session; or the connection alone failed */
+		if (rc == -ESTALE || session_hear(s, &why))
 			session_lost(s);
 		return -ECONNRESET;
 	}

@@ -25,7 +25,6 @@
 #include "common/base/cleanup.h"
 #include "common/base/time.h"
 #include "common/layout/root.h"
-#include "common/rdma/gid.h"
 #include "common/rdma/tcp.h"
 
 #define NOTES_MAX (2 * SESSION_QPS_MAX) /* QP_LOST frames in a row */
@@ -70,7 +69,7 @@ int session_recv(struct gkv_session *s, enum wire_type want, struct wire_frame *
 	return rc;
 }
 
-int session_look(struct gkv_session *s, struct error *err)
+int session_hear(struct gkv_session *s, struct error *err)
 {
 	struct wire_frame frame = { 0 };
 	int rc = 0;
@@ -105,7 +104,7 @@ int session_check(struct gkv_session *s, uint64_t number, uint64_t deadline_ns, 
 			return 0;
 		if (s->connected &&
 		    atomic_load_explicit(&s->number, memory_order_relaxed) == number &&
-		    session_look(s, &why)) {
+		    session_hear(s, &why)) {
 			session_lost(s);
 			s->lost = why;
 		}
@@ -190,8 +189,6 @@ static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct err
 static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
 	uint64_t handshake_ns = time_now_ns() + EXCHANGE_DEADLINE_MS * NS_PER_MS;
-	const bool by_cm = s->settings.connect == GKV_CONNECT_CM;
-	struct gid_choice choice;
 	char address[64];
 	autoclose int fd = -1;
 	int rc;
@@ -207,14 +204,11 @@ static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct erro
 				 s->settings.host, s->settings.port, error_name(rc));
 	tcp_local_address(fd, address);
 	if (!s->dev)
-		rc = by_cm ? session_open_by_cm(s, fd, handshake_ns, err)
-			   : rdma_device_open(&s->dev, &s->settings.rdma, address, err);
-	if (rc == 0 && !by_cm)
-		rc = gid_choose(s->dev, address, &choice, err);
+		rc = s->settings.connect == GKV_CONNECT_CM
+			     ? session_open_by_cm(s, fd, handshake_ns, err)
+			     : rdma_device_open(&s->dev, &s->settings.rdma, address, err);
 	if (rc)
 		return rc;
-	if (!by_cm)
-		s->source = choice.source;
 	rc = greet(s, fd, handshake_ns, err);
 	if (rc) {
 		error_prefix(err, "connecting to the server at %s:%s", s->settings.host,

@@ -40,7 +40,6 @@ struct gkv_session {
 	struct backoff backoff; /* of attempts to connect */
 	struct error lost; /* why there is no connection, or the last one was lost */
 	struct exchange_reader reader;
-	struct rdma_source source; /* of the queue pairs of this connection */
 	struct wire_welcome welcome; /* of the current, or last, connection */
 	struct world *world; /* counted; NULL before the first connection */
 	unsigned handle_count;
@@ -70,6 +69,9 @@ int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *e
 /* session_worth_another - whether a connect that failed with @rc may go well a little later. */
 bool session_worth_another(int rc);
 
+/* session_hear - must hold the lock: take what waits in the life line. 0: it lives; else why not. */
+int session_hear(struct gkv_session *s, struct error *err);
+
 /*
  * session_recv - must hold the lock: wait for a frame of type @want. As exchange_recv(); news of
  * queue pairs that comes in between is noted.
@@ -82,12 +84,6 @@ int session_recv(struct gkv_session *s, enum wire_type want, struct wire_frame *
  * @fd leaves, into s->dev. Returns 0; -EXDEV: another device, or port, was named; as cm_resolve().
  */
 int session_open_by_cm(struct gkv_session *s, int fd, uint64_t deadline_ns, struct error *err);
-
-/*
- * session_look - must hold the lock: take what waits in the life line; news of queue pairs is noted.
- * Returns 0: it lives; else why not, with @err, which may be NULL.
- */
-int session_look(struct gkv_session *s, struct error *err);
 
 /* session_lost - must hold the lock: the connection is given up. */
 void session_lost(struct gkv_session *s);
