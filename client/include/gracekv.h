@@ -51,8 +51,8 @@ struct gkv; /* a handle */
  * why a connection does not come about (kv-cli doctor HOST prints it).
  * @step: static, the same pointer for a step's beginning and end; in this order:
  *	resolve  the server's name          tcp     a TCP connection
- *	device   device and port, and why   gid     where packets come from, and why
- *	welcome  HELLO sent, WELCOME got    qp      a queue pair, in INIT
+ *	device   device and port, and why   welcome HELLO sent, WELCOME got
+ *	gid      where packets come from    qp      a queue pair, in INIT
  *	offer    what we offer for it       answer  what the server offers
  *	settle   MTU and READ depth         rtr     ready to receive
  *	rts      ready to send              live    both sides are
@@ -60,7 +60,7 @@ struct gkv; /* a handle */
  * by the RDMA CM without gid, and with two steps for those from offer to rts:
  *	route    which device leads there   cm      request and answer, the queue pair is raised
  * and at any time:
- *	again    a connection was lost, and why: the steps start anew
+ *	again    a connection was lost, and why: what is missing is done anew
  * @words: NULL: the step begins. Otherwise it has gone well, with what came of it; valid during
  *	the call. A step that fails has no end: the call that connects returns, or "again" follows.
  * Runs in the thread that connects, under the session's lock, one call at a time, and never on

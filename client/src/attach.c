@@ -16,14 +16,14 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/src/trace.h"
+#include "common/rdma/gid.h"
+#include "common/rdma/tcp.h"
 
 #define COMPLETIONS (READER_BATCH + 3 * HANDLE_CREDITS) /* of all that can be posted, flushed */
 #define SEND_INLINE 128u
-#define PAUSE_NS    (10 * NS_PER_MS)
 #define LEAVE_NS    (100 * NS_PER_MS) /* for telling the server of a handle that closes */
 
 void handle_disconnect(struct gkv *h)
@@ -38,6 +38,9 @@ void handle_disconnect(struct gkv *h)
 	h->lifeline = -1;
 	memset(h->slot, 0, sizeof(h->slot));
 	h->staging_slot = STAGING_FREE;
+	if (h->worked || h->chains_done)
+		backoff_forget(&h->backoff);
+	h->worked = false;
 	h->chains_posted = h->chains_done = 0;
 }
 
@@ -121,8 +124,7 @@ static int exchange(struct gkv *h, uint64_t deadline_ns)
 		goto err_lost;
 	trace_done(s, "%s", offer_words(&open.qp, words));
 	trace_begin(s, "answer");
-	rc = exchange_recv(s->lifeline, &s->reader, WIRE_QP_OPENED, &answer, deadline_ns,
-			   &h->error);
+	rc = session_recv(s, WIRE_QP_OPENED, &answer, deadline_ns, &h->error);
 	if (rc && answer.type != WIRE_REFUSE)
 		goto err_lost;
 	if (rc)
@@ -145,8 +147,7 @@ static int exchange(struct gkv *h, uint64_t deadline_ns)
 	trace_begin(s, "live");
 	rc = exchange_send(s->lifeline, &ready, deadline_ns, &h->error);
 	if (rc == 0)
-		rc = exchange_recv(s->lifeline, &s->reader, WIRE_QP_LIVE, &answer, deadline_ns,
-				   &h->error);
+		rc = session_recv(s, WIRE_QP_LIVE, &answer, deadline_ns, &h->error);
 	if (rc == 0) {
 		trace_done(s, "both sides are ready to send");
 		return 0;
@@ -158,32 +159,40 @@ err_lost:
 
 static int queue_pair(struct gkv *h, uint64_t deadline_ns)
 {
-	const struct rdma_device *dev = h->session->dev;
+	struct gkv_session *s = h->session;
+	const bool by_cm = s->settings.connect == GKV_CONNECT_CM; /* it chooses the GID */
+	struct gid_choice choice;
 	struct rdma_qp_config config = {
-		.source = &h->session->source,
+		.source = by_cm ? NULL : &choice.source,
 		.cq = &h->cq,
 		.max_send = READER_BATCH + HANDLE_CREDITS,
 		.max_recv = HANDLE_CREDITS,
 		.inline_wish = SEND_INLINE,
 		.remote_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
 	};
-	int rc;
+	char address[64];
+	int rc = 0;
 
-	trace_begin(h->session, "qp");
-	rc = rdma_cq_create(dev, COMPLETIONS, true, &h->cq, &h->error);
-	if (rc == 0)
-		rc = rdma_qp_create(dev, &config, &h->qp, &h->error);
-	if (rc == 0) {
-		trace_done(
-			h->session,
-			"QP 0x%06x in INIT on port %u of %s, a send queue of %u, %u bytes inline",
-			h->qp.qp->qp_num, dev->port, dev->name, h->qp.max_send, h->qp.inline_max);
-		rc = h->session->settings.connect == GKV_CONNECT_CM
-			     ? handle_connect_by_cm(h, deadline_ns)
-			     : exchange(h, deadline_ns);
+	tcp_local_address(s->lifeline, address);
+	if (!by_cm) { /* anew each time: an address comes back at another place of the table */
+		trace_begin(s, "gid");
+		rc = gid_choose(s->dev, address, &choice, &h->error);
+		if (rc)
+			goto out;
+		trace_done(s, "%s", choice.why);
 	}
+	trace_begin(s, "qp");
+	rc = rdma_cq_create(s->dev, COMPLETIONS, true, &h->cq, &h->error);
+	if (rc == 0)
+		rc = rdma_qp_create(s->dev, &config, &h->qp, &h->error);
 	if (rc)
-		trace_failed(h->session, &h->error);
+		goto out;
+	trace_done(s, "QP 0x%06x in INIT on port %u of %s, a send queue of %u, %u bytes inline",
+		   h->qp.qp->qp_num, s->dev->port, s->dev->name, h->qp.max_send, h->qp.inline_max);
+	rc = by_cm ? handle_connect_by_cm(h, deadline_ns) : exchange(h, deadline_ns);
+out:
+	if (rc)
+		trace_failed(s, &h->error);
 	return rc;
 }
 
@@ -199,26 +208,15 @@ static void enter_world(struct gkv *h)
 	}
 }
 
-/* Must hold the session's lock. */
+/* Must hold the session's lock, and be connected. */
 static int attach(struct gkv *h, uint64_t deadline_ns)
 {
-	uint64_t exchange_ns = time_now_ns() + EXCHANGE_DEADLINE_MS * NS_PER_MS;
+	uint64_t now = time_now_ns(), exchange_ns = now + EXCHANGE_DEADLINE_MS * NS_PER_MS;
 	struct gkv_session *s = h->session;
 	int rc;
 
-	if (s->closed)
-		return error_set(&h->error, -ESHUTDOWN, "the session was closed");
-	if (h->attempted) {
-		trace_begin(s, "again");
-		trace_done(s, "%s",
-			   h->error.code == -ECONNRESET ? h->error.text
-							: "the connection was lost");
-	}
-	h->attempted = true;
-	rc = session_connect(s, deadline_ns, false, &h->error);
-	if (rc)
-		return rc;
 	rc = queue_pair(h, exchange_ns < deadline_ns ? exchange_ns : deadline_ns);
+	backoff_attempted(&h->backoff, now, time_now_ns(), backoff_chance());
 	if (rc)
 		return rc;
 	h->lifeline = fcntl(s->lifeline, F_DUPFD_CLOEXEC, 3);
@@ -234,30 +232,66 @@ static int attach(struct gkv *h, uint64_t deadline_ns)
 	return 0;
 }
 
+/*
+ * One attempt, under the session's lock. @due: when the next one may be. Returns 0, or why not;
+ * @again: whether another may go well.
+ */
+static int attempt(struct gkv *h, uint64_t deadline_ns, uint64_t *due, bool *again)
+{
+	struct gkv_session *s = h->session;
+	uint64_t now;
+	int rc;
+
+	*again = false;
+	rc = session_lock(s, deadline_ns, &h->error);
+	if (rc)
+		return rc;
+	if (h->attempted && !s->closed) {
+		trace_begin(s, "again");
+		trace_done(s, "%s",
+			   h->error.code == -ECONNRESET ? h->error.text
+							: "the connection was lost");
+	}
+	h->attempted = true;
+	rc = session_connect(s, deadline_ns, &h->error);
+	if (rc) {
+		*again = session_worth_another(rc);
+	} else {
+		rc = attach(h, deadline_ns);
+		/* A server that has no room says so at once; an address may come back. */
+		*again = rc == -ENODATA ||
+			 (rc != -EUSERS && rc != -EAGAIN && session_worth_another(rc));
+	}
+	now = time_now_ns();
+	*due = s->connected ? now : backoff_due(&s->backoff, now);
+	session_unlock(s);
+	return rc;
+}
+
 int handle_connect(struct gkv *h)
 {
-	const struct timespec pause = { 0, PAUSE_NS };
-	uint64_t deadline_ns = handle_deadline(h);
+	uint64_t deadline_ns = handle_deadline(h), due;
+	bool again;
 	int rc;
 
 	handle_disconnect(h);
 	if (h->connected_before)
 		h->reader.stats.reconnects++;
 	for (;;) {
-		rc = session_lock(h->session, deadline_ns, &h->error);
-		if (rc)
-			return rc;
-		rc = attach(h, deadline_ns);
-		session_unlock(h->session);
+		/* A queue pair that broke before it did any work is not replaced at once. */
+		due = backoff_due(&h->backoff, time_now_ns());
+		backoff_sleep(due, deadline_ns);
+		rc = attempt(h, deadline_ns, &due, &again);
 		if (rc == 0)
 			break;
 		handle_disconnect(h);
 		if (rc == -ESHUTDOWN)
 			return -ECONNRESET; /* by ourselves, for good */
-		if ((rc != -ECONNRESET && rc != -EPIPE && rc != -ETIMEDOUT) ||
-		    time_now_ns() >= deadline_ns)
+		if (!again || time_now_ns() >= deadline_ns)
 			return rc;
-		nanosleep(&pause, NULL);
+		backoff_sleep(due, deadline_ns); /* without the lock */
+		if (time_now_ns() >= deadline_ns)
+			return rc;
 	}
 	h->connected_before = true;
 	return 0;

@@ -137,11 +137,11 @@ int handle_connect_by_cm(struct gkv *h, uint64_t deadline_ns)
 		rc = ask(h, &wait);
 	}
 	if (rc == -ECONNRESET || rc == -ESTALE) {
-		struct wire_frame last;
+		struct error why;
 
-		/* either the life line spoke, and a server says nothing there but the last word, or
-		 * the server has forgotten the session; or the connection alone failed */
-		if (rc == -ESTALE || exchange_read(s->lifeline, &s->reader, &last, NULL))
+		/* the life line spoke, and of another handle perhaps; or the server has forgotten
+		 * the session; or the connection alone failed */
+		if (rc == -ESTALE || session_hear(s, &why))
 			session_lost(s);
 		return -ECONNRESET;
 	}

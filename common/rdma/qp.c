@@ -53,6 +53,7 @@ int rdma_qp_create(const struct rdma_device *dev, const struct rdma_qp_config *c
 			 .max_recv_sge = config->srq ? 0 : 1,
 			 .max_inline_data = config->inline_wish },
 		.qp_type = IBV_QPT_RC,
+		.qp_context = config->context,
 	};
 	struct rdma_qp qp = { .dev = dev,
 			      .remote_access = config->remote_access,
@@ -231,6 +232,7 @@ int rdma_qp_settle(struct rdma_qp *qp, const struct wire_qp *peer, struct error 
 
 	if (rc)
 		return rc;
+	qp->peer_qpn = peer->qpn;
 	qp->mtu = (enum ibv_mtu)smaller(dev->mtu, peer->mtu);
 	qp->rd_initiator = smaller(clamp_depth(dev->attr.max_qp_init_rd_atom), peer->rd_responder);
 	qp->rd_responder = smaller(clamp_depth(dev->attr.max_qp_rd_atom), peer->rd_initiator);

@@ -16,6 +16,7 @@ struct rdma_qp_config {
 	unsigned max_recv;
 	unsigned inline_wish; /* bytes that should go inline; the device may give more, or none */
 	unsigned remote_access; /* IBV_ACCESS_REMOTE_READ and/or _WRITE for the peer */
+	void *context; /* of its events (struct rdma_event) */
 	const struct rdma_source *source; /* NULL: the device's own */
 };
 
@@ -28,6 +29,7 @@ struct rdma_qp {
 	unsigned remote_access;
 	struct rdma_source source;
 	/* settled by rdma_qp_connect() */
+	uint32_t peer_qpn;
 	enum ibv_mtu mtu;
 	unsigned rd_initiator; /* READs in flight that we may start */
 	unsigned rd_responder; /* that the peer may start */

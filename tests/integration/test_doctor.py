@@ -18,9 +18,9 @@ import kvt_wire as wire
 from kvt_client import assert_error, run
 from kvt_process import CONNECT, DEVICE, ROOT, SLOW, environment, free_port, program
 
-STEPS = ["resolve", "tcp", "device",
-         *(["gid", "welcome", "qp", "offer", "answer", "settle", "rtr", "rts"]
-           if CONNECT == "tcp" else ["welcome", "qp", "route", "cm"]),
+STEPS = ["resolve", "tcp", "device", "welcome",
+         *(["gid", "qp", "offer", "answer", "settle", "rtr", "rts"]
+           if CONNECT == "tcp" else ["qp", "route", "cm"]),
          "live", "root", "ping", "close"]
 LOCAL = "127.0.0.1"  # where the peers of this file listen
 LEVELS = {"ok", "note", "problem"}
