@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/base/time.h"
 #include "common/layout/root.h"
+#include "common/rdma/cm.h"
 #include "common/rdma/tcp.h"
 #include "server/session/control.h"
 #include "server/stats.h"
@@ -123,15 +125,79 @@ static int make_sessions(struct server *s, struct error *err)
 	s->sessions.root_rkey = s->root.region.rkey;
 	s->sessions.lease_ms = s->config.lease_ms;
 	s->sessions.order = &s->order;
+	s->sessions.cm = s->cm;
+	s->sessions.cm_port = s->cm ? tcp_local_port(s->listen_fd) : 0;
 	if (sessions_init(&s->sessions))
 		return error_set(err, -ENOMEM, "out of memory for sessions");
 	return make_workers(s, err);
 }
 
+/*
+ * With --connect cm: listen at the address and port of the TCP socket too. The device is the one
+ * that this address belongs to; on all addresses it is chosen as without the CM.
+ */
+static int listen_by_cm(struct server *s, struct error *err)
+{
+	struct rdma_options *o = &s->config.rdma;
+	struct sockaddr_storage at;
+	const struct cm_route *route;
+	socklen_t len = sizeof(at);
+	int rc;
+
+	if (s->config.connect != CONNECT_CM)
+		return 0;
+	memset(&at, 0, sizeof(at));
+	getsockname(s->listen_fd, (struct sockaddr *)&at, &len);
+	rc = cm_listen(&s->cm, (struct sockaddr *)&at, err);
+	if (rc)
+		return error_prefix(err, "--connect cm");
+	route = cm_listener_route(s->cm);
+	if (!route->device[0])
+		return 0;
+	if (strcmp(o->device, "auto") != 0 && strcmp(o->device, route->device) != 0)
+		return error_set(
+			err, -EXDEV,
+			"the address of --listen %s belongs to device %s, --device says %s "
+			"(leave --device out, or listen on an address of that one)",
+			s->bound, route->device, o->device);
+	if (o->ib_port && o->ib_port != route->port)
+		return error_set(
+			err, -EXDEV,
+			"the address of --listen %s belongs to port %u of %s, --ib-port "
+			"says %u (leave --ib-port out, or listen on an address of that one)",
+			s->bound, route->port, route->device, o->ib_port);
+	if (strcmp(o->device, "auto") == 0)
+		o->why = "it holds the address that the RDMA CM listens on";
+	strcpy(s->config.device, route->device);
+	o->ib_port = route->port;
+	return 0;
+}
+
+static int open_device(struct server *s, struct error *err)
+{
+	const bool nowhere = s->cm && !cm_listener_route(s->cm)->device[0];
+	char address[64];
+	int rc;
+
+	tcp_local_address(s->listen_fd, address);
+	rc = rdma_device_open(&s->dev, &s->config.rdma, address, err);
+	if (rc == 0 && nowhere && s->dev->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET &&
+	    (strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0))
+		return error_set(err, -EADDRNOTAVAIL,
+				 "--connect cm: no route of the RDMA CM leads to %s on RoCE (give "
+				 "--listen an address of %s's network device: rdma link shows it)",
+				 address, s->dev->name);
+	if (rc == 0 && s->cm && s->dev->software)
+		return error_set(err, -ENODEV,
+				 "--connect cm: there is no RDMA device with an ACTIVE port but "
+				 "soft0, which the RDMA CM does not know (bring a link up, or use "
+				 "--connect tcp)");
+	return rc;
+}
+
 int server_create(struct server *s, const struct config *config, struct error *err)
 {
 	uint64_t incarnation;
-	char address[64];
 	int rc;
 
 	memset(s, 0, sizeof(*s));
@@ -144,10 +210,10 @@ int server_create(struct server *s, const struct config *config, struct error *e
 		return error_set(err, -EIO, "getrandom failed: %s", error_name(errno));
 	incarnation |= 1; /* never 0 */
 	rc = tcp_listen(config->host, config->port, &s->listen_fd, s->bound, err);
-	if (rc == 0) {
-		tcp_local_address(s->listen_fd, address);
-		rc = rdma_device_open(&s->dev, &s->config.rdma, address, err);
-	}
+	if (rc == 0)
+		rc = listen_by_cm(s, err);
+	if (rc == 0)
+		rc = open_device(s, err);
 	if (rc == 0)
 		rc = make_store(s, incarnation, err);
 	if (rc == 0)
@@ -171,6 +237,7 @@ void server_destroy(struct server *s)
 	clients_destroy(s->sessions.clients);
 	rdma_buffer_destroy(&s->root);
 	store_destroy(&s->store);
+	cm_unlisten(s->cm);
 	rdma_device_close(s->dev);
 	if (s->listen_fd >= 0)
 		close(s->listen_fd);

@@ -17,6 +17,7 @@ struct server {
 	struct sessions sessions;
 	uint64_t started_ns;
 	int listen_fd;
+	struct cm_listener *cm; /* NULL: --connect tcp */
 	char bound[280]; /* "HOST:PORT" */
 };
 

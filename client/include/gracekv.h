@@ -42,13 +42,19 @@ extern "C" {
 struct gkv_session;
 struct gkv; /* a handle */
 
+/* How queue pairs are connected. */
+#define GKV_CONNECT_TCP 0u /* addresses are exchanged over TCP */
+#define GKV_CONNECT_CM	1u /* by the RDMA CM, where the server serves it: real devices only */
+
 /* gkv_options_init() first, then set what differs: fields may be added at the end. */
 struct gkv_options {
 	size_t size; /* of this struct, set by gkv_options_init() */
 	const char *server; /* "HOST:PORT"; NULL: $GRACEKV_SERVER, else 127.0.0.1:7471 */
-	const char *device; /* RDMA device; NULL: $GRACEKV_DEVICE, else "auto" */
+	/* RDMA device; NULL: $GRACEKV_DEVICE, else "auto"; by the CM: the one on the route */
+	const char *device;
 	unsigned ib_port; /* 0: the first ACTIVE one */
-	int gid_index; /* -1: chosen, with its reason in gkv_session_describe() */
+	/* -1: chosen, with its reason in gkv_session_describe(); by the CM: -1 only */
+	int gid_index;
 	unsigned mtu; /* bytes, 0: the port's */
 	unsigned timeout_ms; /* of one call, reconnecting included; default 5000 */
 	unsigned lifeline_ms; /* a dead server shows within this time; default 2000 */
@@ -56,9 +62,20 @@ struct gkv_options {
 	unsigned retry_cnt; /* transport; default 7 */
 	unsigned rnr_retry; /* transport; default 6 */
 	const char *name; /* shown in the server's log and statistics; NULL: the program's */
+	unsigned connect; /* GKV_CONNECT_...; default $GRACEKV_CONNECT (tcp or cm), else TCP */
 };
 
-GKV_API void gkv_options_init(struct gkv_options *options);
+/*
+ * gkv_options_init_sized - defaults into the first @size bytes of @options, which is all that a
+ * program built with an older header has. NULL is fine.
+ */
+GKV_API void gkv_options_init_sized(struct gkv_options *options, size_t size);
+
+/* gkv_options_init - the same with the size that this header knows. */
+static inline void gkv_options_init(struct gkv_options *options)
+{
+	gkv_options_init_sized(options, sizeof(*options));
+}
 
 /*
  * gkv_session_open - connect.

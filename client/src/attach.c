@@ -26,6 +26,8 @@ void handle_disconnect(struct gkv *h)
 {
 	h->live = false;
 	rdma_qp_destroy(&h->qp);
+	cm_destroy(h->cm); /* behind it: see common/rdma/cm.h */
+	h->cm = NULL;
 	rdma_cq_destroy(&h->cq);
 	if (h->lifeline >= 0)
 		close(h->lifeline);
@@ -42,6 +44,11 @@ void handle_leave(struct gkv *h)
 	uint64_t deadline_ns = time_now_ns() + LEAVE_NS;
 	struct error ignored;
 
+	if (h->cm && handle_current(h)) {
+		/* not over the life line: the close could overtake, or be overtaken by, a request */
+		cm_leave(h->cm, deadline_ns);
+		return;
+	}
 	if (!handle_current(h) || session_lock(s, deadline_ns, &ignored))
 		return; /* it is noticed when the number is opened again, or the session ends */
 	if (handle_current(h))
@@ -108,9 +115,10 @@ static int queue_pair(struct gkv *h, uint64_t deadline_ns)
 
 	if (rc == 0)
 		rc = rdma_qp_create(dev, &config, &h->qp, &h->error);
-	if (rc == 0)
-		rc = exchange(h, deadline_ns);
-	return rc;
+	if (rc)
+		return rc;
+	return h->session->settings.connect == GKV_CONNECT_CM ? handle_connect_by_cm(h, deadline_ns)
+							      : exchange(h, deadline_ns);
 }
 
 /* What was found in another life of the server means nothing in this one. */

@@ -78,7 +78,7 @@ int session_check(struct gkv_session *s, uint64_t number, uint64_t deadline_ns, 
 			 s->settings.port);
 }
 
-static int check_welcome(const struct wire_welcome *w, struct error *err)
+static int check_welcome(const struct wire_welcome *w, bool by_cm, struct error *err)
 {
 	if (w->server_incarnation == 0 || w->root_addr == 0 || w->credits_max == 0 ||
 	    w->qps_max == 0 || w->key_max == 0)
@@ -87,6 +87,11 @@ static int check_welcome(const struct wire_welcome *w, struct error *err)
 				 "0x%" PRIx64 ", %u credits, %u queue pairs, keys of %u bytes",
 				 w->server_incarnation, w->root_addr, w->credits_max, w->qps_max,
 				 w->key_max);
+	if (by_cm && (w->cm_port == 0 || w->cm_port > UINT16_MAX || w->cm_token == 0))
+		return error_set(
+			err, -EOPNOTSUPP,
+			"it does not serve the RDMA CM (start kv-server with --connect cm, "
+			"or connect by tcp)");
 	return 0;
 }
 
@@ -130,7 +135,7 @@ static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct err
 	if (rc == 0)
 		rc = exchange_recv(fd, &s->reader, WIRE_WELCOME, &welcome, deadline_ns, err);
 	if (rc == 0)
-		rc = check_welcome(&welcome.welcome, err);
+		rc = check_welcome(&welcome.welcome, s->settings.connect == GKV_CONNECT_CM, err);
 	if (rc == 0)
 		rc = keep_or_renew_world(s, &welcome.welcome, err);
 	if (rc == 0)
@@ -141,6 +146,7 @@ static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct err
 static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
 	uint64_t handshake_ns = time_now_ns() + EXCHANGE_DEADLINE_MS * NS_PER_MS;
+	const bool by_cm = s->settings.connect == GKV_CONNECT_CM;
 	struct gid_choice choice;
 	char address[64];
 	autoclose int fd = -1;
@@ -157,12 +163,14 @@ static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct erro
 				 s->settings.host, s->settings.port, error_name(rc));
 	tcp_local_address(fd, address);
 	if (!s->dev)
-		rc = rdma_device_open(&s->dev, &s->settings.rdma, address, err);
-	if (rc == 0)
+		rc = by_cm ? session_open_by_cm(s, fd, handshake_ns, err)
+			   : rdma_device_open(&s->dev, &s->settings.rdma, address, err);
+	if (rc == 0 && !by_cm)
 		rc = gid_choose(s->dev, address, &choice, err);
 	if (rc)
 		return rc;
-	s->source = choice.source;
+	if (!by_cm)
+		s->source = choice.source;
 	rc = greet(s, fd, handshake_ns, err);
 	if (rc) {
 		error_prefix(err, "connecting to the server at %s:%s", s->settings.host,

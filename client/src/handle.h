@@ -16,6 +16,7 @@
 #include "common/base/error.h"
 #include "common/base/time.h"
 #include "common/layout/wire_rpc.h"
+#include "common/rdma/cm.h"
 #include "common/rdma/qp.h"
 #include "common/rdma/region.h"
 
@@ -48,6 +49,7 @@ struct gkv {
 	int lifeline; /* a duplicate, to be polled only; -1: none */
 	struct rdma_cq cq;
 	struct rdma_qp qp;
+	struct cm *cm; /* that connected it; NULL: the exchange did */
 
 	/* READs. */
 	uint64_t chains_posted;
@@ -114,6 +116,12 @@ static inline int handle_ready(struct gkv *h)
 {
 	return handle_current(h) ? 0 : handle_connect(h);
 }
+
+/*
+ * handle_connect_by_cm - must hold the session's lock: connect the queue pair, which is in INIT, and
+ * post its receives (attach_cm.c). Returns 0 or why not, as handle_connect().
+ */
+int handle_connect_by_cm(struct gkv *h, uint64_t deadline_ns);
 
 /* handle_leave - tell the server that the queue pair is about to go, so that it takes its end
  * apart. Best effort; waits a tenth of a second at most. */

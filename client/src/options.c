@@ -3,6 +3,7 @@
 #include "client/src/options.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,21 +16,33 @@
 #define DEFAULT_LIFELINE_MS 2000u
 #define MS_MAX		    (24u * 3600 * 1000)
 
-void gkv_options_init(struct gkv_options *options)
+#define CONNECT_UNKNOWN UINT_MAX /* $GRACEKV_CONNECT is neither; said by settings_take() */
+
+static unsigned connect_default(void)
+{
+	const char *text = getenv("GRACEKV_CONNECT");
+
+	if (!text || !text[0] || strcmp(text, "tcp") == 0)
+		return GKV_CONNECT_TCP;
+	return strcmp(text, "cm") == 0 ? GKV_CONNECT_CM : CONNECT_UNKNOWN;
+}
+
+void gkv_options_init_sized(struct gkv_options *options, size_t size)
 {
 	struct rdma_options rdma = rdma_options_default();
-
-	if (!options)
-		return;
-	*options = (struct gkv_options){
-		.size = sizeof(*options),
+	struct gkv_options all = {
+		.size = size < sizeof(all) ? size : sizeof(all),
 		.gid_index = rdma.gid_index,
 		.timeout_ms = DEFAULT_TIMEOUT_MS,
 		.lifeline_ms = DEFAULT_LIFELINE_MS,
 		.ack_timeout = rdma.timeout,
 		.retry_cnt = rdma.retry_cnt,
 		.rnr_retry = rdma.rnr_retry,
+		.connect = connect_default(),
 	};
+
+	if (options)
+		memcpy(options, &all, all.size);
 }
 
 /* The caller's first, then the environment's; NULL where both are silent. */
@@ -71,6 +84,28 @@ static int check_numbers(const struct gkv_options *o, struct error *err)
 	return rc;
 }
 
+static int check_connect(const struct gkv_options *o, const char *device, struct error *err)
+{
+	if (o->connect == CONNECT_UNKNOWN)
+		return error_set(err, -EINVAL, "GRACEKV_CONNECT is '%s', neither tcp nor cm",
+				 getenv("GRACEKV_CONNECT") ? getenv("GRACEKV_CONNECT") : "");
+	if (o->connect > GKV_CONNECT_CM)
+		return error_set(err, -ERANGE, "connect is %u, it must be %u (tcp) or %u (cm)",
+				 o->connect, GKV_CONNECT_TCP, GKV_CONNECT_CM);
+	if (o->connect == GKV_CONNECT_TCP)
+		return 0;
+	if (strcmp(device, "soft0") == 0)
+		return error_set(err, -EOPNOTSUPP,
+				 "connecting by the CM: it is the kernel's and does not know soft0 "
+				 "(leave the device out, name a real one, or connect by tcp)");
+	if (o->gid_index != RDMA_GID_AUTO)
+		return error_set(err, -EINVAL,
+				 "gid_index is %d, but the CM chooses GIDs, by addresses (leave it "
+				 "out, or connect by tcp)",
+				 o->gid_index);
+	return 0;
+}
+
 int settings_take(struct settings *out, const struct gkv_options *options, struct error *err)
 {
 	struct gkv_options o;
@@ -104,6 +139,10 @@ int settings_take(struct settings *out, const struct gkv_options *options, struc
 		return error_set(err, -EINVAL, "the device's name is longer than %zu bytes",
 				 sizeof(out->device) - 1);
 	snprintf(out->device, sizeof(out->device), "%s", text ? text : "auto");
+	rc = check_connect(&o, out->device, err);
+	if (rc)
+		return rc;
+	out->connect = o.connect;
 	snprintf(out->name, sizeof(out->name), "%s",
 		 o.name ? o.name : program_invocation_short_name);
 	out->timeout_ms = o.timeout_ms;

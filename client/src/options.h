@@ -13,6 +13,7 @@ struct settings {
 	char name[64]; /* shown by the server */
 	unsigned timeout_ms;
 	unsigned lifeline_ms;
+	unsigned connect; /* GKV_CONNECT_... */
 	struct rdma_options rdma; /* device points into this struct */
 };
 

@@ -24,7 +24,7 @@ struct gkv_session {
 	struct rdma_device *dev;
 	uint64_t client_id[2]; /* random, the same for all connections of this session */
 	unsigned fork_count; /* fork_current() at open */
-	char describe[768];
+	char describe[1024];
 
 	/* Any thread, no lock. */
 	_Atomic uint64_t number; /* grows with each connection lost; handles compare theirs */
@@ -61,6 +61,12 @@ void session_unlock(struct gkv_session *s);
  * Returns 0 or why the last attempt failed.
  */
 int session_connect(struct gkv_session *s, uint64_t deadline_ns, bool once, struct error *err);
+
+/*
+ * session_open_by_cm - the device through which the RDMA CM's route to the peer of the TCP socket
+ * @fd leaves, into s->dev. Returns 0; -EXDEV: another device, or port, was named; as cm_resolve().
+ */
+int session_open_by_cm(struct gkv_session *s, int fd, uint64_t deadline_ns, struct error *err);
 
 /* session_lost - must hold the lock: the connection is given up. */
 void session_lost(struct gkv_session *s);

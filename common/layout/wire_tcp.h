@@ -99,7 +99,9 @@ static_assert(offsetof(struct wire_hello, reserved) == 112, "wire_hello.reserved
  *    32  root_addr 8   40 slot_addr 8   48 root_rkey 4   52 slot_rkey 4
  *    56  lease_ms 4   60 eager_max 4   64 key_max 4   68 value_max 4   72 qps_max 4
  *    76  credits_max 4   80 resumed 4 (1: the client id was known)   84 pid 4
- *    88  device 64 (NUL-terminated)   152 reserved 40
+ *    88  device 64 (NUL-terminated)
+ *   152  cm_token 8 (random; names the session in CM requests: wire_cm.h)
+ *   160  cm_port 4 (where the RDMA CM is served; 0: this server serves none)   164 reserved 28
  */
 struct wire_welcome {
 	uint64_t session;
@@ -119,7 +121,9 @@ struct wire_welcome {
 	uint32_t resumed;
 	uint32_t pid;
 	char device[64];
-	uint64_t reserved[5];
+	uint64_t cm_token;
+	uint32_t cm_port;
+	uint32_t reserved[7];
 };
 
 static_assert(sizeof(struct wire_welcome) == 192, "wire_welcome");
@@ -140,7 +144,9 @@ static_assert(offsetof(struct wire_welcome, credits_max) == 76, "wire_welcome.cr
 static_assert(offsetof(struct wire_welcome, resumed) == 80, "wire_welcome.resumed");
 static_assert(offsetof(struct wire_welcome, pid) == 84, "wire_welcome.pid");
 static_assert(offsetof(struct wire_welcome, device) == 88, "wire_welcome.device");
-static_assert(offsetof(struct wire_welcome, reserved) == 152, "wire_welcome.reserved");
+static_assert(offsetof(struct wire_welcome, cm_token) == 152, "wire_welcome.cm_token");
+static_assert(offsetof(struct wire_welcome, cm_port) == 160, "wire_welcome.cm_port");
+static_assert(offsetof(struct wire_welcome, reserved) == 164, "wire_welcome.reserved");
 
 /*
  * REFUSE, 512 B:  0 code 4 (negative errno)   4 reserved 4   8 text 504 (NUL-terminated).

@@ -160,7 +160,7 @@ static int find_device(struct rdma_device *dev, struct error *err)
 	if (rc)
 		return rc;
 	snprintf(dev->choice, sizeof(dev->choice), "device %s port %u: %s", dev->name, dev->port,
-		 name		 ? "as asked for"
+		 name		 ? dev->options.why ? dev->options.why : "as asked for"
 		 : dev->software ? "no RDMA device with an ACTIVE port, so the software device"
 				 : "the first device with an ACTIVE port");
 	return 0;
@@ -170,8 +170,14 @@ static int choose_source(struct rdma_device *dev, const char *address, struct er
 {
 	size_t used = strlen(dev->choice);
 	struct gid_choice choice;
-	int rc = gid_choose(dev, address, &choice, err);
+	int rc;
 
+	if (dev->options.cm_gids) {
+		snprintf(dev->choice + used, sizeof(dev->choice) - used,
+			 "; the CM chooses a GID for each queue pair");
+		return 0;
+	}
+	rc = gid_choose(dev, address, &choice, err);
 	if (rc)
 		return rc;
 	dev->source = choice.source;

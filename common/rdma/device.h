@@ -20,6 +20,8 @@ struct rdma_options {
 	unsigned timeout; /* local ACK timeout, 4.096 us * 2^timeout, 1 to 31 */
 	unsigned retry_cnt; /* 0 to 7 */
 	unsigned rnr_retry; /* 0 to 7, 7 is for ever */
+	const char *why; /* why this device is named, in words; static; NULL: "as asked for" */
+	bool cm_gids; /* the RDMA CM chooses a GID for each queue pair: none is chosen here */
 };
 
 /* rdma_options_default - everything automatic; timeout 14, retry count 7, RNR retry 6. */

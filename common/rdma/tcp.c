@@ -167,3 +167,15 @@ void tcp_local_address(int fd, char *text)
 	if (getsockname(fd, (struct sockaddr *)&sa, &len) == 0)
 		address_words((struct sockaddr *)&sa, len, text, 64, port, sizeof(port));
 }
+
+unsigned tcp_local_port(int fd)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+
+	memset(&sa, 0, sizeof(sa));
+	if (getsockname(fd, (struct sockaddr *)&sa, &len))
+		return 0;
+	return ntohs(sa.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&sa)->sin6_port
+					      : ((struct sockaddr_in *)&sa)->sin_port);
+}

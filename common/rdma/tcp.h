@@ -24,3 +24,6 @@ int tcp_lifeline(int fd, unsigned timeout_ms);
 
 /* tcp_local_address - the local address of a connected socket, as text. @text: 64 bytes. */
 void tcp_local_address(int fd, char *text);
+
+/* tcp_local_port - the local port of a socket; 0: it has none. */
+unsigned tcp_local_port(int fd);

@@ -123,11 +123,28 @@ static int parse_rest(struct config *c, const struct setting_values *v, struct e
 	else if (strcmp(text_of(v, SET_LOG_FORMAT), "text") != 0)
 		return error_set(err, -EINVAL, "--log-format: '%s' is neither text nor json",
 				 text_of(v, SET_LOG_FORMAT));
-	if (strcmp(text_of(v, SET_CONNECT), "tcp") != 0)
+	return 0;
+}
+
+static int parse_connect(struct config *c, const struct setting_values *v, struct error *err)
+{
+	const char *text = text_of(v, SET_CONNECT);
+
+	if (strcmp(text, "tcp") == 0)
+		return 0;
+	if (strcmp(text, "cm") != 0)
+		return error_set(err, -EINVAL, "--connect: '%s' is neither tcp nor cm", text);
+	c->connect = CONNECT_CM;
+	if (strcmp(c->device, "soft0") == 0)
 		return error_set(err, -EINVAL,
-				 "--connect: this version connects by tcp only, not "
-				 "'%s'",
-				 text_of(v, SET_CONNECT));
+				 "--connect cm: the RDMA CM is the kernel's and does not know "
+				 "soft0 (leave --device out, name a real device, or use --connect "
+				 "tcp)");
+	if (c->rdma.gid_index != RDMA_GID_AUTO)
+		return error_set(err, -EINVAL,
+				 "--gid-index %d: with --connect cm the CM chooses GIDs, by "
+				 "addresses (leave it out, or use --connect tcp)",
+				 c->rdma.gid_index);
 	return 0;
 }
 
@@ -153,6 +170,8 @@ int config_load(struct config *out, int argc, char **argv, enum config_next *nex
 		rc = parse_rest(out, &v, err);
 		if (rc == 0)
 			rc = parse_rdma(out, &v, err);
+		if (rc == 0)
+			rc = parse_connect(out, &v, err);
 		if (rc == 0)
 			rc = parse_memory(out, &v, err);
 	}

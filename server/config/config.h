@@ -8,9 +8,12 @@
 #include "common/base/log.h"
 #include "common/rdma/device.h"
 
+enum config_connect { CONNECT_TCP, CONNECT_CM };
+
 struct config {
 	char host[256];
 	char port[8];
+	enum config_connect connect;
 	struct rdma_options rdma; /* strings are kept by the config */
 	char device[64];
 	uint64_t memory_bytes;

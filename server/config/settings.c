@@ -29,7 +29,7 @@ const struct setting settings[SETTINGS_COUNT] = {
 	[SET_LEASE] = { "lease", 0, "MS", "1000",
 			"told to clients: how long a silent one will be waited for (no effect yet)" },
 	[SET_CONNECT] = { "connect", 0, "tcp|cm", "tcp",
-			  "how queue pairs are connected (cm: not yet)" },
+			  "how queue pairs are connected; cm: by the RDMA CM, and for clients that ask for it by tcp" },
 	[SET_TIMEOUT] = { "timeout", 0, "N", "14", "local ACK timeout, 4.096 us * 2^N, 1 to 31" },
 	[SET_RETRY_CNT] = { "retry-cnt", 0, "N", "7", "transport retries, 0 to 7" },
 	[SET_RNR_RETRY] = { "rnr-retry", 0, "N", "6",

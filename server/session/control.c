@@ -20,9 +20,10 @@
 #define GRACEFUL_NS  (500 * NS_PER_MS) /* to answer what has arrived, all sessions together */
 #define COMPLAINT_NS (5 * NS_PER_S) /* between two complaints of one kind */
 #define ACCEPTS_MAX  64 /* a turn: life lines are read in between */
+#define CM_MAX	     16 /* the same for events of the CM: each may make a queue pair */
 
 /* What an epoll event points to: one of these, or a session. */
-static char tag_listen, tag_signal, tag_timer, tag_device;
+static char tag_listen, tag_signal, tag_timer, tag_device, tag_cm;
 
 static int watch(int epoll_fd, int fd, void *tag)
 {
@@ -83,6 +84,22 @@ static void device_events(struct control *c)
 		log_line(fatal ? LOG_ERROR : LOG_DEBUG, "rdma", "%s: %s", dev->name, text);
 		if (fatal)
 			c->fatal = text;
+	}
+}
+
+/* Until there are no more, or a session was ended by one: then epoll is asked anew. */
+static void cm_events(struct control *c)
+{
+	struct sessions *all = c->all;
+	uint64_t departures = all->departures;
+
+	for (unsigned i = 0; i < CM_MAX && departures == all->departures; i++) {
+		int rc = session_cm_event(all);
+
+		if (rc == -EIO)
+			c->fatal = "the RDMA CM says that it goes away";
+		if (rc)
+			return;
 	}
 }
 
@@ -164,18 +181,18 @@ static bool turn(struct control *c)
 
 		if (tag == &tag_signal)
 			return true;
-		if (tag == &tag_device) {
+		if (tag == &tag_device)
 			device_events(c);
-			if (c->fatal)
-				return true;
-			continue;
-		}
-		if (tag == &tag_listen)
+		else if (tag == &tag_cm)
+			cm_events(c);
+		else if (tag == &tag_listen)
 			accept_some(c);
 		else if (tag == &tag_timer)
 			tick(c);
 		else if (session_readable(tag))
 			session_end(tag, 0);
+		if (c->fatal)
+			return true;
 	}
 	return false;
 }
@@ -197,6 +214,8 @@ int control_run(struct sessions *all, int listen_fd, struct error *err)
 		rc = watch(epoll_fd, timer_fd, &tag_timer);
 	if (rc == 0)
 		rc = watch(epoll_fd, rdma_device_event_fd(all->dev), &tag_device);
+	if (rc == 0 && all->cm)
+		rc = watch(epoll_fd, cm_listener_fd(all->cm), &tag_cm);
 	if (rc)
 		return error_set(err, rc, "setting up the control thread failed: %s",
 				 error_name(rc));

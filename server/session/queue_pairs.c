@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* The queue pairs of a session: opened and closed over its life line. */
+/* The queue pairs of a session: opened and closed over its life line; cm_requests.c: by the CM. */
 #include "server/session/session.h"
 
 #include <errno.h>
@@ -47,21 +47,19 @@ static int choose_source(struct session *s, struct gid_choice *out, struct error
 	return 0;
 }
 
-static int open_handle(struct session *s, const struct wire_qp *offer, struct error *err)
+int session_qp_make(struct session *s, unsigned handle, unsigned credits,
+		    const struct rdma_source *source, struct conn **out, struct error *err)
 {
-	unsigned credits = offer->credits;
-	struct gid_choice choice;
 	struct conn *c;
-	int rc = choose_source(s, &choice, err);
+	int rc;
 
-	if (rc)
-		return rc;
+	close_handle(s, handle, 0); /* the client lost it and opens it anew */
 	if (credits < 1 || credits > RPC_SLOTS_MAX)
 		credits = RPC_SLOTS_MAX;
-	rc = conn_create(&c, least_busy(s->all), credits, &choice.source, err);
+	rc = conn_create(&c, least_busy(s->all), credits, source, err);
 	if (rc)
 		return rc;
-	rc = client_queue_pair(s->client, offer->handle, c->credits);
+	rc = client_queue_pair(s->client, handle, c->credits);
 	if (rc) {
 		conn_destroy(c, 0);
 		return error_set(err, rc, "out of memory for the replies of a queue pair");
@@ -69,18 +67,39 @@ static int open_handle(struct session *s, const struct wire_qp *offer, struct er
 	c->client = s->client;
 	memcpy(c->client_id, s->client->id, sizeof(c->client_id));
 	c->generation = s->number;
-	c->handle = offer->handle;
+	c->handle = handle;
 	c->lifeline = s->fd;
-	rc = rdma_qp_connect(&c->qp, offer, err);
-	if (rc == 0)
-		rc = worker_attach(c, err);
-	if (rc) {
-		conn_destroy(c, 0);
+	*out = c;
+	return 0;
+}
+
+int session_qp_start(struct session *s, struct conn *c, struct error *err)
+{
+	int rc = worker_attach(c, err);
+
+	if (rc)
 		return rc;
-	}
-	s->conns[offer->handle] = c;
+	s->conns[c->handle] = c;
 	atomic_fetch_add_explicit(&s->all->counters.queue_pairs, 1, memory_order_relaxed);
 	return 0;
+}
+
+static int open_handle(struct session *s, const struct wire_qp *offer, struct error *err)
+{
+	struct gid_choice choice;
+	struct conn *c;
+	int rc = choose_source(s, &choice, err);
+
+	if (rc == 0)
+		rc = session_qp_make(s, offer->handle, offer->credits, &choice.source, &c, err);
+	if (rc)
+		return rc;
+	rc = rdma_qp_connect(&c->qp, offer, err);
+	if (rc == 0)
+		rc = session_qp_start(s, c, err);
+	if (rc)
+		conn_destroy(c, 0);
+	return rc;
 }
 
 void session_qp_open(struct session *s, const struct wire_qp *offer)
@@ -94,7 +113,6 @@ void session_qp_open(struct session *s, const struct wire_qp *offer)
 		session_refuse(s, &err);
 		return;
 	}
-	close_handle(s, offer->handle, 0); /* the client lost it and opens it anew */
 	if (open_handle(s, offer, &err)) {
 		session_refuse(s, &err);
 		return;
@@ -127,6 +145,12 @@ void session_qp_close(struct session *s, const struct wire_handle *handle)
 {
 	if (handle->handle < SESSION_QPS_MAX)
 		close_handle(s, handle->handle, 0);
+}
+
+void session_qp_lost(struct session *s, unsigned handle, const struct cm *cm)
+{
+	if (s->conns[handle] && s->conns[handle]->cm == cm)
+		close_handle(s, handle, 0);
 }
 
 void session_qps_destroy(struct session *s, uint64_t answer_until_ns)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -147,6 +148,8 @@ static void welcome(struct session *s, uint64_t epoch, bool resumed)
 			.credits_max = RPC_SLOTS_MAX,
 			.resumed = resumed,
 			.pid = (uint32_t)getpid(),
+			.cm_token = s->cm_token,
+			.cm_port = all->cm_port,
 		},
 	};
 
@@ -176,6 +179,9 @@ static int session_begin(struct session *s, const struct wire_hello *h, struct e
 	if (atomic_load_explicit(&all->counters.sessions, memory_order_relaxed) >= SESSIONS_MAX)
 		return error_set(err, -EUSERS, "the server has %u sessions, no more fit",
 				 SESSIONS_MAX);
+	if (getrandom(&s->cm_token, sizeof(s->cm_token), 0) != sizeof(s->cm_token))
+		return error_set(err, -EIO, "getrandom failed: %s", error_name(errno));
+	s->cm_token |= 1; /* never 0 */
 	s->number = atomic_load_explicit(&all->order->newest, memory_order_relaxed) + 1;
 	s->pid = h->pid;
 	name_copy(s->name, h->name);

@@ -17,6 +17,7 @@
 #include <urcu/list.h>
 
 #include "common/layout/root.h"
+#include "common/rdma/cm.h"
 #include "common/rdma/exchange.h"
 #include "common/rdma/region.h"
 #include "server/session/clients.h"
@@ -52,6 +53,10 @@ struct sessions {
 	struct cds_list_head list; /* sessions by number, oldest first */
 	struct cds_list_head strangers;
 	uint64_t departures; /* connections ended since start */
+	struct cm_listener *cm; /* NULL: --connect tcp */
+	unsigned cm_port; /* that it listens on */
+	uint64_t cm_refusals; /* since cm_complaint_ns, without a line in the log */
+	uint64_t cm_complaint_ns; /* when a refused request of the CM was logged last */
 };
 
 struct session {
@@ -69,6 +74,7 @@ struct session {
 	struct conn *conns[SESSION_QPS_MAX];
 	char name[64];
 	uint32_t pid;
+	uint64_t cm_token; /* random: requests of the CM name the session by it */
 	int gid_index; /* that its queue pairs go out from, as logged last; -1: none yet */
 };
 
@@ -94,7 +100,24 @@ void session_end(struct session *s, uint64_t answer_until_ns);
 void session_qp_open(struct session *s, const struct wire_qp *offer);
 void session_qp_ready(struct session *s, const struct wire_handle *handle);
 void session_qp_close(struct session *s, const struct wire_handle *handle);
+/* session_qp_lost - its end of the CM's connection says that the other one has gone. */
+void session_qp_lost(struct session *s, unsigned handle, const struct cm *cm);
 void session_qps_destroy(struct session *s, uint64_t answer_until_ns);
+
+/*
+ * session_qp_make - a queue pair for @handle, below SESSION_QPS_MAX, instead of an older one, which
+ * is destroyed first. Connect it, then call session_qp_start(); conn_destroy() drops it.
+ */
+int session_qp_make(struct session *s, unsigned handle, unsigned credits,
+		    const struct rdma_source *source, struct conn **out, struct error *err);
+
+/* session_qp_start - the worker answers on it, and it is the session's. On failure it is the
+ * caller's still. */
+int session_qp_start(struct session *s, struct conn *c, struct error *err);
+
+/* session_cm_event - take and obey an event of all->cm (cm_requests.c). Returns -EAGAIN: there is
+ * none; -EIO: the device goes away; 0. It may end a session. */
+int session_cm_event(struct sessions *all);
 
 /* session_qps_why - why a worker gave one of them up, in words; NULL: none did. */
 const char *session_qps_why(const struct session *s);

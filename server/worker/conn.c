@@ -110,6 +110,7 @@ void conn_destroy(struct conn *c, uint64_t answer_until_ns)
 		worker_command(c->worker, &detach); /* destroys the queue pair */
 	else
 		rdma_qp_destroy(&c->qp);
+	cm_destroy(c->cm); /* behind it: the client takes it for the queue pair's end */
 	rdma_buffer_destroy(&c->replies);
 	c->worker->credits -= c->credits;
 	c->worker->sends -= c->queue.places;

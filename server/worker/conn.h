@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "common/layout/wire_rpc.h"
+#include "common/rdma/cm.h"
 #include "common/rdma/qp.h"
 #include "common/rdma/region.h"
 #include "server/session/clients.h"
@@ -74,6 +75,7 @@ struct conn {
 	uint64_t client_id[2];
 	uint64_t generation;
 	unsigned handle;
+	struct cm *cm; /* that connected it, owned; NULL: the exchange did. Control thread */
 	unsigned credits;
 	struct conn_queue queue;
 	bool failed; /* a protocol error: ignored until it is detached */

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from kvt_client import CallFailed, assert_error, run
-from kvt_process import AGENT, DEVICE, HOST, SANITIZED, program
+from kvt_process import AGENT, CONNECT, DEVICE, HOST, SANITIZED, program
 from kvt_remote import server_port
 from kvt_server import Server, ServerFailed
 
@@ -207,7 +207,8 @@ def test_memory_beyond_ram(tmp_path):
 
 def test_unknown_device(tmp_path):
     failure = refuse(tmp_path, device="mlx9_9")
-    assert_error(failure, 3, "mlx9_9", "soft0", who="kv-server")
+    hint = "soft0" if CONNECT == "tcp" else f"belongs to device {DEVICE}"
+    assert_error(failure, 3, "mlx9_9", hint, who="kv-server")
 
 
 def test_port_taken(world, tmp_path):

@@ -94,7 +94,7 @@ compile_header() {
 
 check_headers() {
     local name flags bad=0
-    flags=$(pkg-config --cflags libibverbs liburcu-qsbr libxxhash cmocka) || return 1
+    flags=$(pkg-config --cflags libibverbs librdmacm liburcu-qsbr libxxhash cmocka) || return 1
     while IFS= read -r name; do
         compile_header "${CC:-cc} -x c -std=gnu17 $flags" "$name" || bad=1
     done < <(tree_files | grep -E '\.h$')

@@ -7,7 +7,8 @@ import json
 import re
 import subprocess
 
-from kvt_process import DEVICE, SLOW, Process, environment, program, sanitizer_report
+from kvt_process import (CONNECT, DEVICE, SLOW, Process, environment, program,
+                         sanitizer_report)
 
 CLI_S = 20
 number = itertools.count(1)
@@ -28,10 +29,12 @@ def run(args, *, stdin=b"", env=None, seconds=CLI_S, stdout=subprocess.PIPE):
 class Cli:
     """kv-cli on one server."""
 
-    def __init__(self, address, device=DEVICE):
+    def __init__(self, address, device=DEVICE, connect=CONNECT):
         self.base = [program("kv-cli"), "-s", address]
         if device:
             self.base += ["-d", device]
+        if connect != "tcp":
+            self.base += ["--connect", connect]
 
     def __call__(self, *args, **how):
         return run([*self.base, *args], **how)
@@ -81,10 +84,11 @@ class CallFailed(Exception):
 class Client(Process):
     """kv-test-client: one session and one handle of libgracekv, driven line by line."""
 
-    def __init__(self, folder, address, *options, device=DEVICE, env=None):
+    def __init__(self, folder, address, *options, device=DEVICE, env=None, connect=CONNECT):
         super().__init__([program("kv-test-client"), address, device, *map(str, options)],
                          folder / f"kv-test-client.{next(number)}.stderr",
-                         stdin=subprocess.PIPE, env=env)
+                         stdin=subprocess.PIPE,
+                         env={"GRACEKV_CONNECT": connect, **(env or {})})
         self.answer(15)
 
     def start(self, *words):

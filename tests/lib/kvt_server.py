@@ -5,7 +5,7 @@ import itertools
 import re
 import signal
 
-from kvt_process import AGENT, DEVICE, HOST, Process, program
+from kvt_process import AGENT, CONNECT, DEVICE, HOST, Process, program
 from kvt_remote import RemoteProcess
 
 READY = re.compile(r"^kv-server ready tcp=(?P<host>\S+):(?P<port>\d+) device=(?P<device>\S+) "
@@ -32,7 +32,7 @@ class Server(ServerSide):
     """A kv-server that has printed its ready line."""
 
     def __init__(self, folder, *args, listen=f"{HOST}:0", memory="256M", device=DEVICE, env=None,
-                 address_space=None):
+                 address_space=None, connect=CONNECT):
         command = [program("kv-server")]
         if listen:
             command += ["--listen", listen]
@@ -40,6 +40,8 @@ class Server(ServerSide):
             command += ["--memory", memory]
         if device:
             command += ["--device", device]
+        if connect != "tcp":
+            command += ["--connect", connect]
         command += args
         super().__init__(command, folder / f"kv-server.{next(number)}.stderr", env=env,
                          address_space=address_space)

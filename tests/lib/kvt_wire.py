@@ -14,7 +14,7 @@ HELLO, WELCOME, REFUSE, QP_OPEN, QP_OPENED, QP_READY, QP_LIVE, BYE = range(1, 9)
 
 HEADER = struct.Struct("<IHHII")
 HELLO_BODY = struct.Struct("<IIQ16sQQ64s16s")
-WELCOME_BODY = struct.Struct("<QQQQQQ10I64s40s")
+WELCOME_BODY = struct.Struct("<QQQQQQ10I64sQI28s")
 REFUSE_BODY = struct.Struct("<iI504s")
 QP_BODY = struct.Struct("<16sIIHBBBBBBIIB23s")
 HANDLE_BODY = struct.Struct("<II")

@@ -11,7 +11,7 @@ requirements=$root/tests/lib/requirements.txt
 declare -A built=()
 
 # Debian's names. clang-format-14 is the version that the style is checked with.
-packages=(build-essential g++ meson ninja-build pkg-config git libibverbs-dev liburcu-dev
+packages=(build-essential g++ meson ninja-build pkg-config git libibverbs-dev librdmacm-dev liburcu-dev
     libxxhash-dev libinih-dev libjansson-dev libsystemd-dev libcmocka-dev python3
     python3-venv clang-format-14 shellcheck ibverbs-providers ibverbs-utils perftest)
 

@@ -42,7 +42,7 @@
 
 struct options {
 	uint64_t keys, value_len, rounds, ops, seconds;
-	const char *server, *binary, *memory, *device;
+	const char *server, *binary, *memory, *device, *host, *connect;
 	bool json;
 };
 
@@ -354,11 +354,12 @@ static int connect_to_server(struct bench *b)
 	gkv_options_init(&options);
 	options.server = b->server.address;
 	options.device = b->o.device;
+	options.connect = strcmp(b->o.connect, "cm") == 0 ? GKV_CONNECT_CM : GKV_CONNECT_TCP;
 	options.name = "get-bench";
 	if (gkv_session_open(&b->session, &options, why, sizeof(why)))
 		return die("connecting", why);
 	if (gkv_open(b->session, &b->kv))
-		return die("connecting", "no handle");
+		return die("connecting", gkv_session_error(b->session));
 	return 0;
 }
 
@@ -399,6 +400,8 @@ static void usage(FILE *out)
 	      "  -B, --binary FILE       the kv-server to start [beside this program]\n"
 	      "  -M, --memory SIZE       its memory [4G]\n"
 	      "  -d, --device NAME       RDMA device [auto]\n"
+	      "  -C, --connect tcp|cm    how queue pairs are connected [tcp]\n"
+	      "  -l, --listen HOST       address of the server that it starts [127.0.0.1]\n"
 	      "  -k, --keys N            records [1000000]\n"
 	      "  -v, --value BYTES       their length [64]\n"
 	      "  -r, --rounds N          alternating rounds, 1 to 99 [9]\n"
@@ -410,11 +413,11 @@ static void usage(FILE *out)
 }
 
 static const struct option long_options[] = {
-	{ "server", 1, NULL, 's' }, { "binary", 1, NULL, 'B' }, { "memory", 1, NULL, 'M' },
-	{ "device", 1, NULL, 'd' }, { "keys", 1, NULL, 'k' },	{ "value", 1, NULL, 'v' },
-	{ "rounds", 1, NULL, 'r' }, { "ops", 1, NULL, 'n' },	{ "cpu-seconds", 1, NULL, 'c' },
-	{ "json", 0, NULL, 'j' },   { "help", 0, NULL, 'h' },	{ "version", 0, NULL, 'V' },
-	{ NULL, 0, NULL, 0 },
+	{ "server", 1, NULL, 's' },  { "binary", 1, NULL, 'B' },  { "memory", 1, NULL, 'M' },
+	{ "device", 1, NULL, 'd' },  { "keys", 1, NULL, 'k' },	  { "value", 1, NULL, 'v' },
+	{ "rounds", 1, NULL, 'r' },  { "ops", 1, NULL, 'n' },	  { "cpu-seconds", 1, NULL, 'c' },
+	{ "connect", 1, NULL, 'C' }, { "listen", 1, NULL, 'l' },  { "json", 0, NULL, 'j' },
+	{ "help", 0, NULL, 'h' },    { "version", 0, NULL, 'V' }, { NULL, 0, NULL, 0 },
 };
 
 /* Returns 0, or -1: exit with *status. */
@@ -424,8 +427,8 @@ static int parse(struct options *o, int argc, char **argv, int *status)
 	int c, rc = 0;
 
 	*status = 2;
-	while (rc == 0 &&
-	       (c = getopt_long(argc, argv, "s:B:M:d:k:v:r:n:c:jhV", long_options, NULL)) != -1) {
+	while (rc == 0 && (c = getopt_long(argc, argv, "s:B:M:d:C:l:k:v:r:n:c:jhV", long_options,
+					   NULL)) != -1) {
 		switch (c) {
 		case 's':
 			o->server = optarg;
@@ -438,6 +441,14 @@ static int parse(struct options *o, int argc, char **argv, int *status)
 			break;
 		case 'd':
 			o->device = optarg;
+			break;
+		case 'C':
+			o->connect = optarg;
+			if (strcmp(optarg, "tcp") != 0 && strcmp(optarg, "cm") != 0)
+				rc = error_set(&err, -EINVAL, "--connect is neither tcp nor cm");
+			break;
+		case 'l':
+			o->host = optarg;
 			break;
 		case 'k':
 			rc = parse_u64("--keys", optarg, 1, 1000000000, &o->keys, &err);
@@ -484,7 +495,9 @@ int main(int argc, char **argv)
 					 .ops = 200000,
 					 .seconds = 10,
 					 .memory = "4G",
-					 .device = "auto" } };
+					 .device = "auto",
+					 .host = "127.0.0.1",
+					 .connect = "tcp" } };
 	char self[PATH_MAX] = "", beside[PATH_MAX + 32];
 	struct error err;
 	int status;
@@ -498,8 +511,11 @@ int main(int argc, char **argv)
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
 		return die("finding kv-server", "give it with --binary");
 	snprintf(beside, sizeof(beside), "%s/../../server/kv-server", dirname(self));
-	if (server_process_start(&b.server, b.o.binary ? b.o.binary : beside, b.o.memory,
-				 b.o.device, &err))
+	if (server_process_start(&b.server,
+				 &(struct server_options){ b.o.binary ? b.o.binary : beside,
+							   b.o.host, b.o.memory, b.o.device,
+							   b.o.connect },
+				 &err))
 		return die("starting kv-server", err.text);
 	status = run(&b);
 	if (server_process_stop(&b.server) && status == 0)

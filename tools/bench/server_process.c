@@ -13,17 +13,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void run(const char *binary, const char *memory, const char *device, int out)
+static void run(const struct server_options *o, int out)
 {
+	char listen[280];
+
+	snprintf(listen, sizeof(listen), strchr(o->host, ':') ? "[%s]:0" : "%s:0", o->host);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(out, STDOUT_FILENO);
-	execl(binary, binary, "--listen", "127.0.0.1:0", "--memory", memory, "--device", device,
-	      "--log-level", "warn", (char *)NULL);
+	execl(o->binary, o->binary, "--listen", listen, "--memory", o->memory, "--device",
+	      o->device, "--connect", o->connect, "--log-level", "warn", (char *)NULL);
 	_exit(127);
 }
 
-int server_process_start(struct server_process *p, const char *binary, const char *memory,
-			 const char *device, struct error *err)
+int server_process_start(struct server_process *p, const struct server_options *o,
+			 struct error *err)
 {
 	char line[512];
 	int fds[2];
@@ -34,7 +37,7 @@ int server_process_start(struct server_process *p, const char *binary, const cha
 		return error_set(err, -errno, "pipe failed: %s", error_name(errno));
 	p->pid = fork();
 	if (p->pid == 0)
-		run(binary, memory, device, fds[1]);
+		run(o, fds[1]);
 	close(fds[1]);
 	in = fdopen(fds[0], "r");
 	if (in && fgets(line, sizeof(line), in))
@@ -46,7 +49,7 @@ int server_process_start(struct server_process *p, const char *binary, const cha
 		return 0;
 	server_process_stop(p);
 	return error_set(err, -EIO, "%s did not become ready (is the path right? see --help)",
-			 binary);
+			 o->binary);
 }
 
 int server_process_stop(struct server_process *p)

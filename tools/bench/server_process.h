@@ -13,12 +13,19 @@ struct server_process {
 	char device[64];
 };
 
+/* How the server is started: its options of these names. */
+struct server_options {
+	const char *binary;
+	const char *host; /* of --listen; the port is a free one */
+	const char *memory, *device, *connect;
+};
+
 /*
- * server_process_start - run @binary on loopback with a free port and wait for its ready line.
- * It dies with this process. Returns 0 or a negative errno with @err.
+ * server_process_start - run it with a free port and wait for its ready line. It dies with this
+ * process. Returns 0 or a negative errno with @err.
  */
-int server_process_start(struct server_process *p, const char *binary, const char *memory,
-			 const char *device, struct error *err);
+int server_process_start(struct server_process *p, const struct server_options *o,
+			 struct error *err);
 
 /* server_process_stop - SIGTERM, and wait. Returns its exit status, or a negative errno. */
 int server_process_stop(struct server_process *p);

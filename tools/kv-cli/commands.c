@@ -143,6 +143,7 @@ static const char help_options[] =
 	"  -d, --device NAME       RDMA device ($GRACEKV_DEVICE, else the first that works)\n"
 	"  -x, --gid-index N|auto  GID of the device's port\n"
 	"  -i, --ib-port N         port of the device\n"
+	"      --connect tcp|cm    how queue pairs are connected ($GRACEKV_CONNECT, else tcp)\n"
 	"      --timeout MS        of one call, reconnecting included (default 5000)\n"
 	"      --json              print JSON\n"
 	"  -v, --verbose           say which device and server are used, and why\n"

@@ -15,6 +15,7 @@
 /* Options without a letter. */
 enum {
 	OPTION_TIMEOUT = 256,
+	OPTION_CONNECT,
 	OPTION_JSON,
 	OPTION_META,
 	OPTION_FORMAT,
@@ -31,6 +32,7 @@ static const struct option long_options[] = {
 	{ "device", required_argument, NULL, 'd' },
 	{ "gid-index", required_argument, NULL, 'x' },
 	{ "ib-port", required_argument, NULL, 'i' },
+	{ "connect", required_argument, NULL, OPTION_CONNECT },
 	{ "timeout", required_argument, NULL, OPTION_TIMEOUT },
 	{ "json", no_argument, NULL, OPTION_JSON },
 	{ "verbose", no_argument, NULL, 'v' },
@@ -73,6 +75,17 @@ static int options_server(struct cli *cli, const char *what, const char *text)
 	return 0;
 }
 
+static int options_connect(struct cli *cli, const char *text)
+{
+	if (strcmp(text, "tcp") == 0)
+		cli->options.connect = GKV_CONNECT_TCP;
+	else if (strcmp(text, "cm") == 0)
+		cli->options.connect = GKV_CONNECT_CM;
+	else
+		return cli_error(CLI_USAGE, "--connect: '%.40s' is neither tcp nor cm", text);
+	return 0;
+}
+
 static int options_take(struct cli *cli, int option, const char *value)
 {
 	uint64_t number = 0;
@@ -96,6 +109,8 @@ static int options_take(struct cli *cli, int option, const char *value)
 		rc = options_number("--ib-port", value, 1, 255, &number);
 		cli->options.ib_port = (unsigned)number;
 		break;
+	case OPTION_CONNECT:
+		return options_connect(cli, value);
 	case OPTION_TIMEOUT:
 		rc = options_number("--timeout", value, 1, CLI_TIMEOUT_MS_MAX, &number);
 		cli->options.timeout_ms = (unsigned)number;

@@ -81,6 +81,62 @@ static void test_out_of_range(void **state)
 	assert_int_equal(refuse(&o, "rnr_retry"), -ERANGE);
 }
 
+static void test_connect(void **state)
+{
+	struct settings s;
+	struct gkv_options o;
+
+	unsetenv("GRACEKV_CONNECT");
+	unsetenv("GRACEKV_DEVICE");
+	assert_int_equal(settings_take(&s, NULL, NULL), 0);
+	assert_int_equal(s.connect, GKV_CONNECT_TCP);
+	setenv("GRACEKV_CONNECT", "cm", 1);
+	assert_int_equal(settings_take(&s, NULL, NULL), 0);
+	assert_int_equal(s.connect, GKV_CONNECT_CM);
+	gkv_options_init(&o);
+	o.connect = GKV_CONNECT_TCP; /* the caller goes before the environment */
+	assert_int_equal(settings_take(&s, &o, NULL), 0);
+	assert_int_equal(s.connect, GKV_CONNECT_TCP);
+	setenv("GRACEKV_CONNECT", "pigeon", 1);
+	assert_int_equal(settings_take(&s, &o, NULL), 0);
+	assert_int_equal(refuse(NULL, "pigeon"), -EINVAL);
+	unsetenv("GRACEKV_CONNECT");
+	gkv_options_init(&o);
+	o.connect = 2;
+	assert_int_equal(refuse(&o, "connect is 2"), -ERANGE);
+	o.connect = GKV_CONNECT_CM;
+	o.gid_index = 0;
+	assert_int_equal(refuse(&o, "gid_index"), -EINVAL);
+	o.gid_index = -1;
+	assert_int_equal(settings_take(&s, &o, NULL), 0);
+	o.device = "soft0";
+	assert_int_equal(refuse(&o, "soft0"), -EOPNOTSUPP);
+}
+
+/* A program built when `name` was the last field. */
+static void test_shorter_options_of_older_programs(void **state)
+{
+	const size_t old_size = offsetof(struct gkv_options, connect);
+	_Alignas(struct gkv_options) unsigned char bytes[sizeof(struct gkv_options)];
+	struct gkv_options *o = (void *)bytes;
+	struct settings s;
+
+	unsetenv("GRACEKV_CONNECT");
+	memset(bytes, 0xee, sizeof(bytes));
+	gkv_options_init_sized(o, old_size);
+	assert_int_equal(o->size, old_size);
+	for (size_t i = old_size; i < sizeof(bytes); i++)
+		assert_int_equal(bytes[i], 0xee); /* that is other memory of theirs */
+	assert_int_equal(settings_take(&s, o, NULL), 0);
+	assert_int_equal(s.connect, GKV_CONNECT_TCP);
+	setenv("GRACEKV_CONNECT", "cm", 1);
+	assert_int_equal(settings_take(&s, o, NULL), 0);
+	assert_int_equal(s.connect, GKV_CONNECT_CM);
+	unsetenv("GRACEKV_CONNECT");
+	gkv_options_init_sized(o, sizeof(*o) + 100); /* a program built with a newer one */
+	assert_int_equal(o->size, sizeof(*o));
+}
+
 static void test_nobody_there(void **state)
 {
 	struct gkv_session *s = NULL;
@@ -134,6 +190,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults_and_environment),
 		cmocka_unit_test(test_out_of_range),
+		cmocka_unit_test(test_connect),
+		cmocka_unit_test(test_shorter_options_of_older_programs),
 		cmocka_unit_test(test_nobody_there),
 		cmocka_unit_test(test_no_handle),
 	};

@@ -63,7 +63,7 @@ size_t fake_count(void)
 	return fake_used;
 }
 
-void gkv_options_init(struct gkv_options *options)
+void gkv_options_init_sized(struct gkv_options *options, size_t size)
 {
 	*options = (struct gkv_options){ .size = sizeof(*options), .gid_index = -1 };
 }

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Queue pairs that clients ask for by the RDMA CM (common/rdma/cm.h). A request names its session by
+ * the token of its WELCOME. What is done about it is what QP_OPEN asks for, but the answer goes by
+ * the CM: the life line carries nothing of it, and stays in step with its own frames.
+ *
+ * There is at most one end of a connection for each handle of a session, half-open or confirmed:
+ * it belongs to the conn, and goes with it. A request that is refused leaves nothing. So what
+ * clients can make this server hold is bounded by SESSIONS_MAX and SESSION_QPS_MAX, and by the
+ * backlog of the listener for what was not looked at yet.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/log.h"
+#include "common/base/time.h"
+#include "server/session/session.h"
+
+#define REFUSALS_MAX 64u /* of one session, as over the life line */
+#define COMPLAINT_NS (5 * NS_PER_S) /* between two lines about requests that name no session */
+
+static struct session *find_session(const struct sessions *all, uint64_t token)
+{
+	struct session *s;
+
+	cds_list_for_each_entry (s, &all->list, node) {
+		if (s->cm_token == token)
+			return s;
+	}
+	return NULL;
+}
+
+/* Anyone may send requests: they must not fill the log. */
+static void refuse_stranger(struct sessions *all, struct cm *cm, const struct error *err)
+{
+	uint64_t now = time_now_ns();
+
+	atomic_fetch_add_explicit(&all->counters.refused, 1, memory_order_relaxed);
+	if (all->cm_complaint_ns && now - all->cm_complaint_ns < COMPLAINT_NS) {
+		all->cm_refusals++;
+	} else {
+		log_warn("session", "refused a CM request of %s: %s (and %" PRIu64 " before it)",
+			 cm->peer, err->text, all->cm_refusals);
+		all->cm_complaint_ns = now;
+		all->cm_refusals = 0;
+	}
+	cm_reject(cm, err->code, err->text);
+}
+
+static void refuse(struct session *s, struct cm *cm, const struct error *err)
+{
+	atomic_fetch_add_explicit(&s->all->counters.refused, 1, memory_order_relaxed);
+	log_warn("session", "refused a queue pair to session %" PRIu64 ", %s, by the CM: %s",
+		 s->number, s->name, err->text);
+	cm_reject(cm, err->code, err->text);
+	if (++s->refusals >= REFUSALS_MAX)
+		session_end(s, 0);
+}
+
+static int check_route(const struct rdma_device *dev, const struct cm *cm, struct error *err)
+{
+	if (strcmp(cm->route.device, dev->name) != 0)
+		return error_set(err, -EXDEV,
+				 "the route ends at device %s of the server, which serves %s "
+				 "(connect to an address of that one)",
+				 cm->route.device, dev->name);
+	if (dev->options.ib_port && cm->route.port != dev->options.ib_port)
+		return error_set(err, -EXDEV,
+				 "the route ends at port %u of the server's %s, which serves port "
+				 "%u (connect to an address of that one)",
+				 cm->route.port, dev->name, dev->options.ib_port);
+	return 0;
+}
+
+/* Returns 0: connected, and @cm is the conn's; or why not, and @cm is the caller's still. */
+static int open_handle(struct session *s, const struct wire_cm_request *r, struct cm *cm,
+		       struct error *err)
+{
+	struct wire_cm_reply reply = { .header = wire_cm_header(WIRE_CM_REPLY),
+				       .handle = r->handle };
+	struct conn *c;
+	int rc = check_route(s->all->dev, cm, err);
+
+	if (rc == 0)
+		rc = session_qp_make(s, r->handle, r->credits, NULL, &c, err);
+	if (rc)
+		return rc;
+	rc = cm_qp_connect(cm, &c->qp, r->mtu, err);
+	if (rc == 0)
+		rc = session_qp_start(s, c, err);
+	if (rc) {
+		conn_destroy(c, 0);
+		return rc;
+	}
+	reply.credits = c->credits;
+	reply.mtu = (uint8_t)c->qp.mtu;
+	rc = cm_accept(cm, &c->qp, &reply, err);
+	if (rc) {
+		session_qp_close(s, &(struct wire_handle){ .handle = r->handle });
+		return rc;
+	}
+	cm->owner = s;
+	cm->number = r->handle;
+	c->cm = cm;
+	log_debug("session", "session %" PRIu64 " handle %u: QP 0x%x by the CM, %u credits",
+		  s->number, r->handle, c->qp.qp->qp_num, c->credits);
+	return 0;
+}
+
+static void requested(struct sessions *all, const struct cm_event *event)
+{
+	struct wire_cm_request request;
+	struct session *s;
+	struct error err;
+
+	if (wire_cm_request_decode(event->data, event->data_len, &request, &err)) {
+		refuse_stranger(all, event->cm, &err);
+		return;
+	}
+	s = find_session(all, request.token);
+	if (!s) {
+		error_set(&err, -ESTALE,
+			  "no session has the request's token: it ended meanwhile (connect again)");
+		refuse_stranger(all, event->cm, &err);
+	} else if (open_handle(s, &request, event->cm, &err)) {
+		refuse(s, event->cm, &err);
+	}
+}
+
+int session_cm_event(struct sessions *all)
+{
+	struct cm_event event;
+	struct session *s;
+
+	if (cm_next(all->cm, &event))
+		return -EAGAIN;
+	s = event.cm ? event.cm->owner : NULL;
+	switch (event.kind) {
+	case CM_REQUEST:
+		requested(all, &event);
+		return 0;
+	case CM_FATAL:
+		log_error("rdma", "%s: %s", all->dev->name, event.text);
+		return -EIO;
+	case CM_CLOSED:
+		if (!s)
+			return 0;
+		log_debug("session", "session %" PRIu64 " handle %u: %s", s->number,
+			  event.cm->number, event.text);
+		session_qp_lost(s, event.cm->number, event.cm);
+		return 0;
+	case CM_ESTABLISHED:
+	case CM_NOTHING:
+		log_debug("rdma", "the CM: %s", event.text);
+		return 0;
+	}
+	return 0;
+}
