@@ -8,7 +8,8 @@
  * wraps over something unpolled, and the completion queue never overflows.
  *
  * Waiting: spin, since a READ takes microseconds; then yield, since on a small machine the server
- * may need this core; then, for what takes longer than SPIN_NS, sleep on the completion channel
+ * may need this core, and at once where there is no other core; then, for what takes longer than
+ * SPIN_NS, sleep on the completion channel
  * and on the life line. The clock is read only once spinning was in vain.
  *
  * Ordering: rdma_poll() acquires; what a READ or a SEND brought is visible after it.
@@ -22,10 +23,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/cores.h"
 #include "common/rdma/post.h"
 
 #define POLL_ENTRIES	    8
 #define SPIN_POLLS	    1000u
+#define ALONE_POLLS	    4u /* instead, where the server shares our only core */
 #define CLOCK_POLLS	    16u /* a look at the clock for so many yields */
 #define SPIN_NS		    80000u
 #define SLOWEST_NS_PER_BYTE 250u /* 4 MB a second: less is taken for stuck */
@@ -178,6 +181,11 @@ void channel_probe(struct gkv *h)
 		h->live = false;
 }
 
+unsigned channel_spin_polls(void)
+{
+	return cores_alone() ? ALONE_POLLS : SPIN_POLLS;
+}
+
 int channel_progress(struct gkv *h, struct waiter *w)
 {
 	int n = channel_poll(h);
@@ -185,7 +193,7 @@ int channel_progress(struct gkv *h, struct waiter *w)
 
 	if (n)
 		return n < 0 ? n : 0;
-	if (++w->empty <= SPIN_POLLS) {
+	if (++w->empty <= h->spin_polls) {
 		time_relax();
 		return 0;
 	}

@@ -250,6 +250,7 @@ int gkv_open(struct gkv_session *session, struct gkv **out)
 	h->session = session;
 	h->lifeline = -1;
 	h->staging_slot = STAGING_FREE;
+	h->spin_polls = channel_spin_polls();
 	h->reader.ops = &handle_reader_ops;
 	h->reader.ctx = h;
 	h->reader.err = &h->error;

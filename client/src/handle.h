@@ -71,6 +71,7 @@ struct gkv {
 	struct rdma_buffer arena;
 	struct rdma_buffer staging; /* created when it is first needed */
 
+	unsigned spin_polls; /* empty polls before a wait yields */
 	uint64_t deadline_ns; /* of the call under way; 0: no clock was read for it yet */
 
 	/* The server's wall clock was clock_ms when ours (monotonic) was clock_at_ns. */
@@ -155,6 +156,9 @@ struct waiter {
 	uint64_t since_ns;
 	uint64_t patience_ns; /* then the queue pair is given up; 0: as long as the call may take */
 };
+
+/* channel_spin_polls - how many polls in vain a wait spins for: few on an only core. */
+unsigned channel_spin_polls(void);
 
 /*
  * channel_progress - poll once and take what came: chains_done grows, slots change. Where nothing

@@ -24,15 +24,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/cores.h"
 #include "common/base/log.h"
 #include "common/base/time.h"
 #include "common/rdma/post.h"
 #include "server/reclaim/qsbr.h"
 
-#define POLL_BATCH    (2 * (int)RPC_SLOTS_MAX) /* more than the credits of one: see rpc.c */
-#define CQ_ENTRIES    (8 * WORKER_RECEIVES) /* as far as the device goes: conn.c counts */
-#define DRAIN_NS      (1 * NS_PER_S) /* for the marker behind all sends of a failed queue pair */
-#define SPIN_YIELD_NS 10000u /* of WORKER_SPIN_NS: then let others run between polls */
+#define POLL_BATCH (2 * (int)RPC_SLOTS_MAX) /* more than the credits of one: see rpc.c */
+#define CQ_ENTRIES (8 * WORKER_RECEIVES) /* as far as the device goes: conn.c counts */
+#define DRAIN_NS   (1 * NS_PER_S) /* for the marker behind all sends of a failed queue pair */
+/* Of WORKER_SPIN_NS: then let others run between polls. On an only core, at once. */
+#define SPIN_YIELD_NS 10000u
 
 static struct conn **chain_of(struct worker *w, uint32_t qpn)
 {
@@ -273,7 +275,7 @@ static void idle(struct worker *w, uint64_t *idle_since)
 
 	if (!*idle_since)
 		*idle_since = now;
-	if (now - *idle_since < SPIN_YIELD_NS) {
+	if (now - *idle_since < w->spin_yield_ns) {
 		time_relax();
 		return;
 	}
@@ -340,6 +342,7 @@ int worker_create(struct worker **out, const struct worker_config *config, unsig
 	if (!w)
 		return error_set(err, -ENOMEM, "out of memory for worker %u", number);
 	w->number = number;
+	w->spin_yield_ns = cores_alone() ? 0 : SPIN_YIELD_NS;
 	rpc_worker_init(&w->rpc, config);
 	rc = receives_create(&w->receives, config->dev, WORKER_RECEIVES, err);
 	if (rc)

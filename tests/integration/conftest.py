@@ -16,11 +16,11 @@ CASES = int(os.environ.get("GRACEKV_TEST_CASES", "0"))
 
 
 def spread(items, count):
-    """count of the items, the first and the last among them."""
+    """count of the items: the middle one, or the first, the last, and some between."""
     if not count or len(items) <= count:
         return items
     if count == 1:
-        return items[:1]
+        return [items[len(items) // 2]]
     return [items[i * (len(items) - 1) // (count - 1)] for i in range(count)]
 
 

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(SANITIZED, reason="a sanitizer's CPU time is not
 
 
 IDLE_S = 2
-COLD = scaled(30000)
+COLD = scaled(scaled(30000))
 
 
 def used(server, work):

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from kvt_client import CallFailed, assert_error
-from kvt_process import scaled, wait_until
+from kvt_process import SLOW, scaled, wait_until
 
 MIB = 1 << 20
 ENOMEM = -12
@@ -66,7 +66,7 @@ def test_memory_comes_back_when_all_is_deleted_and_sessions_are_gone(world):
     server = world.server(memory="32M")
     cli = world.cli(server)
     counts = []
-    for _ in range(3):
+    for _ in range(max(2, scaled(3))):
         client = world.client(server, 10000)
         done, _ = fill_up(client, 5000)
         counts.append(done)
@@ -83,7 +83,7 @@ def test_large_records_after_small_ones(world):
     server = world.server(memory="32M")
     cli = world.cli(server)
     client = world.client(server, 10000)
-    done, _ = fill_up(client, 200)
+    done, _ = fill_up(client, 200 * SLOW ** 2)
     client.ask("drop", "record", 0, done)
     client.quit()
 

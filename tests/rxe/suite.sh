@@ -48,8 +48,8 @@ suite_rxe() {
     check "rxe: a kernel with rdma_rxe, and an initrd" make_rxe_boot
     [ -n "$rxe_boot" ] || return 0
     [ -n "${GRACEKV_TEST_ONLY:-}" ] && select+=" -k $(printf %q "$GRACEKV_TEST_ONLY")"
-    GRACEKV_TEST_CASES=2 rxe_guests "rxe (one guest)" one 300 "$job one $select"
-    GRACEKV_TEST_CASES=1 rxe_guests "rxe (two guests)" two 300 "$job server" "$job client $select"
+    GRACEKV_TEST_CASES=1 rxe_guests "rxe (one guest)" one 600 "$job one $select"
+    GRACEKV_TEST_CASES=1 rxe_guests "rxe (two guests)" two 600 "$job server" "$job client $select"
     rxe_guests "rxe (peer failure)" failure 240 "$job server" "$job failure $select"
     rxe_guests "rxe (rxe-up and rxe-down)" up 200 "$here/rxe/test_rxe_up.sh"
 }
