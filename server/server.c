@@ -105,6 +105,7 @@ static int make_workers(struct server *s, struct error *err)
 		.store = &s->store,
 		.stats = server_stats_text,
 		.stats_ctx = s,
+		.notice_fd = s->sessions.notice_fd,
 	};
 
 	for (unsigned i = 0; i < s->config.workers; i++) {
@@ -119,6 +120,8 @@ static int make_workers(struct server *s, struct error *err)
 
 static int make_sessions(struct server *s, struct error *err)
 {
+	int rc;
+
 	s->sessions.dev = s->dev;
 	s->sessions.store = &s->store;
 	s->sessions.root = s->root.addr;
@@ -127,8 +130,10 @@ static int make_sessions(struct server *s, struct error *err)
 	s->sessions.order = &s->order;
 	s->sessions.cm = s->cm;
 	s->sessions.cm_port = s->cm ? tcp_local_port(s->listen_fd) : 0;
-	if (sessions_init(&s->sessions))
-		return error_set(err, -ENOMEM, "out of memory for sessions");
+	rc = sessions_init(&s->sessions);
+	if (rc)
+		return error_set(err, rc, "making the table of sessions failed: %s",
+				 error_name(rc));
 	return make_workers(s, err);
 }
 
@@ -234,7 +239,7 @@ void server_destroy(struct server *s)
 {
 	while (s->sessions.worker_count)
 		worker_destroy(s->sessions.workers[--s->sessions.worker_count]);
-	clients_destroy(s->sessions.clients);
+	sessions_destroy(&s->sessions);
 	rdma_buffer_destroy(&s->root);
 	store_destroy(&s->store);
 	cm_unlisten(s->cm);

@@ -65,6 +65,18 @@ static uint64_t sum_of(const struct server *s, size_t offset)
 	return sum;
 }
 
+static void receives_lines(struct writer *w, const struct server *s)
+{
+	uint64_t lost = 0, held = 0;
+
+	for (unsigned i = 0; i < s->sessions.worker_count; i++) {
+		lost += worker_receives_lost(s->sessions.workers[i]);
+		held += worker_receives_held(s->sessions.workers[i]);
+	}
+	line(w, lost, "receives_lost");
+	line(w, held, "receives_held");
+}
+
 static void rpc_lines(struct writer *w, struct server *s)
 {
 	line(w, SUM(gets), "rpc_gets");
@@ -76,6 +88,7 @@ static void rpc_lines(struct writer *w, struct server *s)
 	line(w, SUM(stats), "rpc_stats");
 	line(w, SUM(protocol_errors), "protocol_errors");
 	line(w, SUM(lost), "queue_pairs_lost");
+	receives_lines(w, s);
 	line(w, SUM(pulled_bytes), "pulled_bytes");
 	line(w, SUM(pushed_bytes), "pushed_bytes");
 	line(w, SUM(wakeups), "worker_wakeups");

@@ -46,6 +46,29 @@ struct gkv; /* a handle */
 #define GKV_CONNECT_TCP 0u /* addresses are exchanged over TCP */
 #define GKV_CONNECT_CM	1u /* by the RDMA CM, where the server serves it: real devices only */
 
+/*
+ * gkv_trace - told of each step of connecting, and of connecting again: for logs, and to find out
+ * why a connection does not come about (kv-cli doctor HOST prints it).
+ * @step: static, the same pointer for a step's beginning and end; in this order:
+ *	resolve  the server's name          tcp     a TCP connection
+ *	device   device and port, and why   welcome HELLO sent, WELCOME got
+ *	gid      where packets come from    qp      a queue pair, in INIT
+ *	offer    what we offer for it       answer  what the server offers
+ *	settle   MTU and READ depth         rtr     ready to receive
+ *	rts      ready to send              live    both sides are
+ *	root     the root page is read, one-sided
+ * by the RDMA CM without gid, and with two steps for those from offer to rts:
+ *	route    which device leads there   cm      request and answer, the queue pair is raised
+ * and at any time:
+ *	again    a connection was lost, and why: what is missing is done anew
+ * @words: NULL: the step begins. Otherwise it has gone well, with what came of it; valid during
+ *	the call. A step that fails has no end: the call that connects returns, or "again" follows.
+ * Runs in the thread that connects, under the session's lock, one call at a time, and never on
+ * the way of a get or put on a live connection. It must not call this library and should not
+ * take long: the time counts for the call's timeout_ms.
+ */
+typedef void (*gkv_trace)(void *arg, const char *step, const char *words);
+
 /* gkv_options_init() first, then set what differs: fields may be added at the end. */
 struct gkv_options {
 	size_t size; /* of this struct, set by gkv_options_init() */
@@ -63,6 +86,8 @@ struct gkv_options {
 	unsigned rnr_retry; /* transport; default 6 */
 	const char *name; /* shown in the server's log and statistics; NULL: the program's */
 	unsigned connect; /* GKV_CONNECT_...; default $GRACEKV_CONNECT (tcp or cm), else TCP */
+	gkv_trace trace; /* told of each step of connecting; NULL: nobody */
+	void *trace_arg; /* handed to it as it is */
 };
 
 /*

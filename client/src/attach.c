@@ -11,15 +11,19 @@
  */
 #include "client/src/handle.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "client/src/trace.h"
+#include "common/rdma/gid.h"
+#include "common/rdma/tcp.h"
 
 #define COMPLETIONS (READER_BATCH + 3 * HANDLE_CREDITS) /* of all that can be posted, flushed */
 #define SEND_INLINE 128u
-#define PAUSE_NS    (10 * NS_PER_MS)
 #define LEAVE_NS    (100 * NS_PER_MS) /* for telling the server of a handle that closes */
 
 void handle_disconnect(struct gkv *h)
@@ -34,6 +38,9 @@ void handle_disconnect(struct gkv *h)
 	h->lifeline = -1;
 	memset(h->slot, 0, sizeof(h->slot));
 	h->staging_slot = STAGING_FREE;
+	if (h->worked || h->chains_done)
+		backoff_forget(&h->backoff);
+	h->worked = false;
 	h->chains_posted = h->chains_done = 0;
 }
 
@@ -56,21 +63,68 @@ void handle_leave(struct gkv *h)
 	session_unlock(s);
 }
 
+/* What one side offers, in words; @text: OFFER_WORDS bytes. */
+#define OFFER_WORDS 192
+
+static const char *offer_words(const struct wire_qp *o, char *text)
+{
+	char gid[INET6_ADDRSTRLEN] = "none";
+
+	if (o->has_gid)
+		inet_ntop(AF_INET6, o->gid, gid, sizeof(gid));
+	snprintf(text, OFFER_WORDS,
+		 "QP 0x%06x, PSN 0x%06x, GID %s, LID %u, MTU %u, READ depth %u as initiator and %u "
+		 "as responder, %u credits",
+		 o->qpn, o->psn, gid, o->lid,
+		 o->mtu >= IBV_MTU_256 && o->mtu <= IBV_MTU_4096 ? rdma_mtu_bytes(o->mtu) : 0,
+		 o->rd_initiator, o->rd_responder, o->credits);
+	return text;
+}
+
+/* Settle, RTR, RTS. */
+static int bring_up(struct gkv *h, const struct wire_qp *peer)
+{
+	struct gkv_session *s = h->session;
+	int rc;
+
+	trace_begin(s, "settle");
+	rc = rdma_qp_settle(&h->qp, peer, &h->error);
+	if (rc)
+		return rc;
+	trace_done(s, "MTU %u, %u READs in flight from here, %u from there, %s",
+		   rdma_mtu_bytes(h->qp.mtu), h->qp.rd_initiator, h->qp.rd_responder,
+		   h->qp.source.grh ? "routed by GID" : "routed by LID");
+	trace_begin(s, "rtr");
+	rc = rdma_qp_to_rtr(&h->qp, peer, &h->error);
+	if (rc)
+		return rc;
+	trace_done(s, "ready to receive");
+	trace_begin(s, "rts");
+	rc = rdma_qp_to_rts(&h->qp, &h->error);
+	if (rc == 0)
+		trace_done(s, "ready to send");
+	return rc;
+}
+
 /* Ask the server for the other end. Where it answers no frame at all, the connection is lost. */
 static int exchange(struct gkv *h, uint64_t deadline_ns)
 {
 	struct gkv_session *s = h->session;
 	struct wire_frame open = { .type = WIRE_QP_OPEN }, answer = { 0 };
 	struct wire_frame ready = { .type = WIRE_QP_READY, .handle = { .handle = h->number } };
+	char words[OFFER_WORDS];
 	int rc;
 
 	rdma_qp_offer(&h->qp, &open.qp);
 	open.qp.handle = h->number;
 	open.qp.credits = HANDLE_CREDITS;
+	trace_begin(s, "offer");
 	rc = exchange_send(s->lifeline, &open, deadline_ns, &h->error);
-	if (rc == 0)
-		rc = exchange_recv(s->lifeline, &s->reader, WIRE_QP_OPENED, &answer, deadline_ns,
-				   &h->error);
+	if (rc)
+		goto err_lost;
+	trace_done(s, "%s", offer_words(&open.qp, words));
+	trace_begin(s, "answer");
+	rc = session_recv(s, WIRE_QP_OPENED, &answer, deadline_ns, &h->error);
 	if (rc && answer.type != WIRE_REFUSE)
 		goto err_lost;
 	if (rc)
@@ -83,18 +137,21 @@ static int exchange(struct gkv *h, uint64_t deadline_ns)
 			       answer.qp.handle, answer.qp.credits, h->number, HANDLE_CREDITS);
 		goto err_lost;
 	}
+	trace_done(s, "%s", offer_words(&answer.qp, words));
 	h->credits = answer.qp.credits;
-	rc = rdma_qp_connect(&h->qp, &answer.qp, &h->error);
+	rc = bring_up(h, &answer.qp);
 	for (unsigned i = 0; i < h->credits && rc == 0; i++)
 		rc = channel_receive(h, i);
 	if (rc)
 		return rc;
+	trace_begin(s, "live");
 	rc = exchange_send(s->lifeline, &ready, deadline_ns, &h->error);
 	if (rc == 0)
-		rc = exchange_recv(s->lifeline, &s->reader, WIRE_QP_LIVE, &answer, deadline_ns,
-				   &h->error);
-	if (rc == 0)
+		rc = session_recv(s, WIRE_QP_LIVE, &answer, deadline_ns, &h->error);
+	if (rc == 0) {
+		trace_done(s, "both sides are ready to send");
 		return 0;
+	}
 err_lost:
 	session_lost(s); /* the stream is at an unknown place, or gone */
 	return rc;
@@ -102,23 +159,41 @@ err_lost:
 
 static int queue_pair(struct gkv *h, uint64_t deadline_ns)
 {
-	const struct rdma_device *dev = h->session->dev;
+	struct gkv_session *s = h->session;
+	const bool by_cm = s->settings.connect == GKV_CONNECT_CM; /* it chooses the GID */
+	struct gid_choice choice;
 	struct rdma_qp_config config = {
-		.source = &h->session->source,
+		.source = by_cm ? NULL : &choice.source,
 		.cq = &h->cq,
 		.max_send = READER_BATCH + HANDLE_CREDITS,
 		.max_recv = HANDLE_CREDITS,
 		.inline_wish = SEND_INLINE,
 		.remote_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
 	};
-	int rc = rdma_cq_create(dev, COMPLETIONS, true, &h->cq, &h->error);
+	char address[64];
+	int rc = 0;
 
+	tcp_local_address(s->lifeline, address);
+	if (!by_cm) { /* anew each time: an address comes back at another place of the table */
+		trace_begin(s, "gid");
+		rc = gid_choose(s->dev, address, &choice, &h->error);
+		if (rc)
+			goto out;
+		trace_done(s, "%s", choice.why);
+	}
+	trace_begin(s, "qp");
+	rc = rdma_cq_create(s->dev, COMPLETIONS, true, &h->cq, &h->error);
 	if (rc == 0)
-		rc = rdma_qp_create(dev, &config, &h->qp, &h->error);
+		rc = rdma_qp_create(s->dev, &config, &h->qp, &h->error);
 	if (rc)
-		return rc;
-	return h->session->settings.connect == GKV_CONNECT_CM ? handle_connect_by_cm(h, deadline_ns)
-							      : exchange(h, deadline_ns);
+		goto out;
+	trace_done(s, "QP 0x%06x in INIT on port %u of %s, a send queue of %u, %u bytes inline",
+		   h->qp.qp->qp_num, s->dev->port, s->dev->name, h->qp.max_send, h->qp.inline_max);
+	rc = by_cm ? handle_connect_by_cm(h, deadline_ns) : exchange(h, deadline_ns);
+out:
+	if (rc)
+		trace_failed(s, &h->error);
+	return rc;
 }
 
 /* What was found in another life of the server means nothing in this one. */
@@ -133,19 +208,15 @@ static void enter_world(struct gkv *h)
 	}
 }
 
-/* Must hold the session's lock. */
+/* Must hold the session's lock, and be connected. */
 static int attach(struct gkv *h, uint64_t deadline_ns)
 {
-	uint64_t exchange_ns = time_now_ns() + EXCHANGE_DEADLINE_MS * NS_PER_MS;
+	uint64_t now = time_now_ns(), exchange_ns = now + EXCHANGE_DEADLINE_MS * NS_PER_MS;
 	struct gkv_session *s = h->session;
 	int rc;
 
-	if (s->closed)
-		return error_set(&h->error, -ESHUTDOWN, "the session was closed");
-	rc = session_connect(s, deadline_ns, false, &h->error);
-	if (rc)
-		return rc;
 	rc = queue_pair(h, exchange_ns < deadline_ns ? exchange_ns : deadline_ns);
+	backoff_attempted(&h->backoff, now, time_now_ns(), backoff_chance());
 	if (rc)
 		return rc;
 	h->lifeline = fcntl(s->lifeline, F_DUPFD_CLOEXEC, 3);
@@ -161,30 +232,66 @@ static int attach(struct gkv *h, uint64_t deadline_ns)
 	return 0;
 }
 
+/*
+ * One attempt, under the session's lock. @due: when the next one may be. Returns 0, or why not;
+ * @again: whether another may go well.
+ */
+static int attempt(struct gkv *h, uint64_t deadline_ns, uint64_t *due, bool *again)
+{
+	struct gkv_session *s = h->session;
+	uint64_t now;
+	int rc;
+
+	*again = false;
+	rc = session_lock(s, deadline_ns, &h->error);
+	if (rc)
+		return rc;
+	if (h->attempted && !s->closed) {
+		trace_begin(s, "again");
+		trace_done(s, "%s",
+			   h->error.code == -ECONNRESET ? h->error.text
+							: "the connection was lost");
+	}
+	h->attempted = true;
+	rc = session_connect(s, deadline_ns, &h->error);
+	if (rc) {
+		*again = session_worth_another(rc);
+	} else {
+		rc = attach(h, deadline_ns);
+		/* A server that has no room says so at once; an address may come back. */
+		*again = rc == -ENODATA ||
+			 (rc != -EUSERS && rc != -EAGAIN && session_worth_another(rc));
+	}
+	now = time_now_ns();
+	*due = s->connected ? now : backoff_due(&s->backoff, now);
+	session_unlock(s);
+	return rc;
+}
+
 int handle_connect(struct gkv *h)
 {
-	const struct timespec pause = { 0, PAUSE_NS };
-	uint64_t deadline_ns = handle_deadline(h);
+	uint64_t deadline_ns = handle_deadline(h), due;
+	bool again;
 	int rc;
 
 	handle_disconnect(h);
 	if (h->connected_before)
 		h->reader.stats.reconnects++;
 	for (;;) {
-		rc = session_lock(h->session, deadline_ns, &h->error);
-		if (rc)
-			return rc;
-		rc = attach(h, deadline_ns);
-		session_unlock(h->session);
+		/* A queue pair that broke before it did any work is not replaced at once. */
+		due = backoff_due(&h->backoff, time_now_ns());
+		backoff_sleep(due, deadline_ns);
+		rc = attempt(h, deadline_ns, &due, &again);
 		if (rc == 0)
 			break;
 		handle_disconnect(h);
 		if (rc == -ESHUTDOWN)
 			return -ECONNRESET; /* by ourselves, for good */
-		if ((rc != -ECONNRESET && rc != -EPIPE && rc != -ETIMEDOUT) ||
-		    time_now_ns() >= deadline_ns)
+		if (!again || time_now_ns() >= deadline_ns)
 			return rc;
-		nanosleep(&pause, NULL);
+		backoff_sleep(due, deadline_ns); /* without the lock */
+		if (time_now_ns() >= deadline_ns)
+			return rc;
 	}
 	h->connected_before = true;
 	return 0;

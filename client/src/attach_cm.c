@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "client/src/handle.h"
+#include "client/src/trace.h"
 #include "common/base/time.h"
 
 /* The peer's address, with a port of the CM. */
@@ -91,8 +92,10 @@ static int ask(struct gkv *h, const struct cm_wait *wait)
 		.mtu = (uint8_t)s->dev->mtu,
 	};
 	struct wire_cm_reply reply;
-	int rc = cm_connect(h->cm, &h->qp, &request, &reply, wait, &h->error);
+	int rc;
 
+	trace_begin(s, "cm");
+	rc = cm_connect(h->cm, &h->qp, &request, &reply, wait, &h->error);
 	if (rc)
 		return rc;
 	if (reply.handle != h->number || reply.credits > HANDLE_CREDITS)
@@ -101,10 +104,18 @@ static int ask(struct gkv *h, const struct cm_wait *wait)
 			"the server opened queue pair %u with %u credits, asked for was %u "
 			"with %u",
 			reply.handle, reply.credits, h->number, HANDLE_CREDITS);
+	trace_done(
+		s, "MTU %u, %u READs in flight from here, %u from there, %u credits; ready to send",
+		rdma_mtu_bytes(h->qp.mtu), h->qp.rd_initiator, h->qp.rd_responder, reply.credits);
 	h->credits = reply.credits;
+	trace_begin(s, "live");
 	for (unsigned i = 0; i < h->credits && rc == 0; i++)
 		rc = channel_receive(h, i);
-	return rc ? rc : cm_establish(h->cm, &h->error);
+	if (rc == 0)
+		rc = cm_establish(h->cm, &h->error);
+	if (rc == 0)
+		trace_done(s, "both sides are ready to send");
+	return rc;
 }
 
 int handle_connect_by_cm(struct gkv *h, uint64_t deadline_ns)
@@ -114,19 +125,23 @@ int handle_connect_by_cm(struct gkv *h, uint64_t deadline_ns)
 	struct sockaddr_storage to;
 	int rc = server_address(s->lifeline, s->welcome.cm_port, &to, &h->error);
 
+	trace_begin(s, "route");
 	if (rc == 0)
 		rc = cm_resolve(&h->cm, (struct sockaddr *)&to, &wait, &h->error);
 	if (rc == 0)
 		rc = check_route(s, &h->cm->route, s->dev->name, s->dev->port, "the session",
 				 &h->error);
-	if (rc == 0)
+	if (rc == 0) {
+		trace_done(s, "to %s, port %u of the CM: through port %u of %s", h->cm->peer,
+			   s->welcome.cm_port, h->cm->route.port, h->cm->route.device);
 		rc = ask(h, &wait);
+	}
 	if (rc == -ECONNRESET || rc == -ESTALE) {
-		struct wire_frame last;
+		struct error why;
 
-		/* either the life line spoke, and a server says nothing there but the last word, or
-		 * the server has forgotten the session; or the connection alone failed */
-		if (rc == -ESTALE || exchange_read(s->lifeline, &s->reader, &last, NULL))
+		/* the life line spoke, and of another handle perhaps; or the server has forgotten
+		 * the session; or the connection alone failed */
+		if (rc == -ESTALE || session_hear(s, &why))
 			session_lost(s);
 		return -ECONNRESET;
 	}

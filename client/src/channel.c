@@ -26,13 +26,14 @@
 #include "common/base/cores.h"
 #include "common/rdma/post.h"
 
-#define POLL_ENTRIES 8
-#define SPIN_POLLS   1000u
-#define ALONE_POLLS  4u /* instead, where the server shares our only core */
-#define CLOCK_POLLS  16u /* a look at the clock for so many yields */
-#define SPIN_NS	     80000u
-#define QUIET_NS     (10 * NS_PER_MS)
-#define SLEEP_MS_MAX 20 /* polled again then, whether there was an event or not */
+#define POLL_ENTRIES	    8
+#define SPIN_POLLS	    1000u
+#define ALONE_POLLS	    4u /* instead, where the server shares our only core */
+#define CLOCK_POLLS	    16u /* a look at the clock for so many yields */
+#define SPIN_NS		    80000u
+#define SLOWEST_NS_PER_BYTE 250u /* 4 MB a second: less is taken for stuck */
+#define QUIET_NS	    (10 * NS_PER_MS)
+#define SLEEP_MS_MAX	    20 /* polled again then, whether there was an event or not */
 
 /* wr_id: what it was in the upper half, its number in the lower. */
 enum wr_kind { WR_READS = 1, WR_SEND = 2, WR_RECEIVE = 3 };
@@ -88,6 +89,7 @@ static int received(struct gkv *h, unsigned number, uint32_t len)
 				    (unsigned long long)reply->sequence);
 	memcpy(slot->reply_bytes, reply, len);
 	slot->reply_due = false;
+	h->worked = true;
 	if (h->staging_slot == reply->slot)
 		h->staging_slot = STAGING_FREE;
 	handle_clock(h, reply->clock_ms);
@@ -134,6 +136,14 @@ static int channel_poll(struct gkv *h)
 	return n;
 }
 
+/* The server's end of the queue pair broke: what is in flight is not answered any more. */
+static bool lost_at_server(const struct gkv *h)
+{
+	/* relaxed: looked at again and again, and nothing else depends on it */
+	return atomic_load_explicit(&h->session->qp_lost[h->number], memory_order_relaxed) ==
+	       h->qp.qp->qp_num;
+}
+
 static int channel_sleep(struct gkv *h, uint64_t now)
 {
 	uint64_t left_ms = (h->deadline_ns - now) / NS_PER_MS + 1;
@@ -149,16 +159,14 @@ static int channel_sleep(struct gkv *h, uint64_t now)
 	if (n)
 		return n < 0 ? n : 0;
 	n = poll(p, 2, left_ms < SLEEP_MS_MAX ? (int)left_ms : SLEEP_MS_MAX);
-	if (n <= 0)
-		return 0;
-	if (p[0].revents)
+	if (n > 0 && p[0].revents)
 		rdma_cq_drain_events(&h->cq);
-	if (p[1].revents &&
+	if (n > 0 && p[1].revents &&
 	    session_check(h->session, h->session_number, h->deadline_ns, &h->error)) {
 		h->live = false;
 		return -ECONNRESET;
 	}
-	return 0;
+	return lost_at_server(h) ? channel_fail(h, "the server's end of it broke") : 0;
 }
 
 void channel_probe(struct gkv *h)
@@ -167,8 +175,9 @@ void channel_probe(struct gkv *h)
 
 	if (!handle_current(h) || time_now_ns() - h->clock_at_ns < QUIET_NS)
 		return;
-	if (poll(&p, 1, 0) > 0 &&
-	    session_check(h->session, h->session_number, handle_deadline(h), &h->error))
+	if ((poll(&p, 1, 0) > 0 &&
+	     session_check(h->session, h->session_number, handle_deadline(h), &h->error)) ||
+	    lost_at_server(h))
 		h->live = false;
 }
 
@@ -197,7 +206,15 @@ int channel_progress(struct gkv *h, struct waiter *w)
 		w->since_ns = now;
 	if (now >= handle_deadline(h))
 		return -ETIMEDOUT;
+	if (w->patience_ns && now - w->since_ns >= w->patience_ns)
+		return channel_fail(h, "the transport got no answer for %llu ms",
+				    (unsigned long long)(w->patience_ns / NS_PER_MS));
 	return now - w->since_ns < SPIN_NS ? 0 : channel_sleep(h, now);
+}
+
+uint64_t channel_patience(const struct gkv *h, uint64_t bytes)
+{
+	return h->session->settings.lifeline_ms * NS_PER_MS + bytes * SLOWEST_NS_PER_BYTE;
 }
 
 int channel_read(void *ctx, const struct read_op *ops, unsigned count)
@@ -205,7 +222,7 @@ int channel_read(void *ctx, const struct read_op *ops, unsigned count)
 	struct gkv *h = ctx;
 	struct ibv_send_wr *bad;
 	struct waiter w = { 0 };
-	uint64_t chain;
+	uint64_t chain, bytes = 0;
 	int rc;
 
 	assert(h->sections == 1 && count >= 1 && count <= READER_BATCH);
@@ -221,6 +238,7 @@ int channel_read(void *ctx, const struct read_op *ops, unsigned count)
 		h->wr[i].send_flags = 0;
 		h->wr[i].wr.rdma.remote_addr = ops[i].remote;
 		h->wr[i].wr.rdma.rkey = ops[i].rkey;
+		bytes += ops[i].len;
 	}
 	h->wr[count - 1].next = NULL;
 	h->wr[count - 1].send_flags = IBV_SEND_SIGNALED;
@@ -228,6 +246,7 @@ int channel_read(void *ctx, const struct read_op *ops, unsigned count)
 	if (rc)
 		return channel_fail(h, "posting %u READs failed: %s", count, error_name(rc));
 	chain = ++h->chains_posted;
+	w.patience_ns = channel_patience(h, bytes);
 	while (h->chains_done != chain) {
 		rc = channel_progress(h, &w);
 		if (rc == -ETIMEDOUT) { /* it still names our memory: only its end frees that */

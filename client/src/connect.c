@@ -6,7 +6,8 @@
  * A session's number grows when its connection is given up. A handle holds the number of the
  * connection that its queue pair belongs to, and replaces the queue pair when they differ; so
  * whoever finds the connection lost, every handle comes to know with one load per call, and one
- * thread, under the lock, connects for all.
+ * thread, under the lock, connects for all. How often it may try is the session's back-off, which
+ * all its threads share; they wait for the next attempt without the lock.
  *
  * The client id stays the same for the session's whole life. The server ends the older session
  * of a client id before it answers a new HELLO: nothing that was sent before can be applied after.
@@ -18,25 +19,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "client/src/trace.h"
 #include "common/base/cleanup.h"
 #include "common/base/time.h"
 #include "common/layout/root.h"
-#include "common/rdma/gid.h"
 #include "common/rdma/tcp.h"
 
-#define BACKOFF_FIRST_MS 10u
-#define BACKOFF_LAST_MS	 500u
+#define NOTES_MAX (2 * SESSION_QPS_MAX) /* QP_LOST frames in a row */
 
 void session_lost(struct gkv_session *s)
 {
 	if (!s->connected)
 		return;
 	s->connected = false;
+	error_set(&s->lost, -ECONNRESET, "the connection to %s:%s was lost", s->settings.host,
+		  s->settings.port);
 	/* Handles hold duplicates of the socket: close alone would not end the connection. */
 	shutdown(s->lifeline, SHUT_RDWR);
 	close(s->lifeline);
@@ -45,34 +45,78 @@ void session_lost(struct gkv_session *s)
 	atomic_fetch_add_explicit(&s->number, 1, memory_order_release);
 }
 
-static void session_lost_if(struct gkv_session *s, uint64_t number)
+static bool session_note(struct gkv_session *s, const struct wire_frame *frame)
 {
-	if (atomic_load_explicit(&s->number, memory_order_relaxed) == number) /* under the lock */
-		session_lost(s);
+	if (frame->type != WIRE_QP_LOST)
+		return false;
+	if (frame->handle.handle < SESSION_QPS_MAX)
+		/* relaxed: the handle looks at it again and again, and it orders nothing */
+		atomic_store_explicit(&s->qp_lost[frame->handle.handle], frame->handle.qpn,
+				      memory_order_relaxed);
+	return true;
+}
+
+int session_recv(struct gkv_session *s, enum wire_type want, struct wire_frame *out,
+		 uint64_t deadline_ns, struct error *err)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < NOTES_MAX; i++) {
+		out->type = 0;
+		rc = exchange_recv(s->lifeline, &s->reader, want, out, deadline_ns, err);
+		if (rc != -EPROTO || !session_note(s, out))
+			break;
+	}
+	return rc;
+}
+
+int session_hear(struct gkv_session *s, struct error *err)
+{
+	struct wire_frame frame = { 0 };
+	int rc = 0;
+
+	for (unsigned i = 0; i < NOTES_MAX; i++) { /* what is left is read with the next look */
+		rc = exchange_read(s->lifeline, &s->reader, &frame, err);
+		if (rc <= 0)
+			return rc;
+		if (!session_note(s, &frame))
+			break;
+		rc = 0;
+	}
+	if (rc == 0)
+		return 0;
+	if (frame.type == WIRE_BYE)
+		return error_set(err, -ECONNRESET, "the server at %s:%s is shutting down",
+				 s->settings.host, s->settings.port);
+	if (frame.type == WIRE_REFUSE)
+		return error_set(err, -ECONNRESET, "the server at %s:%s ended the session: %s",
+				 s->settings.host, s->settings.port, frame.refuse.text);
+	return error_set(err, -EPROTO, "the server sent a frame of type %u, unasked", frame.type);
 }
 
 int session_check(struct gkv_session *s, uint64_t number, uint64_t deadline_ns, struct error *err)
 {
-	struct wire_frame frame = { 0 };
-	int rc;
+	struct error why = { 0 };
 
 	/* acquire pairs with session_lost() */
 	if (atomic_load_explicit(&s->number, memory_order_acquire) == number) {
 		/* The lock's holder may be in an exchange: what is readable is then its own. */
 		if (session_lock(s, deadline_ns, err))
 			return 0;
-		rc = s->connected && atomic_load_explicit(&s->number, memory_order_relaxed) ==
-					     number
-			     ? exchange_read(s->lifeline, &s->reader, &frame, err)
-			     : 1;
-		if (rc)
-			session_lost_if(s, number);
-		session_unlock(s);
-		if (rc == 0)
+		if (s->connected &&
+		    atomic_load_explicit(&s->number, memory_order_relaxed) == number &&
+		    session_hear(s, &why)) {
+			session_lost(s);
+			s->lost = why;
+		}
+		/* relaxed: under the lock */
+		if (atomic_load_explicit(&s->number, memory_order_relaxed) == number) {
+			session_unlock(s);
 			return 0;
-		if (rc > 0 && frame.type == WIRE_BYE)
-			return error_set(err, -ECONNRESET, "the server at %s:%s is shutting down",
-					 s->settings.host, s->settings.port);
+		}
+		why = s->lost;
+		session_unlock(s);
+		return error_set(err, -ECONNRESET, "%s", why.text);
 	}
 	return error_set(err, -ECONNRESET, "the connection to %s:%s was lost", s->settings.host,
 			 s->settings.port);
@@ -131,6 +175,7 @@ static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct err
 	hello.hello.first_sequence = atomic_load_explicit(&s->next_sequence, memory_order_relaxed);
 	snprintf(hello.hello.name, sizeof(hello.hello.name), "%s", s->settings.name);
 	memset(&s->reader, 0, sizeof(s->reader));
+	trace_begin(s, "welcome");
 	rc = exchange_send(fd, &hello, deadline_ns, err);
 	if (rc == 0)
 		rc = exchange_recv(fd, &s->reader, WIRE_WELCOME, &welcome, deadline_ns, err);
@@ -138,52 +183,75 @@ static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct err
 		rc = check_welcome(&welcome.welcome, s->settings.connect == GKV_CONNECT_CM, err);
 	if (rc == 0)
 		rc = keep_or_renew_world(s, &welcome.welcome, err);
-	if (rc == 0)
-		s->welcome = welcome.welcome;
-	return rc;
+	if (rc)
+		return trace_failed(s, err);
+	s->welcome = welcome.welcome;
+	trace_done(s,
+		   "session %" PRIu64 " of process %u on its device %s, incarnation %016" PRIx64
+		   "; wire version %u, layout %u hash %016" PRIx64 " on both sides",
+		   s->welcome.session, s->welcome.pid, s->welcome.device,
+		   s->welcome.server_incarnation, WIRE_VERSION, LAYOUT_VERSION, layout_hash());
+	return 0;
+}
+
+static int connect_tcp(struct gkv_session *s, uint64_t deadline_ns, int *fd, struct error *err)
+{
+	struct settings *o = &s->settings;
+	struct addrinfo *list;
+	char words[256];
+	int rc;
+
+	trace_begin(s, "resolve");
+	rc = tcp_resolve(o->host, o->port, &list, err);
+	if (rc)
+		return rc;
+	tcp_list_words(list, words, sizeof(words));
+	trace_done(s, "%s is %s", o->host, words);
+	trace_begin(s, "tcp");
+	rc = tcp_connect_list(list, o->host, o->port, deadline_ns, fd, err);
+	freeaddrinfo(list);
+	if (rc)
+		return rc;
+	tcp_ends(*fd, words, sizeof(words));
+	rc = tcp_lifeline(*fd, o->lifeline_ms);
+	if (rc)
+		return error_set(err, rc, "setting up the life line to %s:%s failed: %s", o->host,
+				 o->port, error_name(rc));
+	trace_done(s, "%s", words);
+	return 0;
 }
 
 static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
 	uint64_t handshake_ns = time_now_ns() + EXCHANGE_DEADLINE_MS * NS_PER_MS;
-	const bool by_cm = s->settings.connect == GKV_CONNECT_CM;
-	struct gid_choice choice;
 	char address[64];
 	autoclose int fd = -1;
 	int rc;
 
 	if (handshake_ns > deadline_ns)
 		handshake_ns = deadline_ns;
-	rc = tcp_connect(s->settings.host, s->settings.port, handshake_ns, &fd, err);
+	rc = connect_tcp(s, handshake_ns, &fd, err);
 	if (rc)
 		return rc;
-	rc = tcp_lifeline(fd, s->settings.lifeline_ms);
-	if (rc)
-		return error_set(err, rc, "setting up the life line to %s:%s failed: %s",
-				 s->settings.host, s->settings.port, error_name(rc));
 	tcp_local_address(fd, address);
+	trace_begin(s, "device");
 	if (!s->dev)
-		rc = by_cm ? session_open_by_cm(s, fd, handshake_ns, err)
-			   : rdma_device_open(&s->dev, &s->settings.rdma, address, err);
-	if (rc == 0 && !by_cm)
-		rc = gid_choose(s->dev, address, &choice, err);
+		rc = s->settings.connect == GKV_CONNECT_CM
+			     ? session_open_by_cm(s, fd, handshake_ns, err)
+			     : rdma_device_open(&s->dev, &s->settings.rdma, address, err);
 	if (rc)
 		return rc;
-	if (!by_cm)
-		s->source = choice.source;
+	/* what stands behind the first ';' is about GIDs, which each queue pair chooses anew */
+	trace_done(s, "%.*s", (int)strcspn(s->dev->choice, ";"), s->dev->choice);
 	rc = greet(s, fd, handshake_ns, err);
-	if (rc) {
-		error_prefix(err, "connecting to the server at %s:%s", s->settings.host,
-			     s->settings.port);
+	if (rc)
 		return rc;
-	}
 	s->lifeline = cleanup_take_fd(&fd);
 	s->connected = true;
 	return 0;
 }
 
-/* Whether the same attempt may go well a little later. */
-static bool worth_another(int rc)
+bool session_worth_another(int rc)
 {
 	switch (rc) {
 	case -ECONNREFUSED:
@@ -201,41 +269,22 @@ static bool worth_another(int rc)
 	return false;
 }
 
-/* Half of the step to all of it, so that many clients do not come in step. */
-static void back_off(unsigned step_ms, uint64_t left_ns)
+int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
-	uint64_t ns = step_ms * NS_PER_MS, r = 0;
-	struct timespec pause;
+	uint64_t now = time_now_ns();
+	int rc;
 
-	if (getrandom(&r, sizeof(r), GRND_NONBLOCK) != sizeof(r))
-		r = time_now_ns();
-	ns = ns / 2 + r % (ns / 2 + 1);
-	if (ns > left_ns)
-		ns = left_ns;
-	pause = (struct timespec){ (time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S) };
-	nanosleep(&pause, NULL);
-}
-
-int session_connect(struct gkv_session *s, uint64_t deadline_ns, bool once, struct error *err)
-{
-	unsigned step_ms = BACKOFF_FIRST_MS;
-
-	for (;;) {
-		uint64_t now;
-		int rc;
-
-		if (s->closed)
-			return error_set(err, -ECONNRESET,
-					 "the session was closed (open another one)");
-		if (s->connected)
-			return 0;
-		rc = connect_once(s, deadline_ns, err);
-		now = time_now_ns();
-		if (rc == 0 || once || !worth_another(rc) || now >= deadline_ns)
-			return rc;
-		back_off(step_ms, deadline_ns - now);
-		if (time_now_ns() >= deadline_ns)
-			return rc;
-		step_ms = step_ms * 2 < BACKOFF_LAST_MS ? step_ms * 2 : BACKOFF_LAST_MS;
+	if (s->closed)
+		return error_set(err, -ESHUTDOWN, "the session was closed (open another one)");
+	if (s->connected)
+		return 0;
+	if (backoff_due(&s->backoff, now) > now) {
+		*err = s->lost;
+		return err->code;
 	}
+	rc = connect_once(s, deadline_ns, err);
+	backoff_attempted(&s->backoff, now, time_now_ns(), backoff_chance());
+	if (rc)
+		s->lost = *err;
+	return rc;
 }

@@ -3,8 +3,11 @@
 #include "client/src/handle.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "client/src/trace.h"
 
 #define CLOCK_FRESH_MS 5000u /* an estimate older than this is taken anew from the root */
 
@@ -165,6 +168,38 @@ static int take_number(struct gkv *h)
 			 s->handle_count);
 }
 
+/*
+ * READ root and directory: the first use of the queue pair, so part of connecting. The lock is
+ * taken for whoever listens, so that he hears one call at a time.
+ */
+static int handle_prepare(struct gkv *h)
+{
+	static const uint64_t magic = ROOT_MAGIC;
+	struct gkv_session *s = h->session;
+	bool told = s->settings.trace && session_lock(s, handle_deadline(h), &h->error) == 0;
+	int rc;
+
+	if (told) {
+		trace_begin(s, "root");
+		session_unlock(s);
+	}
+	section_open(h);
+	rc = reader_prepare(&h->reader);
+	section_close(h);
+	if (rc) {
+		error_prefix(&h->error, "reading the server's root page, step root");
+	} else if (told && session_lock(s, handle_deadline(h), &h->error) == 0) {
+		s->step = "root"; /* other threads may have connected meanwhile */
+		trace_done(s,
+			   "%" PRIu64 " one-sided READs: root page at 0x%" PRIx64
+			   " with magic %.8s and layout %u; directory of depth %u",
+			   h->reader.stats.reads, h->reader.world->root_addr, (const char *)&magic,
+			   LAYOUT_VERSION, h->reader.dir->depth);
+		session_unlock(s);
+	}
+	return rc;
+}
+
 static int handle_open(struct gkv *h)
 {
 	struct gkv_session *s = h->session;
@@ -184,9 +219,7 @@ static int handle_open(struct gkv *h)
 		rc = handle_ready(h);
 		if (rc)
 			goto err_disconnect;
-		section_open(h);
-		rc = reader_prepare(&h->reader);
-		section_close(h);
+		rc = handle_prepare(h);
 		if (rc == 0)
 			return 0;
 		if (rc != -ECONNRESET || time_now_ns() >= handle_deadline(h))

@@ -43,6 +43,9 @@ struct gkv {
 	/* The connection. */
 	bool live;
 	bool connected_before;
+	bool attempted; /* the next attempt is "again" to gkv_trace */
+	bool worked; /* a request was answered since the queue pair was opened */
+	struct backoff backoff; /* of queue pairs that break before they did any work */
 	uint64_t session_number; /* of the session when the queue pair was opened */
 	uint64_t generation;
 	unsigned credits;
@@ -151,6 +154,7 @@ static inline void section_close(struct gkv *h)
 struct waiter {
 	unsigned empty; /* polls that found nothing */
 	uint64_t since_ns;
+	uint64_t patience_ns; /* then the queue pair is given up; 0: as long as the call may take */
 };
 
 /* channel_spin_polls - how many polls in vain a wait spins for: few on an only core. */
@@ -159,7 +163,8 @@ unsigned channel_spin_polls(void);
 /*
  * channel_progress - poll once and take what came: chains_done grows, slots change. Where nothing
  * came it spins, yields, then sleeps on completion channel and life line.
- * Returns 0; -ETIMEDOUT: the call's deadline has passed; -ECONNRESET: the queue pair is lost.
+ * Returns 0; -ETIMEDOUT: the call's deadline has passed; -ECONNRESET: the queue pair is lost, or
+ * patience is over.
  */
 int channel_progress(struct gkv *h, struct waiter *w);
 
@@ -168,6 +173,13 @@ int channel_progress(struct gkv *h, struct waiter *w);
  * that is posted to a server that has gone has an unknown outcome, one that is not has none.
  */
 void channel_probe(struct gkv *h);
+
+/*
+ * channel_patience - how long the transport may take for @bytes. The peer's device answers by itself,
+ * so what takes longer than the life line's time-out is stuck, whatever retries are left; the life
+ * line may go another way, and know nothing of it.
+ */
+uint64_t channel_patience(const struct gkv *h, uint64_t bytes);
 
 /* channel_read - reader_ops.read of a handle. */
 int channel_read(void *ctx, const struct read_op *ops, unsigned count);

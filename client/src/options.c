@@ -147,6 +147,8 @@ int settings_take(struct settings *out, const struct gkv_options *options, struc
 		 o.name ? o.name : program_invocation_short_name);
 	out->timeout_ms = o.timeout_ms;
 	out->lifeline_ms = o.lifeline_ms;
+	out->trace = o.trace;
+	out->trace_arg = o.trace_arg;
 	out->rdma = (struct rdma_options){
 		.device = out->device,
 		.ib_port = o.ib_port,

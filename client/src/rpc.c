@@ -180,8 +180,11 @@ static int send_once(struct gkv *h, struct rpc_call *c)
 	slot->reply_due = slot->send_due = true;
 	c->posted = true;
 	rc = channel_send(h, c->slot, (uint32_t)rc);
-	while (rc == 0 && slot->reply_due)
+	while (rc == 0 && slot->reply_due) {
+		/* a reply may take its time, that the request arrived may not */
+		w.patience_ns = slot->send_due ? channel_patience(h, RPC_REQUEST_MAX) : 0;
 		rc = channel_progress(h, &w);
+	}
 	if (rc == -ETIMEDOUT)
 		return error_set(&h->error, rc, "the server at %s:%s did not answer within %u ms%s",
 				 h->session->settings.host, h->session->settings.port,

@@ -130,9 +130,8 @@ int gkv_session_open(struct gkv_session **out, const struct gkv_options *options
 		 : error_set(&err, -EINVAL, "there is no place for the session (out is NULL)");
 	if (rc == 0) {
 		pthread_mutex_lock(&s->lock);
-		rc = session_connect(s,
-				     time_now_ns() + (uint64_t)s->settings.timeout_ms * NS_PER_MS,
-				     true, &err);
+		rc = session_connect(
+			s, time_now_ns() + (uint64_t)s->settings.timeout_ms * NS_PER_MS, &err);
 		if (rc == 0)
 			describe(s);
 		pthread_mutex_unlock(&s->lock);

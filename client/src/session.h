@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "client/include/gracekv.h"
+#include "client/src/backoff.h"
 #include "client/src/options.h"
 #include "client/src/world.h"
 #include "common/base/error.h"
@@ -29,13 +30,17 @@ struct gkv_session {
 	/* Any thread, no lock. */
 	_Atomic uint64_t number; /* grows with each connection lost; handles compare theirs */
 	_Atomic uint64_t next_sequence; /* of requests, from 1, never used twice */
+	/* Of each handle: the number of its queue pair whose other end broke, as the server said. */
+	_Atomic uint32_t qp_lost[SESSION_QPS_MAX];
 
 	pthread_mutex_t lock; /* protects all that follows */
 	bool connected;
 	bool closed; /* gkv_session_close() was called */
+	const char *step; /* of connecting, the last that was begun; static */
 	int lifeline; /* TCP socket, -1: none */
+	struct backoff backoff; /* of attempts to connect */
+	struct error lost; /* why there is no connection, or the last one was lost */
 	struct exchange_reader reader;
-	struct rdma_source source; /* of the queue pairs of this connection */
 	struct wire_welcome welcome; /* of the current, or last, connection */
 	struct world *world; /* counted; NULL before the first connection */
 	unsigned handle_count;
@@ -56,11 +61,24 @@ int session_lock(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 void session_unlock(struct gkv_session *s);
 
 /*
- * session_connect - must hold the lock: make sure that there is a connection, trying again with
- * back-off where the server cannot be reached, until @deadline_ns; @once: one attempt.
- * Returns 0 or why the last attempt failed.
+ * session_connect - must hold the lock: make sure that there is a connection, with one attempt where
+ * the back-off allows one now; backoff_due(&s->backoff) says when the next one may be.
+ * Returns 0, or why the last attempt failed; -ESHUTDOWN: the session was closed.
  */
-int session_connect(struct gkv_session *s, uint64_t deadline_ns, bool once, struct error *err);
+int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *err);
+
+/* session_worth_another - whether a connect that failed with @rc may go well a little later. */
+bool session_worth_another(int rc);
+
+/* session_hear - must hold the lock: take what waits in the life line. 0: it lives; else why not. */
+int session_hear(struct gkv_session *s, struct error *err);
+
+/*
+ * session_recv - must hold the lock: wait for a frame of type @want. As exchange_recv(); news of
+ * queue pairs that comes in between is noted.
+ */
+int session_recv(struct gkv_session *s, enum wire_type want, struct wire_frame *out,
+		 uint64_t deadline_ns, struct error *err);
 
 /*
  * session_open_by_cm - the device through which the RDMA CM's route to the peer of the TCP socket

@@ -21,6 +21,7 @@ static int payload_bytes(unsigned type)
 	case WIRE_QP_READY:
 	case WIRE_QP_LIVE:
 	case WIRE_QP_CLOSE:
+	case WIRE_QP_LOST:
 		return sizeof(struct wire_handle);
 	case WIRE_BYE:
 		return 0;

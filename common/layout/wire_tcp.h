@@ -14,6 +14,8 @@
  *	                                <-    QP_LIVE: both sides know
  *	...
  *	QP_CLOSE (about to be destroyed) ->   no answer
+ *	                                <-    QP_LOST: the server's end broke; open it anew. Also
+ *	                                      between any two frames of an exchange
  *	BYE                             ->    or the connection just ends
  *	                                <-    BYE: the server shuts down
  *	                                <-    REFUSE, and the end: a queue pair broke the protocol
@@ -48,6 +50,7 @@ enum wire_type {
 	WIRE_QP_LIVE = 7,
 	WIRE_BYE = 8,
 	WIRE_QP_CLOSE = 9,
+	WIRE_QP_LOST = 10,
 };
 
 struct wire_header {
@@ -204,17 +207,17 @@ static_assert(offsetof(struct wire_qp, gid_type) == 40, "wire_qp.gid_type");
 static_assert(offsetof(struct wire_qp, reserved) == 41, "wire_qp.reserved");
 
 /*
- * QP_READY, QP_LIVE and QP_CLOSE, 8 B: which queue pair.
- *     0  handle 4    4 reserved 4
+ * QP_READY, QP_LIVE, QP_CLOSE and QP_LOST, 8 B: which queue pair.
+ *     0  handle 4    4 qpn 4 (of the client's end; QP_LOST only, else 0)
  */
 struct wire_handle {
 	uint32_t handle;
-	uint32_t reserved;
+	uint32_t qpn;
 };
 
 static_assert(sizeof(struct wire_handle) == 8, "wire_handle");
 static_assert(offsetof(struct wire_handle, handle) == 0, "wire_handle.handle");
-static_assert(offsetof(struct wire_handle, reserved) == 4, "wire_handle.reserved");
+static_assert(offsetof(struct wire_handle, qpn) == 4, "wire_handle.qpn");
 
 /* A decoded frame. Text fields are NUL-terminated within their arrays. */
 struct wire_frame {

@@ -114,7 +114,7 @@ static void take_source(const struct cm *cm, struct rdma_qp *qp, const struct ib
 	source->gid_type = (enum ibv_gid_type)entry.gid_type;
 }
 
-static void say_choice(const struct cm *cm, const struct rdma_qp *qp, uint32_t peer_qpn)
+static void say_choice(const struct cm *cm, const struct rdma_qp *qp)
 {
 	const struct rdma_source *source = &qp->source;
 	char gid[48] = "unknown";
@@ -124,7 +124,7 @@ static void say_choice(const struct cm *cm, const struct rdma_qp *qp, uint32_t p
 	log_debug("rdma",
 		  "QP 0x%x to 0x%x of %s: the CM chose port %u of %s, GID index %d %s (%s); MTU "
 		  "%u, READ depth %u/%u",
-		  qp->qp->qp_num, peer_qpn, cm->peer, cm->route.port, qp->dev->name,
+		  qp->qp->qp_num, qp->peer_qpn, cm->peer, cm->route.port, qp->dev->name,
 		  source->gid_index, gid,
 		  source->grh ? gid_type_words(source->gid_type) : "routed by LID",
 		  rdma_mtu_bytes(qp->mtu), qp->rd_initiator, qp->rd_responder);
@@ -145,6 +145,7 @@ int cm_qp_connect(struct cm *cm, struct rdma_qp *qp, uint8_t peer_mtu, struct er
 		return rc;
 	qp->psn = rts.sq_psn;
 	take_source(cm, qp, &rtr.ah_attr);
-	say_choice(cm, qp, rtr.dest_qp_num);
+	qp->peer_qpn = rtr.dest_qp_num;
+	say_choice(cm, qp);
 	return 0;
 }

@@ -222,38 +222,39 @@ err_free:
 /* What may come, of all that ibv_get_async_event(3) lists. */
 static const struct {
 	enum ibv_event_type type;
-	bool fatal;
-	const char *text;
+	struct rdma_event event;
 } event_words[] = {
-	{ IBV_EVENT_DEVICE_FATAL, true, "the device has failed" },
-	{ IBV_EVENT_CQ_ERR, true, "a completion queue has overrun" },
-	{ IBV_EVENT_SRQ_ERR, true, "a shared receive queue has failed" },
-	{ IBV_EVENT_PORT_ERR, false, "the port has gone down" },
-	{ IBV_EVENT_PORT_ACTIVE, false, "the port has become ACTIVE" },
-	{ IBV_EVENT_QP_FATAL, false, "a queue pair has failed" },
-	{ IBV_EVENT_QP_REQ_ERR, false, "a queue pair got a request that it does not serve" },
-	{ IBV_EVENT_QP_ACCESS_ERR, false,
-	  "a queue pair got a request for memory that it may not "
-	  "touch" },
-	{ IBV_EVENT_QP_LAST_WQE_REACHED, false, "a failed queue pair has taken its last receive" },
-	{ IBV_EVENT_GID_CHANGE, false, "the GID table has changed" },
-	{ IBV_EVENT_LID_CHANGE, false, "the LID has changed" },
+	{ IBV_EVENT_DEVICE_FATAL, { .text = "the device has failed", .fatal = true } },
+	{ IBV_EVENT_CQ_ERR, { .text = "a completion queue has overrun", .fatal = true } },
+	{ IBV_EVENT_SRQ_ERR, { .text = "a shared receive queue has failed", .fatal = true } },
+	{ IBV_EVENT_PORT_ERR,
+	  { .text = "the port has gone down; what is sent meanwhile is lost, and life lines "
+		    "decide who stays",
+	    .port = true } },
+	{ IBV_EVENT_PORT_ACTIVE, { .text = "the port has become ACTIVE", .port = true } },
+	{ IBV_EVENT_QP_FATAL, { .text = "a queue pair has failed" } },
+	{ IBV_EVENT_QP_REQ_ERR, { .text = "a queue pair got a request that it does not serve" } },
+	{ IBV_EVENT_QP_ACCESS_ERR,
+	  { .text = "a queue pair got a request for memory that it may not touch" } },
+	{ IBV_EVENT_QP_LAST_WQE_REACHED,
+	  { .text = "a failed queue pair has taken its last receive", .last_receive = true } },
+	{ IBV_EVENT_GID_CHANGE, { .text = "the GID table has changed", .port = true } },
+	{ IBV_EVENT_LID_CHANGE, { .text = "the LID has changed", .port = true } },
 };
 
-int rdma_device_event(const struct rdma_device *dev, const char **text, bool *fatal)
+int rdma_device_event(const struct rdma_device *dev, struct rdma_event *out)
 {
 	struct ibv_async_event event;
 
 	if (dev->ops->get_async_event(dev->context, &event))
 		return -EAGAIN;
-	*text = "an event that this version has no words for";
-	*fatal = false;
+	*out = (struct rdma_event){ .text = "an event that this version has no words for" };
 	for (unsigned i = 0; i < sizeof(event_words) / sizeof(event_words[0]); i++) {
-		if (event_words[i].type == event.event_type) {
-			*text = event_words[i].text;
-			*fatal = event_words[i].fatal;
-		}
+		if (event_words[i].type == event.event_type)
+			*out = event_words[i].event;
 	}
+	if (out->last_receive)
+		out->context = event.element.qp->qp_context;
 	dev->ops->ack_async_event(&event);
 	return 0;
 }

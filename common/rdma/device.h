@@ -74,12 +74,16 @@ static inline int rdma_device_event_fd(const struct rdma_device *dev)
 	return dev->context->async_fd;
 }
 
-/*
- * rdma_device_event - take one asynchronous event, without blocking.
- * @text: receives it in words, static. @fatal: whether the device, or a completion queue, can not
- * be used any more. Returns 0, or -EAGAIN: there is none.
- */
-int rdma_device_event(const struct rdma_device *dev, const char **text, bool *fatal);
+struct rdma_event {
+	const char *text; /* what happened, in words, static */
+	bool fatal; /* the device, or a completion queue, can not be used any more */
+	bool port; /* of the port: worth a line in the log */
+	bool last_receive; /* a failed queue pair has given back its last receive */
+	void *context; /* then: struct rdma_qp_config.context of it */
+};
+
+/* rdma_device_event - take one asynchronous event, without blocking. 0, or -EAGAIN: none. */
+int rdma_device_event(const struct rdma_device *dev, struct rdma_event *out);
 
 /* rdma_mtu_bytes - 256 to 4096 for an enum ibv_mtu. */
 static inline unsigned rdma_mtu_bytes(enum ibv_mtu mtu)

@@ -224,6 +224,7 @@ static int choose_roce(const struct rdma_device *dev, const struct ibv_gid_entry
 				 "its network device an IP address and bring it up)",
 				 dev->port, dev->name, count);
 	take(out, &best.entry, true, "", best.reason);
+	out->rank = best.rank;
 	out->warn = best.rank <= GID_V2_LINK_LOCAL;
 	return 0;
 }
@@ -254,4 +255,38 @@ int gid_choose(const struct rdma_device *dev, const char *address, struct gid_ch
 		choose_infiniband(dev, entries, count, out);
 	free(entries);
 	return rc;
+}
+
+bool gid_explain(const struct rdma_device *dev, const struct ibv_gid_entry *entry,
+		 const struct gid_choice *taken, char *text, size_t cap)
+{
+	bool ethernet = dev->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+	const struct gid_address unknown = { 0 };
+	struct gid_verdict v;
+
+	gid_judge(entry, &unknown, &v);
+	if (!ethernet)
+		v.reason = "InfiniBand";
+	if (taken && taken->source.has_gid && (int)entry->gid_index == taken->source.gid_index) {
+		snprintf(text, cap, "taken: %s%s%s",
+			 dev->options.gid_index == RDMA_GID_AUTO ? "" : "as asked for, ", v.reason,
+			 ethernet	     ? ""
+			 : taken->source.grh ? ", with a GRH"
+					     : "; the peer is told it, packets go by LID");
+		return true;
+	}
+	if (entry->gid_index > ADDRESS_GID_MAX)
+		snprintf(text, cap, "cannot be taken: an address vector has indices to %d",
+			 ADDRESS_GID_MAX);
+	else if (ethernet && v.rank == GID_UNUSABLE)
+		snprintf(text, cap, "cannot be taken: %s", v.reason);
+	else if (!taken)
+		snprintf(text, cap, "not taken: %s", v.reason);
+	else if (dev->options.gid_index != RDMA_GID_AUTO)
+		snprintf(text, cap, "not taken: %s; %d was asked for", v.reason,
+			 taken->source.gid_index);
+	else
+		snprintf(text, cap, "not taken: %s; %d is %s", v.reason, taken->source.gid_index,
+			 ethernet && v.rank < taken->rank ? "better" : "the first such");
+	return false;
 }

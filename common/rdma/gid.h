@@ -44,6 +44,7 @@ struct gid_verdict {
 
 struct gid_choice {
 	struct rdma_source source;
+	enum gid_rank rank; /* where RoCE's was chosen by itself */
 	bool warn; /* it may well not work: a warning is due */
 	char why[192]; /* in words */
 };
@@ -80,3 +81,11 @@ int gid_table(const struct rdma_device *dev, struct ibv_gid_entry **out, struct 
  */
 int gid_choose(const struct rdma_device *dev, const char *address, struct gid_choice *out,
 	       struct error *err);
+
+/*
+ * gid_explain - what auto thinks of an entry of dev->port, in words: "taken: ...", "not taken: ...",
+ * "cannot be taken: ...". @taken: what gid_choose() took; NULL: nothing could be. Returns whether
+ * it is that one.
+ */
+bool gid_explain(const struct rdma_device *dev, const struct ibv_gid_entry *entry,
+		 const struct gid_choice *taken, char *text, size_t cap);

@@ -53,6 +53,7 @@ int rdma_qp_create(const struct rdma_device *dev, const struct rdma_qp_config *c
 			 .max_recv_sge = config->srq ? 0 : 1,
 			 .max_inline_data = config->inline_wish },
 		.qp_type = IBV_QPT_RC,
+		.qp_context = config->context,
 	};
 	struct rdma_qp qp = { .dev = dev,
 			      .remote_access = config->remote_access,
@@ -224,33 +225,47 @@ int rdma_qp_rts_attr(const struct rdma_qp *qp, struct ibv_qp_attr *attr)
 	       IBV_QP_MAX_QP_RD_ATOMIC;
 }
 
-int rdma_qp_connect(struct rdma_qp *qp, const struct wire_qp *peer, struct error *err)
+int rdma_qp_settle(struct rdma_qp *qp, const struct wire_qp *peer, struct error *err)
 {
 	const struct rdma_device *dev = qp->dev;
-	struct ibv_qp_attr attr;
-	char gid[48];
-	int mask, rc;
+	int rc = check_offer(qp, peer, err);
 
-	rc = check_offer(qp, peer, err);
 	if (rc)
 		return rc;
+	qp->peer_qpn = peer->qpn;
 	qp->mtu = (enum ibv_mtu)smaller(dev->mtu, peer->mtu);
 	qp->rd_initiator = smaller(clamp_depth(dev->attr.max_qp_init_rd_atom), peer->rd_responder);
 	qp->rd_responder = smaller(clamp_depth(dev->attr.max_qp_rd_atom), peer->rd_initiator);
+	return 0;
+}
+
+int rdma_qp_to_rtr(struct rdma_qp *qp, const struct wire_qp *peer, struct error *err)
+{
+	const struct rdma_device *dev = qp->dev;
+	struct ibv_qp_attr attr;
+	union ibv_gid dgid;
+	char gid[48];
+	int mask, rc;
+
 	mask = rdma_qp_rtr_attr(qp, peer, &attr);
 	rc = -dev->ops->modify_qp(qp->qp, &attr, mask);
-	if (rc) {
-		union ibv_gid dgid;
+	if (rc == 0)
+		return 0;
+	memcpy(dgid.raw, peer->gid, sizeof(dgid.raw));
+	gid_text(&dgid, gid, sizeof(gid));
+	return error_set(err, rc,
+			 "ibv_modify_qp to RTR on %s failed: %s (peer's GID %s, LID %u, QP 0x%x; "
+			 "do both sides sit on one network and use one GID type?)",
+			 dev->name, error_name(rc), gid, peer->lid, peer->qpn);
+}
 
-		memcpy(dgid.raw, peer->gid, sizeof(dgid.raw));
-		gid_text(&dgid, gid, sizeof(gid));
-		return error_set(err, rc,
-				 "ibv_modify_qp to RTR on %s failed: %s (peer's GID %s, LID %u, QP "
-				 "0x%x; do both sides sit on one network and use one GID type?)",
-				 dev->name, error_name(rc), gid, peer->lid, peer->qpn);
-	}
-	mask = rdma_qp_rts_attr(qp, &attr);
-	rc = -dev->ops->modify_qp(qp->qp, &attr, mask);
+int rdma_qp_to_rts(struct rdma_qp *qp, struct error *err)
+{
+	const struct rdma_device *dev = qp->dev;
+	struct ibv_qp_attr attr;
+	int mask = rdma_qp_rts_attr(qp, &attr);
+	int rc = -dev->ops->modify_qp(qp->qp, &attr, mask);
+
 	if (rc)
 		return error_set(err, rc,
 				 "ibv_modify_qp to RTS on %s failed: %s (timeout %u, retry count "
@@ -258,6 +273,17 @@ int rdma_qp_connect(struct rdma_qp *qp, const struct wire_qp *peer, struct error
 				 dev->name, error_name(rc), dev->options.timeout,
 				 dev->options.retry_cnt, dev->options.rnr_retry, qp->rd_initiator);
 	return 0;
+}
+
+int rdma_qp_connect(struct rdma_qp *qp, const struct wire_qp *peer, struct error *err)
+{
+	int rc = rdma_qp_settle(qp, peer, err);
+
+	if (rc == 0)
+		rc = rdma_qp_to_rtr(qp, peer, err);
+	if (rc == 0)
+		rc = rdma_qp_to_rts(qp, err);
+	return rc;
 }
 
 int rdma_qp_fail(struct rdma_qp *qp)

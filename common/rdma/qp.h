@@ -16,6 +16,7 @@ struct rdma_qp_config {
 	unsigned max_recv;
 	unsigned inline_wish; /* bytes that should go inline; the device may give more, or none */
 	unsigned remote_access; /* IBV_ACCESS_REMOTE_READ and/or _WRITE for the peer */
+	void *context; /* of its events (struct rdma_event) */
 	const struct rdma_source *source; /* NULL: the device's own */
 };
 
@@ -28,6 +29,7 @@ struct rdma_qp {
 	unsigned remote_access;
 	struct rdma_source source;
 	/* settled by rdma_qp_connect() */
+	uint32_t peer_qpn;
 	enum ibv_mtu mtu;
 	unsigned rd_initiator; /* READs in flight that we may start */
 	unsigned rd_responder; /* that the peer may start */
@@ -45,6 +47,11 @@ void rdma_qp_offer(const struct rdma_qp *qp, struct wire_qp *out);
  * Returns 0; -EPROTO: an offer that cannot be (names the field); what modify_qp returned.
  */
 int rdma_qp_connect(struct rdma_qp *qp, const struct wire_qp *peer, struct error *err);
+
+/* The same in its three steps, in this order: settle, RTR, RTS. Errors as above. */
+int rdma_qp_settle(struct rdma_qp *qp, const struct wire_qp *peer, struct error *err);
+int rdma_qp_to_rtr(struct rdma_qp *qp, const struct wire_qp *peer, struct error *err);
+int rdma_qp_to_rts(struct rdma_qp *qp, struct error *err);
 
 /*
  * The attributes of the two steps, apart from the calls, so that tests can look at them: masks,

@@ -113,32 +113,65 @@ static int connect_to(const struct addrinfo *ai, uint64_t deadline_ns, int *out)
 	return 0;
 }
 
-int tcp_connect(const char *host, const char *port, uint64_t deadline_ns, int *fd,
-		struct error *err)
+int tcp_resolve(const char *host, const char *port, struct addrinfo **list, struct error *err)
 {
-	struct addrinfo *list, *i;
-	unsigned left = 0;
-	int rc = resolve(host, port, false, &list, err);
+	return resolve(host, port, false, list, err);
+}
 
-	if (rc)
-		return rc;
-	for (i = list; i; i = i->ai_next)
+/* "<address>", and behind it ": <why>" where there is a reason, behind what stands in @text. */
+static void add_words(char *text, size_t cap, const struct addrinfo *ai, const char *why)
+{
+	char host[256], port[16];
+	size_t used = strlen(text);
+
+	address_words(ai->ai_addr, ai->ai_addrlen, host, sizeof(host), port, sizeof(port));
+	snprintf(text + used, cap - used, "%s%s%s%s", used ? ", " : "", host, why ? ": " : "",
+		 why ? why : "");
+}
+
+void tcp_list_words(const struct addrinfo *list, char *text, size_t cap)
+{
+	text[0] = '\0';
+	for (; list; list = list->ai_next)
+		add_words(text, cap, list, NULL);
+}
+
+int tcp_connect_list(const struct addrinfo *list, const char *host, const char *port,
+		     uint64_t deadline_ns, int *fd, struct error *err)
+{
+	char tried[ERROR_TEXT_MAX / 2] = "";
+	unsigned left = 0, many;
+	int rc = -EHOSTUNREACH;
+
+	for (const struct addrinfo *i = list; i; i = i->ai_next)
 		left++;
-	for (i = list; i; i = i->ai_next, left--) {
+	many = left > 1;
+	for (const struct addrinfo *i = list; i; i = i->ai_next, left--) {
 		uint64_t now = time_now_ns();
 		uint64_t share = now < deadline_ns ? (deadline_ns - now) / left : 0;
 
 		rc = connect_to(i, now + share, fd);
 		if (rc == 0)
-			break;
+			return 0;
+		add_words(tried, sizeof(tried), i, error_name(rc));
 	}
-	freeaddrinfo(list);
+	return error_set(err, rc, "connecting to %s:%s failed: %s (%s)", host, port,
+			 many ? tried : error_name(rc),
+			 rc == -ECONNREFUSED ? "is kv-server running there?"
+					     : "check address, route and firewall");
+}
+
+int tcp_connect(const char *host, const char *port, uint64_t deadline_ns, int *fd,
+		struct error *err)
+{
+	struct addrinfo *list;
+	int rc = resolve(host, port, false, &list, err);
+
 	if (rc)
-		return error_set(err, rc, "connecting to %s:%s failed: %s (%s)", host, port,
-				 error_name(rc),
-				 rc == -ECONNREFUSED ? "is kv-server running there?"
-						     : "check address, route and firewall");
-	return 0;
+		return rc;
+	rc = tcp_connect_list(list, host, port, deadline_ns, fd, err);
+	freeaddrinfo(list);
+	return rc;
 }
 
 int tcp_lifeline(int fd, unsigned timeout_ms)
@@ -166,6 +199,23 @@ void tcp_local_address(int fd, char *text)
 	text[0] = '\0';
 	if (getsockname(fd, (struct sockaddr *)&sa, &len) == 0)
 		address_words((struct sockaddr *)&sa, len, text, 64, port, sizeof(port));
+}
+
+void tcp_ends(int fd, char *text, size_t cap)
+{
+	struct sockaddr_storage near, far;
+	socklen_t near_len = sizeof(near), far_len = sizeof(far);
+	char host[2][64], port[2][16];
+
+	snprintf(text, cap, "?");
+	if (getsockname(fd, (struct sockaddr *)&near, &near_len) ||
+	    getpeername(fd, (struct sockaddr *)&far, &far_len))
+		return;
+	address_words((struct sockaddr *)&near, near_len, host[0], sizeof(host[0]), port[0],
+		      sizeof(port[0]));
+	address_words((struct sockaddr *)&far, far_len, host[1], sizeof(host[1]), port[1],
+		      sizeof(port[1]));
+	snprintf(text, cap, "%s port %s to %s port %s", host[0], port[0], host[1], port[1]);
 }
 
 unsigned tcp_local_port(int fd)

@@ -2,6 +2,8 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /* TCP sockets for the exchange: IPv4 and IPv6, keepalive and TCP_USER_TIMEOUT by the kernel. */
+#include <netdb.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/error.h"
@@ -19,11 +21,26 @@ int tcp_listen(const char *host, const char *port, int *fd, char *bound, struct 
 int tcp_connect(const char *host, const char *port, uint64_t deadline_ns, int *fd,
 		struct error *err);
 
+/*
+ * tcp_connect() in two: tcp_resolve() gives the addresses of @host, to be freed with
+ * freeaddrinfo(), -EHOSTUNREACH: there are none (the resolver's own time-outs bound it);
+ * tcp_connect_list() tries them in their order. What failed is said of each.
+ */
+int tcp_resolve(const char *host, const char *port, struct addrinfo **list, struct error *err);
+int tcp_connect_list(const struct addrinfo *list, const char *host, const char *port,
+		     uint64_t deadline_ns, int *fd, struct error *err);
+
+/* tcp_list_words - "10.0.0.5, fd00::5". What does not fit is cut. */
+void tcp_list_words(const struct addrinfo *list, char *text, size_t cap);
+
 /* tcp_lifeline - a dead peer or path shows within @timeout_ms: keepalive, user timeout, nodelay. */
 int tcp_lifeline(int fd, unsigned timeout_ms);
 
 /* tcp_local_address - the local address of a connected socket, as text. @text: 64 bytes. */
 void tcp_local_address(int fd, char *text);
+
+/* tcp_ends - "10.0.0.9 port 40112 to 10.0.0.5 port 7471": both ends of a connected socket. */
+void tcp_ends(int fd, char *text, size_t cap);
 
 /* tcp_local_port - the local port of a socket; 0: it has none. */
 unsigned tcp_local_port(int fd);

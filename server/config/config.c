@@ -6,15 +6,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include "common/base/memory_default.h"
 #include "common/base/parse.h"
 #include "common/layout/root.h"
 #include "server/config/settings.h"
-
-#define MEMORY_DEFAULT_MAX (4ull << 30)
-#define MEMORY_GRAIN	   SLAB_BYTES
 
 static const char *text_of(const struct setting_values *v, enum setting_id id)
 {
@@ -35,18 +32,6 @@ static int number(const struct setting_values *v, enum setting_id id, uint64_t m
 	return rc;
 }
 
-static uint64_t default_memory(void)
-{
-	struct sysinfo info;
-	uint64_t quarter;
-
-	if (sysinfo(&info))
-		return MEMORY_DEFAULT_MAX;
-	quarter = (uint64_t)info.totalram * info.mem_unit / 4;
-	quarter -= quarter % MEMORY_GRAIN;
-	return quarter < MEMORY_DEFAULT_MAX ? quarter : MEMORY_DEFAULT_MAX;
-}
-
 static unsigned default_workers(void)
 {
 	long cores = sysconf(_SC_NPROCESSORS_ONLN) / 2;
@@ -59,7 +44,7 @@ static int parse_memory(struct config *c, const struct setting_values *v, struct
 	unsigned slots = 0;
 	int rc;
 
-	c->memory_bytes = default_memory();
+	c->memory_bytes = memory_default(SLAB_BYTES);
 	if (v->value[SET_MEMORY]) {
 		rc = parse_size("--memory", v->value[SET_MEMORY], &c->memory_bytes, err);
 		if (rc)

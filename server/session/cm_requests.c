@@ -91,7 +91,7 @@ static int open_handle(struct session *s, const struct wire_cm_request *r, struc
 	if (rc == 0)
 		rc = session_qp_start(s, c, err);
 	if (rc) {
-		conn_destroy(c, 0);
+		conn_destroy(c);
 		return rc;
 	}
 	reply.credits = c->credits;

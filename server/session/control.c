@@ -23,7 +23,7 @@
 #define CM_MAX	     16 /* the same for events of the CM: each may make a queue pair */
 
 /* What an epoll event points to: one of these, or a session. */
-static char tag_listen, tag_signal, tag_timer, tag_device, tag_cm;
+static char tag_listen, tag_signal, tag_timer, tag_device, tag_notice, tag_cm;
 
 static int watch(int epoll_fd, int fd, void *tag)
 {
@@ -38,7 +38,6 @@ struct control {
 	int epoll_fd, listen_fd, timer_fd;
 	bool deaf; /* accept failed: the listening socket is not watched until the next tick */
 	uint64_t complaint_ns; /* when accept failed last */
-	const char *fatal; /* what the device said that ends the server; NULL: nothing */
 };
 
 /* No descriptors, say: what waits would keep the socket readable and this thread spinning. */
@@ -73,20 +72,6 @@ static void accept_some(struct control *c)
 	}
 }
 
-/* What the device has to say: an event of a queue pair is its session's affair, and only noted. */
-static void device_events(struct control *c)
-{
-	const struct rdma_device *dev = c->all->dev;
-	const char *text;
-	bool fatal;
-
-	while (rdma_device_event(dev, &text, &fatal) == 0) {
-		log_line(fatal ? LOG_ERROR : LOG_DEBUG, "rdma", "%s: %s", dev->name, text);
-		if (fatal)
-			c->fatal = text;
-	}
-}
-
 /* Until there are no more, or a session was ended by one: then epoll is asked anew. */
 static void cm_events(struct control *c)
 {
@@ -97,7 +82,7 @@ static void cm_events(struct control *c)
 		int rc = session_cm_event(all);
 
 		if (rc == -EIO)
-			c->fatal = "the RDMA CM says that it goes away";
+			all->fatal = "the RDMA CM says that it goes away";
 		if (rc)
 			return;
 	}
@@ -182,7 +167,9 @@ static bool turn(struct control *c)
 		if (tag == &tag_signal)
 			return true;
 		if (tag == &tag_device)
-			device_events(c);
+			sessions_device_events(all);
+		else if (tag == &tag_notice)
+			sessions_notices(all);
 		else if (tag == &tag_cm)
 			cm_events(c);
 		else if (tag == &tag_listen)
@@ -191,10 +178,10 @@ static bool turn(struct control *c)
 			tick(c);
 		else if (session_readable(tag))
 			session_end(tag, 0);
-		if (c->fatal)
+		if (all->fatal)
 			return true;
 	}
-	return false;
+	return all->fatal;
 }
 
 int control_run(struct sessions *all, int listen_fd, struct error *err)
@@ -214,23 +201,25 @@ int control_run(struct sessions *all, int listen_fd, struct error *err)
 		rc = watch(epoll_fd, timer_fd, &tag_timer);
 	if (rc == 0)
 		rc = watch(epoll_fd, rdma_device_event_fd(all->dev), &tag_device);
+	if (rc == 0)
+		rc = watch(epoll_fd, all->notice_fd, &tag_notice);
 	if (rc == 0 && all->cm)
 		rc = watch(epoll_fd, cm_listener_fd(all->cm), &tag_cm);
 	if (rc)
 		return error_set(err, rc, "setting up the control thread failed: %s",
 				 error_name(rc));
-	struct control control = { all, epoll_fd, listen_fd, timer_fd, false, 0, NULL };
+	struct control control = { all, epoll_fd, listen_fd, timer_fd, false, 0 };
 
 	while (!turn(&control))
 		;
 	log_info("session", "told to stop: %" PRIu64 " sessions are ended",
 		 atomic_load_explicit(&all->counters.sessions, memory_order_relaxed));
 	end_all(all);
-	if (control.fatal)
+	if (all->fatal)
 		return error_set(
 			err, -EIO,
 			"device %s: %s; the server cannot go on (look at the kernel's log, "
 			"then start it again)",
-			all->dev->name, control.fatal);
+			all->dev->name, all->fatal);
 	return 0;
 }

@@ -21,13 +21,27 @@ static struct worker *least_busy(const struct sessions *all)
 	return best;
 }
 
-static void close_handle(struct session *s, unsigned handle, uint64_t answer_until_ns)
+/* Those from @first to @last: all fail before the wait for their receives, which is one for all. */
+static void close_handles(struct session *s, unsigned first, unsigned last,
+			  uint64_t answer_until_ns)
 {
-	if (!s->conns[handle])
-		return;
-	conn_destroy(s->conns[handle], answer_until_ns);
-	s->conns[handle] = NULL;
-	atomic_fetch_sub_explicit(&s->all->counters.queue_pairs, 1, memory_order_relaxed);
+	bool any = false;
+
+	for (unsigned i = first; i <= last; i++) {
+		if (!s->conns[i])
+			continue;
+		conn_fail(s->conns[i], answer_until_ns);
+		any = true;
+	}
+	if (any)
+		session_await_receives(s, first, last);
+	for (unsigned i = first; i <= last; i++) {
+		if (!s->conns[i])
+			continue;
+		conn_destroy(s->conns[i]);
+		s->conns[i] = NULL;
+		atomic_fetch_sub_explicit(&s->all->counters.queue_pairs, 1, memory_order_relaxed);
+	}
 }
 
 /* Packets to this client come from the address that its life line reached. */
@@ -53,7 +67,7 @@ int session_qp_make(struct session *s, unsigned handle, unsigned credits,
 	struct conn *c;
 	int rc;
 
-	close_handle(s, handle, 0); /* the client lost it and opens it anew */
+	close_handles(s, handle, handle, 0); /* the client lost it and opens it anew */
 	if (credits < 1 || credits > RPC_SLOTS_MAX)
 		credits = RPC_SLOTS_MAX;
 	rc = conn_create(&c, least_busy(s->all), credits, source, err);
@@ -61,7 +75,7 @@ int session_qp_make(struct session *s, unsigned handle, unsigned credits,
 		return rc;
 	rc = client_queue_pair(s->client, handle, c->credits);
 	if (rc) {
-		conn_destroy(c, 0);
+		conn_destroy(c);
 		return error_set(err, rc, "out of memory for the replies of a queue pair");
 	}
 	c->client = s->client;
@@ -98,7 +112,7 @@ static int open_handle(struct session *s, const struct wire_qp *offer, struct er
 	if (rc == 0)
 		rc = session_qp_start(s, c, err);
 	if (rc)
-		conn_destroy(c, 0);
+		conn_destroy(c);
 	return rc;
 }
 
@@ -144,19 +158,31 @@ void session_qp_ready(struct session *s, const struct wire_handle *handle)
 void session_qp_close(struct session *s, const struct wire_handle *handle)
 {
 	if (handle->handle < SESSION_QPS_MAX)
-		close_handle(s, handle->handle, 0);
+		close_handles(s, handle->handle, handle->handle, 0);
 }
 
 void session_qp_lost(struct session *s, unsigned handle, const struct cm *cm)
 {
 	if (s->conns[handle] && s->conns[handle]->cm == cm)
-		close_handle(s, handle, 0);
+		close_handles(s, handle, handle, 0);
 }
 
 void session_qps_destroy(struct session *s, uint64_t answer_until_ns)
 {
-	for (unsigned i = 0; i < SESSION_QPS_MAX; i++)
-		close_handle(s, i, answer_until_ns);
+	close_handles(s, 0, SESSION_QPS_MAX - 1, answer_until_ns);
+}
+
+void session_qps_lost(struct session *s)
+{
+	struct wire_frame frame = { .type = WIRE_QP_LOST };
+
+	for (unsigned i = 0; i < SESSION_QPS_MAX; i++) {
+		if (!s->conns[i] || !conn_take_lost(s->conns[i]))
+			continue;
+		frame.handle.handle = i;
+		frame.handle.qpn = s->conns[i]->qp.peer_qpn;
+		session_send(s, &frame);
+	}
 }
 
 const char *session_qps_why(const struct session *s)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -19,9 +20,29 @@
 
 int sessions_init(struct sessions *all)
 {
+	int rc;
+
 	CDS_INIT_LIST_HEAD(&all->list);
 	CDS_INIT_LIST_HEAD(&all->strangers);
-	return clients_create(&all->clients);
+	rc = clients_create(&all->clients);
+	if (rc)
+		return rc;
+	all->notice_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (all->notice_fd < 0) {
+		rc = -errno;
+		clients_destroy(all->clients);
+		all->clients = NULL;
+	}
+	return rc;
+}
+
+void sessions_destroy(struct sessions *all)
+{
+	if (!all->clients)
+		return;
+	clients_destroy(all->clients);
+	close(all->notice_fd);
+	all->clients = NULL;
 }
 
 static void count(_Atomic uint64_t *counter, int64_t n)

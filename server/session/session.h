@@ -53,6 +53,9 @@ struct sessions {
 	struct cds_list_head list; /* sessions by number, oldest first */
 	struct cds_list_head strangers;
 	uint64_t departures; /* connections ended since start */
+	int notice_fd; /* eventfd: a worker has found a queue pair broken */
+	unsigned untold; /* waits for the last receive of queue pairs in vain, since one was not */
+	const char *fatal; /* what the device said that ends the server; NULL: nothing */
 	struct cm_listener *cm; /* NULL: --connect tcp */
 	unsigned cm_port; /* that it listens on */
 	uint64_t cm_refusals; /* since cm_complaint_ns, without a line in the log */
@@ -80,6 +83,13 @@ struct session {
 
 /* sessions_init - lists and counters; the rest is the caller's to fill first. */
 int sessions_init(struct sessions *all);
+void sessions_destroy(struct sessions *all); /* one that is all zeros is fine */
+
+/* sessions_device_events - take what the device has to say (events.c). */
+void sessions_device_events(struct sessions *all);
+
+/* sessions_notices - tell clients of their queue pairs that workers found broken. */
+void sessions_notices(struct sessions *all);
 
 /* session_accept - a fresh connection; takes @fd over, also on failure. NULL: refused. */
 struct session *session_accept(struct sessions *all, int fd);
@@ -103,6 +113,15 @@ void session_qp_close(struct session *s, const struct wire_handle *handle);
 /* session_qp_lost - its end of the CM's connection says that the other one has gone. */
 void session_qp_lost(struct session *s, unsigned handle, const struct cm *cm);
 void session_qps_destroy(struct session *s, uint64_t answer_until_ns);
+
+/*
+ * session_await_receives - queue pairs @first to @last were failed: wait until the device has said
+ * that they gave back their receives, where it does so, and not for long.
+ */
+void session_await_receives(struct session *s, unsigned first, unsigned last);
+
+/* session_qps_lost - tell the client of those that a worker found broken. */
+void session_qps_lost(struct session *s);
 
 /*
  * session_qp_make - a queue pair for @handle, below SESSION_QPS_MAX, instead of an older one, which

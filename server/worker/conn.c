@@ -33,7 +33,7 @@ int conn_create(struct conn **out, struct worker *w, unsigned asked,
 {
 	const struct rdma_device *dev = w->rpc.config.dev;
 	const unsigned credits = granted(w, asked);
-	const struct rdma_qp_config config = {
+	struct rdma_qp_config config = {
 		.cq = &w->cq,
 		.srq = &w->receives.srq,
 		.max_send = SENDS_PER_SLOT * credits + credits + 16,
@@ -58,6 +58,7 @@ int conn_create(struct conn **out, struct worker *w, unsigned asked,
 				IBV_ACCESS_LOCAL_WRITE, "reply buffers", &c->replies, err);
 	if (rc)
 		goto err_free;
+	config.context = c;
 	rc = rdma_qp_create(dev, &config, &c->qp, err);
 	if (rc)
 		goto err_replies;
@@ -98,11 +99,26 @@ const char *conn_why(const struct conn *c)
 	return atomic_load_explicit(&c->why, memory_order_acquire);
 }
 
-void conn_destroy(struct conn *c, uint64_t answer_until_ns)
+void conn_fail(struct conn *c, uint64_t answer_until_ns)
 {
-	struct command detach = { .kind = COMMAND_DETACH,
-				  .conn = c,
-				  .answer_until_ns = answer_until_ns };
+	struct command fail = { .kind = COMMAND_FAIL,
+				.conn = c,
+				.answer_until_ns = answer_until_ns };
+
+	if (c->attached)
+		worker_command(c->worker, &fail);
+}
+
+bool conn_take_lost(struct conn *c)
+{
+	/* relaxed: the eventfd that was written after it has woken us */
+	return atomic_load_explicit(&c->lost, memory_order_relaxed) &&
+	       atomic_exchange_explicit(&c->lost, false, memory_order_relaxed);
+}
+
+void conn_destroy(struct conn *c)
+{
+	struct command detach = { .kind = COMMAND_DETACH, .conn = c };
 
 	if (!c)
 		return;

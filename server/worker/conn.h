@@ -15,6 +15,7 @@
 #include "common/rdma/region.h"
 #include "server/session/clients.h"
 #include "server/store/store.h"
+#include "server/worker/receives.h"
 
 struct worker;
 struct conn;
@@ -78,12 +79,16 @@ struct conn {
 	struct cm *cm; /* that connected it, owned; NULL: the exchange did. Control thread */
 	unsigned credits;
 	struct conn_queue queue;
-	bool failed; /* a protocol error: ignored until it is detached */
+	bool failed; /* broke, or is being taken apart: ignored until it is detached */
 	bool stats_busy;
 	bool attached; /* control thread */
 	bool drained; /* the marker behind all sends was flushed */
 	/* Why, in words, or NULL: stored by the worker, told to the peer by the control thread. */
 	_Atomic(const char *) why;
+	/* It broke, and the client does not know: set by the worker, taken by the control thread. */
+	_Atomic bool lost;
+	bool gave_back; /* the device said so: its last receive. Control thread */
+	receives_time heard; /* when it took its last receive, or was attached */
 	int lifeline; /* the session's socket, shut down on a protocol error; not owned */
 	struct rdma_buffer replies; /* RPC_SLOTS_MAX * RPC_REPLY_MAX, then CONN_STATS_BYTES */
 	struct request request[RPC_SLOTS_MAX];

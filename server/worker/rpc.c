@@ -26,6 +26,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/base/time.h"
@@ -46,12 +47,18 @@ void rpc_protocol_error(struct rpc_worker *w, struct conn *c, const char *why)
 
 void rpc_conn_lost(struct rpc_worker *w, struct conn *c, const char *why)
 {
+	const uint64_t one = 1;
+
 	if (c->failed)
 		return;
 	c->failed = true;
 	rpc_count(&w->counters.lost, 1);
 	log_info("rpc", "session %" PRIu64 " handle %u is lost: %s", c->generation, c->handle, why);
 	rdma_qp_fail(&c->qp);
+	/* relaxed: the write below is a system call, and the reader's read of it another */
+	atomic_store_explicit(&c->lost, true, memory_order_relaxed);
+	if (write(w->config.notice_fd, &one, sizeof(one)) != sizeof(one))
+		log_error("rpc", "waking the control thread failed: %s", error_name(errno));
 }
 
 static void do_get(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view)

@@ -64,6 +64,8 @@ static void handle_receive(struct worker *w, const struct ibv_wc *wc)
 {
 	struct conn *c = conn_find(w, wc->qp_num);
 
+	if (c)
+		c->heard = w->receives.now;
 	if (wc->status == IBV_WC_SUCCESS && c)
 		rpc_receive(&w->rpc, c, receives_frame(&w->receives, wc->wr_id), wc->byte_len);
 	else if (c)
@@ -81,6 +83,18 @@ static void handle(struct worker *w, const struct ibv_wc *wc)
 		rpc_completed(&w->rpc, wc->wr_id, wc->status == IBV_WC_SUCCESS);
 }
 
+/* The earliest time at which a connection that lives was heard. */
+static receives_time silent_since(const struct worker *w)
+{
+	receives_time silent = UINT64_MAX;
+
+	for (unsigned i = 0; i < WORKER_CONNS; i++) {
+		for (const struct conn *c = w->conns[i]; c; c = c->next)
+			silent = c->heard < silent ? c->heard : silent;
+	}
+	return silent;
+}
+
 /* Returns how many completions there were. */
 static int poll_once(struct worker *w)
 {
@@ -92,6 +106,8 @@ static int poll_once(struct worker *w)
 		handle(w, &wc[i]);
 	if (n > 0 && w->receives.pending)
 		receives_flush(&w->receives);
+	if (receives_audit_due(&w->receives))
+		receives_audit(&w->receives, silent_since(w));
 	return n;
 }
 
@@ -104,6 +120,7 @@ static void attach(struct worker *w, struct command *cmd)
 		if (cmd->result)
 			return;
 	}
+	c->heard = w->receives.now;
 	c->next = *chain;
 	*chain = c;
 	atomic_fetch_add_explicit(&w->rpc.counters.connections, 1, memory_order_relaxed);
@@ -170,12 +187,20 @@ static void drain(struct worker *w)
 	}
 }
 
-static void detach(struct worker *w, struct command *cmd)
+static void fail(struct worker *w, struct command *cmd)
 {
 	struct conn *c = cmd->conn;
 
 	settle(w, c, cmd->answer_until_ns);
 	c->failed = true; /* posts nothing any more, and does not touch the life line */
+	cmd->result = rdma_qp_fail(&c->qp);
+}
+
+static void detach(struct worker *w, struct command *cmd)
+{
+	struct conn *c = cmd->conn;
+
+	c->failed = true;
 	if (rdma_qp_fail(&c->qp) == 0) {
 		await_sends(w, c, time_now_ns() + DRAIN_NS);
 		drain(w);
@@ -183,6 +208,7 @@ static void detach(struct worker *w, struct command *cmd)
 	conn_unlink(w, c);
 	rdma_qp_destroy(&c->qp);
 	drain(w); /* devices that leave its completions in the queue: they name @c, so now */
+	receives_death(&w->receives, c->gave_back);
 	rpc_abandon(&w->rpc, c);
 	atomic_fetch_sub_explicit(&w->rpc.counters.connections, 1, memory_order_relaxed);
 }
@@ -198,6 +224,9 @@ static void take_command(struct worker *w)
 	switch (cmd->kind) {
 	case COMMAND_ATTACH:
 		attach(w, cmd);
+		break;
+	case COMMAND_FAIL:
+		fail(w, cmd);
 		break;
 	case COMMAND_DETACH:
 		detach(w, cmd);
@@ -365,6 +394,18 @@ void worker_destroy(struct worker *w)
 const struct worker_counters *worker_counters(const struct worker *w)
 {
 	return &w->rpc.counters;
+}
+
+uint64_t worker_receives_lost(const struct worker *w)
+{
+	/* relaxed: a counter */
+	return atomic_load_explicit(&w->receives.lost, memory_order_relaxed);
+}
+
+unsigned worker_receives_held(const struct worker *w)
+{
+	/* relaxed: a number to look at */
+	return atomic_load_explicit(&w->receives.held, memory_order_relaxed);
 }
 
 unsigned worker_credits(const struct worker *w)

@@ -42,6 +42,7 @@ struct worker_config {
 	struct store *store;
 	worker_stats_fn stats;
 	void *stats_ctx;
+	int notice_fd; /* eventfd, written when a connection was lost: conn_take_lost() */
 };
 
 /* worker_create - start a thread. Returns 0 or a negative errno with @err. */
@@ -62,15 +63,28 @@ int conn_create(struct conn **out, struct worker *w, unsigned credits,
 int worker_attach(struct conn *c, struct error *err);
 
 /*
- * conn_destroy - fail the queue pair, let the worker drain it, destroy it, give back what its
- * requests held. No remote access through it, and no completion of it, after this returns (I4).
+ * conn_fail - the first half of its end: the queue pair goes to ERR and takes no receive any more.
+ * The device may say when it has given back the last one (rdma_device_event(), with the connection
+ * as context): the caller waits for that a while and sets conn->gave_back (receives.c).
  * @answer_until_ns: first answer what has already arrived, up to this time; 0: do not.
- * Attached or not; NULL is fine.
+ * Not attached: nothing happens.
  */
-void conn_destroy(struct conn *c, uint64_t answer_until_ns);
+void conn_fail(struct conn *c, uint64_t answer_until_ns);
+
+/*
+ * conn_destroy - the second: let the worker drain the queue pair, destroy it, give back what its
+ * requests held. No remote access through it, and no completion of it, after this returns (I4).
+ * Attached or not, failed or not; NULL is fine.
+ */
+void conn_destroy(struct conn *c);
+
+/* conn_take_lost - true once after the worker found it broken: the client is to be told. */
+bool conn_take_lost(struct conn *c);
 
 /* conn_why - why the worker gave the connection up, in words; NULL: it did not. */
 const char *conn_why(const struct conn *c);
 
 const struct worker_counters *worker_counters(const struct worker *w);
+uint64_t worker_receives_lost(const struct worker *w); /* by dead queue pairs, and found again */
+unsigned worker_receives_held(const struct worker *w); /* that they may have kept */
 unsigned worker_credits(const struct worker *w); /* given out; control thread only */

@@ -14,12 +14,12 @@
 #define WORKER_CONNS 1024u /* chains of the table of connections by QP number */
 
 /* A command of the control thread, which waits for @done. */
-enum command_kind { COMMAND_ATTACH, COMMAND_DETACH, COMMAND_STOP };
+enum command_kind { COMMAND_ATTACH, COMMAND_FAIL, COMMAND_DETACH, COMMAND_STOP };
 
 struct command {
 	enum command_kind kind;
 	struct conn *conn;
-	uint64_t answer_until_ns; /* DETACH */
+	uint64_t answer_until_ns; /* FAIL */
 	int result;
 	sem_t done;
 };

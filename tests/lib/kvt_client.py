@@ -84,9 +84,11 @@ class CallFailed(Exception):
 class Client(Process):
     """kv-test-client: one session and one handle of libgracekv, driven line by line."""
 
+    name = "kv-test-client"
+
     def __init__(self, folder, address, *options, device=DEVICE, env=None, connect=CONNECT):
-        super().__init__([program("kv-test-client"), address, device, *map(str, options)],
-                         folder / f"kv-test-client.{next(number)}.stderr",
+        super().__init__([program(self.name), address, device, *map(str, options)],
+                         folder / f"{self.name}.{next(number)}.stderr",
                          stdin=subprocess.PIPE,
                          env={"GRACEKV_CONNECT": connect, **(env or {})})
         self.answer(15)
@@ -134,6 +136,23 @@ class Client(Process):
         self.start("quit")
         rc = self.wait(10)
         assert rc == 0, f"kv-test-client exited {rc}\n{self.stderr()}"
+
+
+class Herd(Client):
+    """kv-test-herd: many sessions and handles, each handle with a thread."""
+
+    name = "kv-test-herd"
+
+    def __init__(self, folder, address, sessions, handles=1, timeout_ms=5000, lifeline_ms=2000,
+                 **how):
+        super().__init__(folder, address, sessions, handles, timeout_ms, lifeline_ms, **how)
+
+    def run(self, key, seconds):
+        self.start("run", key, int(seconds * 1000))
+
+    def result(self, seconds):
+        """{good, bad, longest_us, well, reconnects, error}"""
+        return {k: int(v) for k, v in self.answer(seconds).items()}
 
 
 def layout():

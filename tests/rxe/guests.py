@@ -17,9 +17,9 @@ import resource
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
-import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -27,6 +27,7 @@ QEMU = "qemu-system-x86_64"
 GUESTS_MAX = 2
 STOP_MAX_S = 30
 POLL_S = 0.02
+STOPPED_POLL_S = 0.002
 # What the others have to end in, once a job has failed.
 GRACE_S = 10
 TAIL_LINES = 200
@@ -65,15 +66,14 @@ def tsc_khz():
     return span_ticks * 1000000 // span_ns
 
 
-def network(kind, guest, count):
-    """One card: to the other guest where there is one. Unix datagrams: as on a real network,
-    what is sent while nobody listens is lost, and nobody need be first."""
+def network(kind, guest, cable):
+    """One card, and its end of the cable to the other guest where there is one: Unix datagrams, a
+    connected pair, so that a qemu whose peer is busy waits for room instead of trying for ever."""
     mac = f"52:54:00:{99 if kind == 'rdma' else 98}:00:0{guest}"
-    if count == 1:
+    if cable is None:
         backend = f"hubport,id={kind},hubid={0 if kind == 'rdma' else 1}"
     else:
-        backend = (f"dgram,id={kind},local.type=unix,local.path={kind}.{guest},"
-                   f"remote.type=unix,remote.path={kind}.{3 - guest}")
+        backend = f"dgram,id={kind},local.type=fd,local.str={cable.fileno()}"
     card = f"virtio-net-pci,netdev={kind},mac={mac},speed=10000,duplex=full"
     return ["-netdev", backend, "-device", card]
 
@@ -88,11 +88,13 @@ class Guest:
         self.output = self.folder / f"output.{number}"
         self.result = self.folder / f"rc.{number}"
         self.continue_at = None
+        self.cables = {kind: ends and ends[number - 1] for kind, ends in options.cables.items()}
         self.write_job(job, options.jobs)
         with open(self.folder / f"qemu.{number}", "wb") as log:
             self.popen = subprocess.Popen(
                 self.command(options), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                cwd=options.sockets, start_new_session=True, preexec_fn=die_with_parent)
+                pass_fds=[end.fileno() for end in self.cables.values() if end],
+                start_new_session=True, preexec_fn=die_with_parent)
 
     def write_job(self, job, jobs):
         names = {"RXE_GUESTS": len(jobs), "RXE_DEVICE": "rxe0", "RXE_NETDEV": "rdmanet",
@@ -111,7 +113,6 @@ class Guest:
                  "cryptomgr.notests", "net.ifnames=0",
                  f"rxe.guest={self.number}", f"rxe.shared={self.folder}",
                  f"rxe.init={HERE / 'guest-init'}"]
-        count = len(options.jobs)
         return [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                 "-name", f"gracekv-rxe-{self.number}",
                 "-machine", "q35,smbus=off,sata=off,vmport=off", "-accel", "tcg,thread=multi",
@@ -122,7 +123,8 @@ class Guest:
                 "-device", "virtio-9p-pci,fsdev=host,mount_tag=host",
                 "-fsdev", f"local,id=shared,path={self.folder},security_model=none",
                 "-device", "virtio-9p-pci,fsdev=shared,mount_tag=shared",
-                *network("rdma", self.number, count), *network("control", self.number, count)]
+                *[word for kind, end in self.cables.items()
+                  for word in network(kind, self.number, end)]]
 
     def running(self):
         return self.popen.poll() is None
@@ -139,8 +141,17 @@ class Guest:
         self.continue_at = time.monotonic() + seconds
 
     def go_on(self):
-        """Continue, if its time has come."""
-        if self.continue_at is not None and time.monotonic() >= self.continue_at:
+        """Continue, if its time has come. Until then what is sent to it is lost, as on a network:
+        its sockets would fill, and hold up the qemu that sends."""
+        if self.continue_at is None:
+            return
+        for end in self.cables.values():
+            try:
+                while end:
+                    end.recv(1 << 16)
+            except BlockingIOError:
+                pass
+        if time.monotonic() >= self.continue_at:
             self.popen.send_signal(signal.SIGCONT)
             self.continue_at = None
 
@@ -196,9 +207,20 @@ def watch(guests, options):
                 deadline = min(deadline, time.monotonic() + GRACE_S)
         if time.monotonic() > deadline:
             return why or f"not done after {options.timeout:g} s"
-        time.sleep(POLL_S)
+        stopped = any(guest.continue_at is not None for guest in guests)
+        time.sleep(STOPPED_POLL_S if stopped else POLL_S)
     bad = [guest.number for guest in guests if guest.code() != 0]
     return why or (f"guest {bad[0]} did not exit 0" if bad else None)
+
+
+def cables(count):
+    """A pair of sockets for each network; None in one guest alone."""
+    made = {}
+    for kind in ("rdma", "control"):
+        made[kind] = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) if count > 1 else None
+        for end in made[kind] or ():
+            end.setblocking(False)
+    return made
 
 
 def run(options):
@@ -268,9 +290,9 @@ def main():
     # An exception, so that the guests are ended
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     with contextlib.ExitStack() as undo:
-        # Sockets by a relative path: the path of a Unix socket has at most 107 bytes.
-        options.sockets = tempfile.mkdtemp(prefix="gracekv-rxe-")
-        undo.callback(shutil.rmtree, options.sockets, ignore_errors=True)
+        options.cables = cables(len(options.jobs))
+        for end in (end for ends in options.cables.values() for end in ends or ()):
+            undo.callback(end.close)
         return run(options)
 
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# shellcheck disable=SC2154 # here, work, logs, venv are of tests/run
+# shellcheck disable=SC2034,SC2154 # shared with tests/run and lib/setup.sh
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
 #
@@ -25,7 +25,7 @@ rxe_start() {
     mkdir -p "$folder"
     : >"$folder/report"
     GRACEKV_TEST_BUILD=$work/build-test GRACEKV_TEST_NAME=$name GRACEKV_TEST_FULL=$full \
-        GRACEKV_TEST_PYTHON=$venv/bin/python GRACEKV_TEST_CASES=1 python3 "$here/rxe/guests.py" \
+        GRACEKV_TEST_PYTHON=$venv/bin/python python3 "$here/rxe/guests.py" \
         --boot "$rxe_boot" --dir "$folder" --memory 1536 --timeout "$seconds" "$@" >"$log" 2>&1 &
     rxe_runner=$!
 }
@@ -57,10 +57,14 @@ suite_rxe() {
     [ -n "$rxe_boot" ] || return 0
     [ -n "${GRACEKV_TEST_ONLY:-}" ] && select+=" -k $(printf %q "$GRACEKV_TEST_ONLY")"
     # Side by side: each waits a good deal of its time.
-    rxe_start one "rxe (one guest)" 570 "$job one $select"
+    GRACEKV_TEST_CASES=1 rxe_start one "rxe (one guest)" 570 "$job one $select"
     one=$rxe_runner
-    rxe_start two "rxe (two guests)" 570 "$job server" "$job client $select"
+    GRACEKV_TEST_CASES=1 rxe_start two "rxe (two guests)" 570 "$job server" "$job client $select"
     two=$rxe_runner
     rxe_finish one "rxe (one guest)" "$one"
     rxe_finish two "rxe (two guests)" "$two"
+    rxe_start failure "rxe (peer failure)" 240 "$job server" "$job failure $select"
+    rxe_finish failure "rxe (peer failure)" "$rxe_runner"
+    rxe_start up "rxe (rxe-up and rxe-down)" 200 "$here/rxe/test_rxe_up.sh"
+    rxe_finish up "rxe (rxe-up and rxe-down)" "$rxe_runner"
 }

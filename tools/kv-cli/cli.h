@@ -47,6 +47,7 @@ struct command {
 struct cli {
 	struct gkv_options options;
 	char server[256 + 16]; /* "HOST:PORT" in full, for options.server and for messages */
+	bool server_given; /* by --server, not by the environment */
 	bool json, verbose, help, version;
 	unsigned given; /* enum cli_option */
 	const char *format, *output;
@@ -61,6 +62,12 @@ struct cli {
 
 /* cli_parse - fills @cli. Returns 0, or CLI_USAGE after it printed why. */
 int cli_parse(struct cli *cli, int argc, char **argv);
+
+/*
+ * cli_server - take "HOST[:PORT]" as the server. @what: names it in the sentence.
+ * Returns 0, or CLI_USAGE after it printed why.
+ */
+int cli_server(struct cli *cli, const char *what, const char *text);
 
 /* cli_run - the whole program but for the state of its descriptors. Returns enum cli_exit. */
 int cli_run(int argc, char **argv);
@@ -111,3 +118,4 @@ int cli_verify(struct cli *cli);
 int cli_dump(struct cli *cli);
 int cli_stats(struct cli *cli);
 int cli_ping(struct cli *cli);
+int cli_doctor(struct cli *cli);

@@ -134,6 +134,22 @@ const struct command cli_commands[] = {
 		.operands_max = 0,
 		.run = cli_ping,
 	},
+	{
+		.name = "doctor",
+		.usage = "[HOST[:PORT]]",
+		.summary = "what RDMA there is here, what works, and what to do; or a connection "
+			   "step by step",
+		.details =
+			"Without HOST: devices, ports, every GID and why it is taken or not, limits of\n"
+			"devices and machine, and a READ on each ACTIVE port from itself. Exit 1 if the\n"
+			"device that would be used (--device, else the first that is ACTIVE) has a\n"
+			"problem. With HOST, or --server: connects to that kv-server and says how far it\n"
+			"came; exit 1 if a step failed. --json prints one document (schema 1).\n",
+		.example = "kv-cli doctor && kv-cli doctor 10.0.0.5",
+		.operands_min = 0,
+		.operands_max = 1,
+		.run = cli_doctor,
+	},
 	{ .name = NULL },
 };
 

@@ -51,7 +51,7 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-static const char *const later_commands[] = { "cas", "incr", "ttl", "touch", "doctor", NULL };
+static const char *const later_commands[] = { "cas", "incr", "ttl", "touch", NULL };
 
 static int options_number(const char *what, const char *text, uint64_t min, uint64_t max,
 			  uint64_t *out)
@@ -63,7 +63,7 @@ static int options_number(const char *what, const char *text, uint64_t min, uint
 	return 0;
 }
 
-static int options_server(struct cli *cli, const char *what, const char *text)
+int cli_server(struct cli *cli, const char *what, const char *text)
 {
 	char host[256] = "127.0.0.1", port[8] = "7471";
 	struct error err;
@@ -93,7 +93,8 @@ static int options_take(struct cli *cli, int option, const char *value)
 
 	switch (option) {
 	case 's':
-		return options_server(cli, "--server", value);
+		cli->server_given = true;
+		return cli_server(cli, "--server", value);
 	case 'd':
 		cli->options.device = value;
 		break;
@@ -230,7 +231,7 @@ int cli_parse(struct cli *cli, int argc, char **argv)
 	cli->operands = calloc((size_t)argc + 1, sizeof(*cli->operands));
 	if (!cli->operands)
 		return cli_error(CLI_FAILED, "starting: no memory");
-	rc = options_server(cli, "GRACEKV_SERVER", server ? server : "");
+	rc = cli_server(cli, "GRACEKV_SERVER", server ? server : "");
 	opterr = 0;
 	optind = 0; /* glibc: start anew, also where a program parses twice */
 	while (rc == 0 &&

@@ -145,6 +145,46 @@ static void the_best_is_taken(void **state)
 	assert_non_null(strstr(c.why, "RoCE v1"));
 }
 
+static const char *explained(const struct rdma_device *dev, unsigned index,
+			     const struct gid_choice *taken, bool is_it)
+{
+	static char text[192];
+	struct ibv_gid_entry e = table[index < 8 ? index : 0];
+
+	e.gid_index = index;
+	assert_int_equal(gid_explain(dev, &e, taken, text, sizeof(text)), is_it);
+	return text;
+}
+
+static void each_entry_is_explained(void **state)
+{
+	struct rdma_device dev = device(RDMA_GID_AUTO, 6, IBV_LINK_LAYER_ETHERNET);
+	struct gid_choice c;
+	struct error err;
+
+	table[0] = entry("fe80::1", IBV_GID_TYPE_ROCE_V1, 1);
+	table[1] = entry("::ffff:192.0.2.1", IBV_GID_TYPE_ROCE_V2, 1);
+	table[2] = entry("::ffff:192.0.2.2", IBV_GID_TYPE_ROCE_V2, 1);
+	table[3] = entry("fe80::1", IBV_GID_TYPE_IB, 1);
+	assert_int_equal(gid_choose(&dev, NULL, &c, &err), 0);
+	assert_string_equal(explained(&dev, 1, &c, true), "taken: RoCE v2, IPv4");
+	assert_non_null(strstr(explained(&dev, 0, &c, false), "1 is better"));
+	assert_non_null(strstr(explained(&dev, 2, &c, false), "1 is the first such"));
+	assert_non_null(strstr(explained(&dev, 3, &c, false), "cannot be taken: not a RoCE GID"));
+	assert_non_null(strstr(explained(&dev, 256, &c, false), "cannot be taken: an address"));
+	assert_memory_equal(explained(&dev, 1, NULL, false), "not taken: RoCE v2", 18);
+	dev.options.gid_index = 2; /* asked for */
+	assert_int_equal(gid_choose(&dev, NULL, &c, &err), 0);
+	assert_non_null(strstr(explained(&dev, 2, &c, true), "as asked for"));
+	assert_non_null(strstr(explained(&dev, 1, &c, false), "2 was asked for"));
+	dev = device(RDMA_GID_AUTO, 2, IBV_LINK_LAYER_INFINIBAND);
+	table[0] = entry("fe80::5", IBV_GID_TYPE_IB, 0);
+	table[1] = entry("fe80::6", IBV_GID_TYPE_IB, 0);
+	assert_int_equal(gid_choose(&dev, NULL, &c, &err), 0);
+	assert_non_null(strstr(explained(&dev, 0, &c, true), "packets go by LID"));
+	assert_non_null(strstr(explained(&dev, 1, &c, false), "0 is the first such"));
+}
+
 static void the_address_decides(void **state)
 {
 	struct rdma_device dev = device(RDMA_GID_AUTO, 3, IBV_LINK_LAYER_ETHERNET);
@@ -228,6 +268,7 @@ int main(void)
 		cmocka_unit_test(ranks),
 		cmocka_unit_test(addresses),
 		cmocka_unit_test(the_best_is_taken),
+		cmocka_unit_test(each_entry_is_explained),
 		cmocka_unit_test(the_address_decides),
 		cmocka_unit_test(none_and_named),
 		cmocka_unit_test(infiniband),

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "client/src/trace.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void trace_begin(struct gkv_session *s, const char *step)
+{
+	s->step = step;
+	if (s->settings.trace)
+		s->settings.trace(s->settings.trace_arg, step, NULL);
+}
+
+void trace_done(struct gkv_session *s, const char *fmt, ...)
+{
+	char words[ERROR_TEXT_MAX];
+	va_list ap;
+
+	if (!s->settings.trace)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(words, sizeof(words), fmt, ap);
+	va_end(ap);
+	s->settings.trace(s->settings.trace_arg, s->step, words);
+}
+
+int trace_failed(const struct gkv_session *s, struct error *err)
+{
+	return error_prefix(err, "connecting to the server at %s:%s, step %s", s->settings.host,
+			    s->settings.port, s->step);
+}

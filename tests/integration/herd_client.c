@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Many clients in one process: some sessions, each with some handles, each handle with a thread. One
+ * command a line on stdin, one answer on stdout, as kv-test-client.
+ *
+ *	kv-test-herd HOST:PORT DEVICE SESSIONS HANDLES TIMEOUT_MS LIFELINE_MS
+ *
+ *	run KEY MS	every handle reads KEY for so long, whatever comes: how many reads went well and
+ *			how many not, the longest in us, for how many handles the last one went well,
+ *			and how often queue pairs were opened again
+ *	quit
+ *
+ * KEY is taken as it is.
+ */
+#include <errno.h>
+#include <gracekv.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/time.h"
+
+#define THREADS_MAX 128u
+
+struct reader {
+	pthread_t thread;
+	struct gkv *handle;
+	const char *key;
+	uint64_t end_ns;
+	uint64_t good, bad, longest_us;
+	bool well; /* the last read */
+	int error; /* of the last one that failed */
+};
+
+static struct gkv_session *session[THREADS_MAX];
+static struct reader readers[THREADS_MAX];
+static unsigned sessions, handles; /* of each */
+
+static void *read_on(void *arg)
+{
+	struct reader *r = arg;
+	char value[1024];
+	uint64_t start = time_now_ns(), now;
+
+	r->good = r->bad = r->longest_us = 0;
+	for (; start < r->end_ns; start = time_now_ns()) {
+		size_t len;
+		int rc = gkv_get(r->handle, r->key, strlen(r->key), value, sizeof(value), &len);
+
+		now = time_now_ns();
+		if ((now - start) / 1000 > r->longest_us)
+			r->longest_us = (now - start) / 1000;
+		r->well = rc == 0 || rc == -ENOENT;
+		r->good += r->well;
+		r->bad += !r->well;
+		r->error = r->well ? r->error : rc;
+		nanosleep(&(struct timespec){ 0, NS_PER_MS }, NULL);
+	}
+	return NULL;
+}
+
+static void run(const char *key, uint64_t ms)
+{
+	uint64_t end_ns = time_now_ns() + ms * NS_PER_MS, reconnects = 0;
+	struct reader sum = { 0 };
+	unsigned well = 0, started = 0;
+
+	for (; started < sessions * handles; started++) {
+		readers[started].key = key;
+		readers[started].end_ns = end_ns;
+		if (pthread_create(&readers[started].thread, NULL, read_on, &readers[started]))
+			break;
+	}
+	for (unsigned i = 0; i < started; i++) {
+		const struct reader *r = &readers[i];
+		struct gkv_stats stats;
+
+		pthread_join(r->thread, NULL);
+		gkv_stats_get(r->handle, &stats);
+		reconnects += stats.reconnects;
+		sum.good += r->good;
+		sum.bad += r->bad;
+		sum.longest_us = r->longest_us > sum.longest_us ? r->longest_us : sum.longest_us;
+		sum.error = r->error ? r->error : sum.error;
+		well += r->well;
+	}
+	printf("ok good=%" PRIu64 " bad=%" PRIu64 " longest_us=%" PRIu64 " well=%u "
+	       "reconnects=%" PRIu64 " error=%d\n",
+	       sum.good, sum.bad, sum.longest_us, well, reconnects, sum.error);
+}
+
+static int open_one(unsigned number, const struct gkv_options *options)
+{
+	char text[640];
+	int rc = gkv_session_open(&session[number], options, text, sizeof(text));
+
+	for (unsigned i = 0; i < handles && rc == 0; i++) {
+		rc = gkv_open(session[number], &readers[number * handles + i].handle);
+		if (rc)
+			snprintf(text, sizeof(text), "%s", gkv_session_error(session[number]));
+	}
+	if (rc)
+		printf("err %d %s\n", rc, text);
+	return rc;
+}
+
+static void close_all(void)
+{
+	for (unsigned i = 0; i < sessions * handles; i++)
+		gkv_close(readers[i].handle);
+	for (unsigned i = 0; i < sessions; i++)
+		gkv_session_close(session[i]);
+}
+
+int main(int argc, char **argv)
+{
+	struct gkv_options options;
+	char line[256], key[128];
+	unsigned ms;
+	int rc = 0;
+
+	if (argc != 7)
+		return fputs("kv-test-herd: six arguments are wanted\n", stderr), 2;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	gkv_options_init(&options);
+	options.server = argv[1];
+	options.device = argv[2];
+	sessions = (unsigned)strtoul(argv[3], NULL, 10);
+	handles = (unsigned)strtoul(argv[4], NULL, 10);
+	options.timeout_ms = (unsigned)strtoul(argv[5], NULL, 10);
+	options.lifeline_ms = (unsigned)strtoul(argv[6], NULL, 10);
+	if (sessions > THREADS_MAX || handles > THREADS_MAX || sessions * handles > THREADS_MAX)
+		return fputs("kv-test-herd: too many\n", stderr), 2;
+	for (unsigned i = 0; i < sessions && rc == 0; i++)
+		rc = open_one(i, &options);
+	if (rc == 0)
+		puts("ok");
+	while (rc == 0 && fgets(line, sizeof(line), stdin) && strcmp(line, "quit\n") != 0) {
+		if (sscanf(line, "run %127s %u", key, &ms) == 2)
+			run(key, ms);
+		else
+			printf("err %d not a command\n", -EINVAL);
+	}
+	close_all();
+	return rc ? 3 : 0;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* doctor's judgement of machines and devices that are made here. */
+#include "tests/lib/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/kv-cli/doctor.h"
+
+#define MIB (1ull << 20)
+
+static char root[] = "/tmp/kv-doctor-test-XXXXXX";
+
+/* A file of the machine, with the folders above it. */
+static void put(const char *path, const char *text)
+{
+	char whole[512];
+	FILE *f;
+
+	snprintf(whole, sizeof(whole), "%s%s", root, path);
+	for (char *p = whole + strlen(root) + 1; (p = strchr(p, '/')); p++) {
+		*p = '\0';
+		mkdir(whole, 0755);
+		*p = '/';
+	}
+	f = fopen(whole, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static int empty_machine(void **state)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf '%s' && mkdir '%s'", root, root);
+	return system(command);
+}
+
+static int make_root(void **state)
+{
+	return mkdtemp(root) ? 0 : -1;
+}
+
+static int remove_root(void **state)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf '%s'", root);
+	return system(command);
+}
+
+static struct doctor_machine machine(void)
+{
+	return (struct doctor_machine){
+		.root = root,
+		.release = "6.1.0-9-amd64",
+		.memlock = { RLIM_INFINITY, RLIM_INFINITY },
+		.nofile = { 4096, 4096 },
+		.server_memory = 1024 * MIB,
+	};
+}
+
+/* "level: words -> remedy" of what was found about something; "" where nothing was. */
+static const char *found(const struct doctor_machine *m, bool hardware, const char *about)
+{
+	static char text[2048];
+	json_t *d = doctor_machine(m, hardware), *f;
+	size_t i;
+
+	assert_non_null(d);
+	text[0] = '\0';
+	json_array_foreach (json_object_get(d, "findings"), i, f) {
+		if (strcmp(json_string_value(json_object_get(f, "about")), about) == 0)
+			snprintf(text, sizeof(text), "%s: %s -> %s",
+				 json_string_value(json_object_get(f, "level")),
+				 json_string_value(json_object_get(f, "words")),
+				 json_string_value(json_object_get(f, "remedy")));
+	}
+	json_decref(d);
+	return text;
+}
+
+#define assert_says(text, word) assert_non_null(strstr(text, word))
+
+static void locked_memory_must_hold_the_server(void **state)
+{
+	struct doctor_machine m = machine();
+
+	assert_says(found(&m, true, "locked memory"), "ok: limit unlimited");
+	m.memlock = (struct rlimit){ 8 * MIB, 8 * MIB };
+	assert_says(found(&m, true, "locked memory"), "problem: limit 8.0 MiB");
+	assert_says(found(&m, true, "locked memory"), "ulimit -l unlimited");
+	assert_says(found(&m, false, "locked memory"), "note: ");
+	m.memlock = (struct rlimit){ 1024 * MIB, 1024 * MIB }; /* the buffers need some too */
+	assert_says(found(&m, true, "locked memory"), "problem: ");
+	m.memlock = (struct rlimit){ 2048 * MIB, 2048 * MIB };
+	assert_says(found(&m, true, "locked memory"), "ok: ");
+	m.memlock = (struct rlimit){ 8 * MIB, 8 * MIB };
+	m.may_lock = true;
+	assert_says(found(&m, true, "locked memory"), "ok: ");
+}
+
+static void hugepages_of_either_sort(void **state)
+{
+	struct doctor_machine m = machine();
+
+	put("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "always advise [never] deny\n");
+	put("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+	assert_says(found(&m, false, "hugepages"), "note: 2 MiB: 0 reserved, 0 free; transparent: "
+						   "madvise; for shared memory");
+	put("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "512\n");
+	put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "500\n");
+	assert_says(found(&m, false, "hugepages"), "ok: 2 MiB: 512 reserved, 500 free");
+	put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "0\n");
+	assert_says(found(&m, false, "hugepages"), "note: ");
+	put("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "always [advise] never deny\n");
+	assert_says(found(&m, false, "hugepages"), "ok: ");
+}
+
+static void nodes_of_devices(void **state)
+{
+	struct doctor_machine m = machine();
+
+	assert_says(found(&m, true, "/dev/infiniband"), "problem: not there");
+	assert_says(found(&m, false, "/dev/infiniband"), "note: not there");
+	put("/dev/infiniband/rdma_cm", "");
+	assert_says(found(&m, true, "/dev/infiniband"), "problem: there, but without");
+	assert_says(found(&m, true, "rdma_cm"), "ok: ");
+	put("/dev/infiniband/uverbs3", ""); /* numbers need not begin with 0 */
+	assert_says(found(&m, true, "/dev/infiniband"), "ok: /dev/infiniband/uverbs3");
+}
+
+static void soft_roce_and_why_not(void **state)
+{
+	struct doctor_machine m = machine();
+
+	assert_says(found(&m, false, "soft-RoCE"), "note: no rdma_rxe for kernel 6.1.0-9-amd64 ->");
+	m.release = "6.1.0-9-cloud-amd64";
+	assert_says(found(&m, false, "soft-RoCE"), "a cloud kernel");
+	m.release = "6.1.0-9-amd64";
+	put("/lib/modules/6.1.0-9-amd64/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko.xz", "");
+	assert_says(found(&m, false, "soft-RoCE"), "rxe-up");
+	assert_says(found(&m, false, "soft-RoCE"), "ok: rdma_rxe is there");
+	put("/.dockerenv", "");
+	assert_says(found(&m, false, "soft-RoCE"), "note: this is a container");
+	put("/sys/module/rdma_rxe/refcnt", "0");
+	assert_says(found(&m, false, "soft-RoCE"), "ok: rdma_rxe is loaded");
+}
+
+static void ptrace_scope_and_soft0(void **state)
+{
+	struct doctor_machine m = machine();
+
+	assert_says(found(&m, false, "ptrace scope"), "ok: no Yama");
+	put("/proc/sys/kernel/yama/ptrace_scope", "1\n");
+	assert_says(found(&m, false, "ptrace scope"), "ok: Yama 1");
+	put("/proc/sys/kernel/yama/ptrace_scope", "2\n");
+	assert_says(found(&m, false, "ptrace scope"), "note: Yama 2");
+	m.may_trace = true;
+	assert_says(found(&m, false, "ptrace scope"), "ok: Yama 2");
+	put("/proc/sys/kernel/yama/ptrace_scope", "3\n");
+	assert_says(found(&m, false, "ptrace scope"), "note: Yama 3");
+}
+
+static void files_and_control_group(void **state)
+{
+	struct doctor_machine m = machine();
+
+	assert_says(found(&m, false, "open files"), "ok: 4096");
+	m.nofile.rlim_max = 256;
+	assert_says(found(&m, false, "open files"), "note: ");
+	assert_string_equal(found(&m, false, "control group"), "");
+	put("/sys/fs/cgroup/memory.max", "max\n");
+	assert_string_equal(found(&m, false, "control group"), "");
+	put("/sys/fs/cgroup/memory.max", "1048576\n");
+	assert_says(found(&m, false, "control group"), "problem: memory up to 1.0 MiB");
+	put("/sys/fs/cgroup/memory.max", "8589934592\n");
+	assert_says(found(&m, false, "control group"), "ok: ");
+}
+
+static struct ibv_device_attr plenty(void)
+{
+	return (struct ibv_device_attr){ .max_mr_size = UINT64_MAX,
+					 .max_qp = 1000,
+					 .max_qp_wr = 4096,
+					 .max_cqe = 32767,
+					 .max_srq_wr = 4096,
+					 .max_qp_rd_atom = 16,
+					 .max_qp_init_rd_atom = 16 };
+}
+
+static void limits_needed_and_wished(void **state)
+{
+	struct ibv_device_attr attr = plenty();
+	json_t *findings = json_array(), *table = doctor_limits(&attr, findings);
+
+	assert_int_equal(json_array_size(findings), 0);
+	assert_int_equal(json_array_size(table), 7);
+	json_decref(table);
+	attr.max_qp_rd_atom = 4;
+	json_decref(doctor_limits(&attr, findings));
+	assert_int_equal(finding_count(findings, FINDING_NOTE), 1);
+	assert_int_equal(finding_count(findings, FINDING_PROBLEM), 0);
+	attr.max_mr_size = 128 * MIB; /* an extent does not go in */
+	attr.max_qp_rd_atom = 0;
+	json_decref(doctor_limits(&attr, findings));
+	assert_int_equal(finding_count(findings, FINDING_PROBLEM), 2);
+	json_decref(findings);
+}
+
+static void every_step_has_a_hint(void **state)
+{
+	static const char *const steps[] = { "resolve", "tcp",	 "device", "gid",    "welcome",
+					     "qp",	"offer", "answer", "settle", "rtr",
+					     "rts",	"live",	 "root",   "ping",   "close" };
+
+	for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+		assert_true(strlen(doctor_step_hint(steps[i])) > 10);
+	assert_string_equal(doctor_step_hint("nothing"), "");
+}
+
+static void speed_of_ports(void **state)
+{
+	struct ibv_port_attr attr = { .active_speed = 32, .active_width = 2 };
+
+	assert_int_equal(survey_speed_mbps(&attr), 4 * 25781);
+	attr = (struct ibv_port_attr){ .active_speed = 1, .active_width = 1 };
+	assert_int_equal(survey_speed_mbps(&attr), 2500);
+	attr = (struct ibv_port_attr){ .active_speed = 3, .active_width = 1 };
+	assert_int_equal(survey_speed_mbps(&attr), 0); /* not known */
+}
+
+static void text_is_folded(void **state)
+{
+	static char long_text[1000];
+	char *out = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&out, &len);
+
+	for (unsigned i = 0; i < 60; i++)
+		strcat(long_text, "fourteen-bytes ");
+	text_folded(f, long_text, 20, 20);
+	fclose(f);
+	for (char *line = strtok(out, "\n"); line; line = strtok(NULL, "\n")) {
+		assert_true(strlen(line) <= TEXT_COLUMNS);
+		assert_true(line == out || strspn(line, " ") == 20);
+	}
+	free(out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(locked_memory_must_hold_the_server, empty_machine),
+		cmocka_unit_test_setup(hugepages_of_either_sort, empty_machine),
+		cmocka_unit_test_setup(nodes_of_devices, empty_machine),
+		cmocka_unit_test_setup(soft_roce_and_why_not, empty_machine),
+		cmocka_unit_test_setup(ptrace_scope_and_soft0, empty_machine),
+		cmocka_unit_test_setup(files_and_control_group, empty_machine),
+		cmocka_unit_test(limits_needed_and_wished),
+		cmocka_unit_test(every_step_has_a_hint),
+		cmocka_unit_test(speed_of_ports),
+		cmocka_unit_test(text_is_folded),
+	};
+
+	return cmocka_run_group_tests(tests, make_root, remove_root);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* The loopback READ, and addresses that are tried one after the other. */
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/time.h"
+#include "common/rdma/loopback.h"
+#include "common/rdma/survey.h"
+#include "common/rdma/tcp.h"
+
+static void soft0_reads_itself_and_leaves_nothing(void **state)
+{
+	struct rdma_options o = rdma_options_default();
+	struct rdma_device *dev;
+	struct error err = { 0 };
+
+	o.device = "soft0";
+	assert_int_equal(rdma_device_open(&dev, &o, NULL, &err), 0);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(rdma_loopback_read(dev, 2000, &err), 0);
+	/* EBUSY, and so a leak of the context, where an object was left */
+	assert_int_equal(dev->ops->dealloc_pd(dev->pd), 0);
+	assert_int_equal(dev->ops->close_device(dev->context), 0);
+	free(dev);
+}
+
+/* A device whose completions never come. */
+static int poll_nothing(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
+{
+	return 0;
+}
+
+/* One that completes without having moved a byte. */
+static int poll_success(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
+{
+	memset(wc, 0, sizeof(*wc));
+	return 1;
+}
+
+static int post_nothing(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	return 0;
+}
+
+static int with_operations(int (*poll)(struct ibv_cq *, int, struct ibv_wc *), struct error *err)
+{
+	struct rdma_options o = rdma_options_default();
+	struct rdma_device *dev;
+	int rc;
+
+	o.device = "soft0";
+	assert_int_equal(rdma_device_open(&dev, &o, NULL, err), 0);
+	dev->context->ops.post_send = post_nothing;
+	dev->context->ops.poll_cq = poll;
+	rc = rdma_loopback_read(dev, 200, err);
+	assert_int_equal(dev->ops->dealloc_pd(dev->pd), 0);
+	assert_int_equal(dev->ops->close_device(dev->context), 0);
+	free(dev);
+	return rc;
+}
+
+static void a_device_that_does_not_move_bytes_is_found_out(void **state)
+{
+	struct error err = { 0 };
+	uint64_t start = time_now_ns();
+
+	assert_int_equal(with_operations(poll_nothing, &err), -ETIMEDOUT);
+	assert_true(time_now_ns() - start >= 200 * NS_PER_MS);
+	assert_non_null(strstr(err.text, "4791"));
+	assert_int_equal(with_operations(poll_success, &err), -EBADMSG);
+	assert_non_null(strstr(err.text, "other bytes"));
+}
+
+static void a_survey_has_soft0_and_its_gids(void **state)
+{
+	struct rdma_options o = rdma_options_default();
+	struct survey *s;
+	struct error err = { 0 };
+	const struct survey_device *d;
+	unsigned taken = 0;
+
+	assert_int_equal(survey_take(&s, "soft0", &o, &err), 0);
+	assert_int_equal(s->count, 1);
+	d = &s->devices[0];
+	assert_true(d->software && d->port_count == 1 && d->error.code == 0);
+	assert_int_equal(d->ports[0].gid_count, 4);
+	for (unsigned i = 0; i < 4; i++)
+		taken += d->ports[0].gids[i].taken;
+	assert_int_equal(taken, 1);
+	assert_string_equal(d->ports[0].gids[3].netdev, "lo");
+	survey_free(s);
+	assert_int_equal(survey_take(&s, "nosuch", &o, &err), -ENODEV);
+	assert_non_null(strstr(err.text, "soft0"));
+	survey_free(NULL);
+}
+
+static void every_address_says_why_it_failed(void **state)
+{
+	struct addrinfo *one, *two;
+	struct error err = { 0 };
+	char text[64];
+	int fd;
+
+	assert_int_equal(tcp_resolve("127.0.0.1", "1", &one, &err), 0);
+	assert_int_equal(tcp_resolve("127.0.0.2", "1", &two, &err), 0);
+	one->ai_next = two;
+	tcp_list_words(one, text, sizeof(text));
+	assert_string_equal(text, "127.0.0.1, 127.0.0.2");
+	tcp_list_words(one, text, 5);
+	assert_string_equal(text, "127.");
+	assert_int_equal(tcp_connect_list(one, "both", "1", time_now_ns() + NS_PER_S, &fd, &err),
+			 -ECONNREFUSED);
+	assert_non_null(strstr(err.text, "127.0.0.1: Connection refused, 127.0.0.2: Connection"));
+	one->ai_next = NULL;
+	freeaddrinfo(one);
+	freeaddrinfo(two);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(soft0_reads_itself_and_leaves_nothing),
+		cmocka_unit_test(a_device_that_does_not_move_bytes_is_found_out),
+		cmocka_unit_test(a_survey_has_soft0_and_its_gids),
+		cmocka_unit_test(every_address_says_why_it_failed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
