@@ -284,7 +284,7 @@ def test_flood_does_not_starve_others(world, clean, rogue, step, handles):
                     it.send(handle, op=PING, count=count, step=step)
             it.close()
             # a worker that keeps up with all of one has nothing to complain of
-            if flood >= 4 and world.cli(clean).stats()["protocol_errors"] > 0:
+            if flood >= scaled(4) and world.cli(clean).stats()["protocol_errors"] > 0:
                 break
     assert world.cli(clean).stats()["protocol_errors"] > 0, "a flood was seen"
 

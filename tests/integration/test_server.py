@@ -273,21 +273,21 @@ def test_queue_pair_that_cannot_be_made(world, soft_device):
 @pytest.mark.skipif(SANITIZED, reason="sanitizers need the address space")
 @pytest.mark.parametrize("room", [-100, -40, -8])
 def test_address_space_too_small_to_start(world, tmp_path, room):
-    probe = world.server(memory="2G")
+    probe = world.server(memory="1G")
     limit = probe.address_space_bytes() + room * MIB
     probe.stop()
-    failure = refuse(tmp_path, memory="2G", address_space=limit)
+    failure = refuse(tmp_path, memory="1G", address_space=limit)
     assert_error(failure, 3, "Cannot allocate memory|temporarily unavailable", who="kv-server")
 
 
 @pytest.mark.skipif(SANITIZED, reason="sanitizers need the address space")
 @pytest.mark.parametrize("room", [8, 60, 200])
 def test_memory_that_the_system_does_not_have(world, room):
-    """The settings promise 2 GiB; the system gives less: the store is full earlier, no more."""
-    probe = world.server(memory="2G")
+    """The settings promise 1 GiB; the system gives less: the store is full earlier, no more."""
+    probe = world.server(memory="1G")
     world.client(probe).put(b"key", bytes(200000))
     limit = probe.address_space_bytes() + room * MIB
-    server = world.server(memory="2G", address_space=limit)
+    server = world.server(memory="1G", address_space=limit)
     client = world.client(server)
     with pytest.raises(CallFailed, match="-12: done=.*memory") as failure:
         client.ask("fill", "record", 0, 10000, 200000, seconds=40)
