@@ -264,6 +264,7 @@ bool session_worth_another(int rc)
 	case -ENETDOWN:
 	case -EUSERS:
 	case -EAGAIN:
+	case -EBUSY:
 		return true;
 	}
 	return false;

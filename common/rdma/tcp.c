@@ -201,6 +201,17 @@ void tcp_local_address(int fd, char *text)
 		address_words((struct sockaddr *)&sa, len, text, 64, port, sizeof(port));
 }
 
+void tcp_peer_address(int fd, char *text)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+	char port[16];
+
+	text[0] = '\0';
+	if (getpeername(fd, (struct sockaddr *)&sa, &len) == 0)
+		address_words((struct sockaddr *)&sa, len, text, 64, port, sizeof(port));
+}
+
 void tcp_ends(int fd, char *text, size_t cap)
 {
 	struct sockaddr_storage near, far;

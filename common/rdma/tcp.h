@@ -39,6 +39,9 @@ int tcp_lifeline(int fd, unsigned timeout_ms);
 /* tcp_local_address - the local address of a connected socket, as text. @text: 64 bytes. */
 void tcp_local_address(int fd, char *text);
 
+/* tcp_peer_address - of the other end, likewise. */
+void tcp_peer_address(int fd, char *text);
+
 /* tcp_ends - "10.0.0.9 port 40112 to 10.0.0.5 port 7471": both ends of a connected socket. */
 void tcp_ends(int fd, char *text, size_t cap);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/base/log.h"
+#include "common/base/time.h"
 #include "common/rdma/gid.h"
 #include "common/rdma/tcp.h"
 
@@ -98,6 +99,48 @@ int session_qp_start(struct session *s, struct conn *c, struct error *err)
 	return 0;
 }
 
+/* Whether both GIDs are the addresses that the life line connects. */
+static bool vouched_for(const struct session *s, const struct rdma_source *source,
+			const struct wire_qp *offer)
+{
+	struct gid_address here, there;
+	char text[64];
+
+	if (!source->grh)
+		return true; /* by LID: nothing is resolved */
+	tcp_local_address(s->fd, text);
+	here = gid_address(text);
+	tcp_peer_address(s->fd, text);
+	there = gid_address(text);
+	return here.known && there.known &&
+	       memcmp(here.gid.raw, source->gid.raw, sizeof(here.gid.raw)) == 0 &&
+	       memcmp(there.gid.raw, offer->gid, sizeof(there.gid.raw)) == 0;
+}
+
+/* As rdma_qp_connect(), which may wait long for a GID that leads nowhere: reach.h. */
+static int connect_within_reach(struct session *s, struct conn *c, const struct wire_qp *offer,
+				struct error *err)
+{
+	struct reach *reach = &s->all->reach;
+	uint64_t from_ns = time_now_ns(), wait_ns;
+	char gid[48];
+	int rc;
+
+	wait_ns = reach_wait_ns(reach, offer->gid, vouched_for(s, &c->qp.source, offer), from_ns);
+	if (wait_ns) {
+		gid_text((const union ibv_gid *)offer->gid, gid, sizeof(gid));
+		return error_set(err, -EBUSY,
+				 "the server has just waited in vain for a client's GID, and tries "
+				 "%s, which is not the address of the TCP connection, in %u ms at "
+				 "the earliest (come again then; or connect from the address of "
+				 "the RDMA network)",
+				 gid, (unsigned)(wait_ns / NS_PER_MS) + 1);
+	}
+	rc = rdma_qp_connect(&c->qp, offer, err);
+	reach_tried(reach, offer->gid, rc == 0, from_ns, time_now_ns());
+	return rc;
+}
+
 static int open_handle(struct session *s, const struct wire_qp *offer, struct error *err)
 {
 	struct gid_choice choice;
@@ -108,7 +151,7 @@ static int open_handle(struct session *s, const struct wire_qp *offer, struct er
 		rc = session_qp_make(s, offer->handle, offer->credits, &choice.source, &c, err);
 	if (rc)
 		return rc;
-	rc = rdma_qp_connect(&c->qp, offer, err);
+	rc = connect_within_reach(s, c, offer, err);
 	if (rc == 0)
 		rc = session_qp_start(s, c, err);
 	if (rc)

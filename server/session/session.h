@@ -22,6 +22,7 @@
 #include "common/rdma/region.h"
 #include "server/session/clients.h"
 #include "server/session/order.h"
+#include "server/session/reach.h"
 #include "server/worker/worker.h"
 
 #define SESSIONS_MAX	    1024u
@@ -56,6 +57,7 @@ struct sessions {
 	int notice_fd; /* eventfd: a worker has found a queue pair broken */
 	unsigned untold; /* waits for the last receive of queue pairs in vain, since one was not */
 	const char *fatal; /* what the device said that ends the server; NULL: nothing */
+	struct reach reach; /* GIDs that lead somewhere, and when others may be tried */
 	struct cm_listener *cm; /* NULL: --connect tcp */
 	unsigned cm_port; /* that it listens on */
 	uint64_t cm_refusals; /* since cm_complaint_ns, without a line in the log */

@@ -24,13 +24,24 @@ def spread(items, count):
     return [items[i * (len(items) - 1) // (count - 1)] for i in range(count)]
 
 
+# What a test needs of the device; a test for another kind is no part of the suite on this one.
+KINDS = {"kernel_device": not DEVICE.startswith("soft"), "soft_device": DEVICE.startswith("soft")}
+
+
 def pytest_configure(config):
+    config.addinivalue_line("markers", "kernel_device: a test for devices that the kernel knows")
+    config.addinivalue_line("markers", "soft_device: a test for the software device")
     config.addinivalue_line("markers", "no_device: the test comes to no RDMA device, so that it"
                             " says the same whichever there is")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Fewer cases, where that is asked for. Which, is the same in every run."""
+    """What is for this kind of device; and fewer cases, where that is asked for. Which, is the same
+    in every run."""
+    fit = [item for item in items
+           if all(here or not item.get_closest_marker(kind) for kind, here in KINDS.items())]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(fit)])
+    items[:] = fit
     if not CASES:
         return
     cases = {}

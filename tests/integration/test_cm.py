@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from kvt_client import Cli, Client, assert_error, run
-from kvt_process import BUILD, DEVICE, HOST, Process, program, wait_until
+from kvt_process import AGENT, BUILD, DEVICE, HOST, Process, program, wait_until
 from kvt_server import Server, ServerFailed
 
 ENODEV, EPROTO, ETIMEDOUT, ESTALE, EPROTONOSUPPORT = -19, -71, -110, -116, -93
@@ -46,17 +46,22 @@ def addresses():
 
 
 def why_not():
-    """Why the CM cannot be tried here; "" where it can."""
-    if DEVICE == "soft0":
-        return "the RDMA CM does not know soft0"
-    if HOST not in addresses().values():
+    """Why the CM cannot be tried on this device; "" where it can."""
+    if not AGENT and HOST not in addresses().values():
         return f"GRACEKV_TEST_HOST {HOST} is no address of {DEVICE}'s network device {netdev()}"
     return ""
 
 
 WHY_NOT = why_not()
-real = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
-soft = pytest.mark.skipif(DEVICE != "soft0", reason=f"{DEVICE} is not soft0")
+soft = pytest.mark.soft_device
+
+
+def real(test):
+    return pytest.mark.kernel_device(pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)(test))
+
+
+# Looks at the server's machine by itself.
+near = pytest.mark.skipif(bool(AGENT), reason="servers run on another machine")
 
 
 def bracketed(address):
@@ -121,7 +126,7 @@ def kernel_counts(server):
 def settled(server, count=0):
     wait_until(f"the server has {count} queue pairs", lambda: queue_pairs(server) == count,
                SETTLE_S, step=0.2)
-    if shutil.which("rdma"):
+    if shutil.which("rdma") and not AGENT:
         wait_until(f"the kernel counts {count} of each",
                    lambda: kernel_counts(server) == (count, count), SETTLE_S, step=0.2)
 
@@ -215,6 +220,7 @@ def test_the_device_is_the_one_on_the_route(server):
                  f"leaves through device {DEVICE}", "says rxe99")
 
 
+@near
 @real
 @pytest.mark.parametrize("kind", ["inet", "inet6", "link"])
 @pytest.mark.parametrize("everywhere", [False, True])
@@ -298,6 +304,7 @@ def test_server_that_serves_tcp_only(world):
     assert Cli(server.address, connect="tcp")("get", "a").rc == 1
 
 
+@near
 @real
 @pytest.mark.parametrize("args, words", [
     (["--device", "rxe99"], ["rxe99", f"belongs to device {DEVICE}"]),
@@ -373,6 +380,7 @@ def test_client_that_stands_still_before_it_confirms_ends_with_its_session(serve
     settled(server)
 
 
+@near
 @real
 def test_get_bench_connects_by_the_cm():
     bench = BUILD / "tools" / "bench" / "get-bench"

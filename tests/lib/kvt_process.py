@@ -16,6 +16,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("GRACEKV_TEST_BUILD", ROOT / "build-test"))
 DEVICE = os.environ.get("GRACEKV_TEST_DEVICE", "soft0")
 HOST = os.environ.get("GRACEKV_TEST_HOST", "127.0.0.1")
+# An IPv6 address of the same network device, for tests of both families
+HOST6 = os.environ.get("GRACEKV_TEST_HOST6", "::1")
 CONNECT = os.environ.get("GRACEKV_TEST_CONNECT", "tcp")
 # HOST:PORT of the kvt_agent.py on the machine that servers run on; "": this machine
 AGENT = os.environ.get("GRACEKV_TEST_AGENT", "")
