@@ -49,7 +49,7 @@ rxe_finish() {
 }
 
 suite_rxe() {
-    local job=$here/rxe/job select='-m "not no_device"' far= one two
+    local job=$here/rxe/job select='-m "not no_device"' far="" one two
     build build-test || return 0
     check "rxe: pytest in a venv" make_venv
     [ -x "$venv/bin/python" ] || return 0
