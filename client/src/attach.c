@@ -137,6 +137,7 @@ static int exchange(struct gkv *h, uint64_t deadline_ns)
 			       answer.qp.handle, answer.qp.credits, h->number, HANDLE_CREDITS);
 		goto err_lost;
 	}
+	session_qp_fresh(s, h->number);
 	trace_done(s, "%s", offer_words(&answer.qp, words));
 	h->credits = answer.qp.credits;
 	rc = bring_up(h, &answer.qp);
@@ -268,6 +269,15 @@ static int attempt(struct gkv *h, uint64_t deadline_ns, uint64_t *due, bool *aga
 	return rc;
 }
 
+static int never_due(struct gkv *h)
+{
+	return error_set(&h->error, -ETIMEDOUT,
+			 "queue pairs to %s:%s keep breaking, and the pause before the next one is "
+			 "longer than this call may take, %u ms (the log of kv-server may say more)",
+			 h->session->settings.host, h->session->settings.port,
+			 h->session->settings.timeout_ms);
+}
+
 int handle_connect(struct gkv *h)
 {
 	uint64_t deadline_ns = handle_deadline(h), due;
@@ -281,6 +291,8 @@ int handle_connect(struct gkv *h)
 		/* A queue pair that broke before it did any work is not replaced at once. */
 		due = backoff_due(&h->backoff, time_now_ns());
 		backoff_sleep(due, deadline_ns);
+		if (due > deadline_ns) /* without time it would cost all handles their session */
+			return never_due(h);
 		rc = attempt(h, deadline_ns, &due, &again);
 		if (rc == 0)
 			break;
