@@ -271,11 +271,12 @@ static int attempt(struct gkv *h, uint64_t deadline_ns, uint64_t *due, bool *aga
 
 static int never_due(struct gkv *h)
 {
-	return error_set(&h->error, -ETIMEDOUT,
-			 "queue pairs to %s:%s keep breaking, and the pause before the next one is "
-			 "longer than this call may take, %u ms (the log of kv-server may say more)",
-			 h->session->settings.host, h->session->settings.port,
-			 h->session->settings.timeout_ms);
+	return error_set(
+		&h->error, -ETIMEDOUT,
+		"queue pairs to %s:%s keep breaking, and the pause before the next one is "
+		"longer than this call may take, %u ms (the log of kv-server may say more)",
+		h->session->settings.host, h->session->settings.port,
+		h->session->settings.timeout_ms);
 }
 
 int handle_connect(struct gkv *h)

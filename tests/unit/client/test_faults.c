@@ -280,8 +280,8 @@ int main(int argc, char **argv)
 						tear_down),
 		cmocka_unit_test_setup_teardown(test_session_closed_under_a_handle, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_pause_longer_than_a_call_leaves_the_session, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_pause_longer_than_a_call_leaves_the_session,
+						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_news_of_an_older_queue_pair_is_forgotten,
 						set_up, tear_down),
 	};
