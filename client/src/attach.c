@@ -269,14 +269,19 @@ static int attempt(struct gkv *h, uint64_t deadline_ns, uint64_t *due, bool *aga
 	return rc;
 }
 
+/* The pause is longer than the call may take; why the last queue pair broke is known still. */
 static int never_due(struct gkv *h)
 {
-	return error_set(
-		&h->error, -ETIMEDOUT,
-		"queue pairs to %s:%s keep breaking, and the pause before the next one is "
-		"longer than this call may take, %u ms (the log of kv-server may say more)",
-		h->session->settings.host, h->session->settings.port,
-		h->session->settings.timeout_ms);
+	if (h->error.code != -ECONNRESET)
+		return error_set(
+			&h->error, -ETIMEDOUT,
+			"queue pairs to %s:%s keep breaking, and the next one is due after "
+			"the %u ms of this call (the log of kv-server may say more)",
+			h->session->settings.host, h->session->settings.port,
+			h->session->settings.timeout_ms);
+	error_prefix(&h->error, "queue pairs keep breaking, the next one is due after this call");
+	h->error.code = -ETIMEDOUT;
+	return -ETIMEDOUT;
 }
 
 int handle_connect(struct gkv *h)

@@ -81,7 +81,7 @@ class Bystander:
         found = self.result()
         print(f"bystander: {found}")
         assert found["bad"] == 0 and found["reconnects"] == 0, found
-        assert found["longest_us"] < 1e6 and found["good"] > 100, found
+        assert found["longest_us"] < LIFELINE_S * 1e6 and found["good"] > 100, found
 
 
 @pytest.fixture
