@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -53,8 +54,10 @@ static void count(_Atomic uint64_t *counter, int64_t n)
 void session_send(struct session *s, const struct wire_frame *frame)
 {
 	/* Without waiting: a client that reads its answers leaves room for the next one. */
-	if (exchange_send(s->fd, frame, 0, NULL))
-		s->ending = true;
+	if (exchange_send(s->fd, frame, 0, NULL) == 0)
+		return;
+	s->ending = true;
+	shutdown(s->fd, SHUT_RDWR); /* readable now, whatever the peer does: the loop ends it */
 }
 
 void session_refuse(struct session *s, const struct error *err)
