@@ -137,6 +137,7 @@ static int exchange(struct gkv *h, uint64_t deadline_ns)
 			       answer.qp.handle, answer.qp.credits, h->number, HANDLE_CREDITS);
 		goto err_lost;
 	}
+	session_qp_fresh(s, h->number);
 	trace_done(s, "%s", offer_words(&answer.qp, words));
 	h->credits = answer.qp.credits;
 	rc = bring_up(h, &answer.qp);
@@ -268,6 +269,21 @@ static int attempt(struct gkv *h, uint64_t deadline_ns, uint64_t *due, bool *aga
 	return rc;
 }
 
+/* The pause is longer than the call may take; why the last queue pair broke is known still. */
+static int never_due(struct gkv *h)
+{
+	if (h->error.code != -ECONNRESET)
+		return error_set(
+			&h->error, -ETIMEDOUT,
+			"queue pairs to %s:%s keep breaking, and the next one is due after "
+			"the %u ms of this call (the log of kv-server may say more)",
+			h->session->settings.host, h->session->settings.port,
+			h->session->settings.timeout_ms);
+	error_prefix(&h->error, "queue pairs keep breaking, the next one is due after this call");
+	h->error.code = -ETIMEDOUT;
+	return -ETIMEDOUT;
+}
+
 int handle_connect(struct gkv *h)
 {
 	uint64_t deadline_ns = handle_deadline(h), due;
@@ -281,6 +297,8 @@ int handle_connect(struct gkv *h)
 		/* A queue pair that broke before it did any work is not replaced at once. */
 		due = backoff_due(&h->backoff, time_now_ns());
 		backoff_sleep(due, deadline_ns);
+		if (due > deadline_ns) /* without time it would cost all handles their session */
+			return never_due(h);
 		rc = attempt(h, deadline_ns, &due, &again);
 		if (rc == 0)
 			break;

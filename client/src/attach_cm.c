@@ -104,6 +104,7 @@ static int ask(struct gkv *h, const struct cm_wait *wait)
 			"the server opened queue pair %u with %u credits, asked for was %u "
 			"with %u",
 			reply.handle, reply.credits, h->number, HANDLE_CREDITS);
+	session_qp_fresh(s, h->number);
 	trace_done(
 		s, "MTU %u, %u READs in flight from here, %u from there, %u credits; ready to send",
 		rdma_mtu_bytes(h->qp.mtu), h->qp.rd_initiator, h->qp.rd_responder, reply.credits);

@@ -45,6 +45,12 @@ void session_lost(struct gkv_session *s)
 	atomic_fetch_add_explicit(&s->number, 1, memory_order_release);
 }
 
+void session_qp_fresh(struct gkv_session *s, unsigned handle)
+{
+	/* relaxed: as session_note() */
+	atomic_store_explicit(&s->qp_lost[handle], 0, memory_order_relaxed);
+}
+
 static bool session_note(struct gkv_session *s, const struct wire_frame *frame)
 {
 	if (frame->type != WIRE_QP_LOST)

@@ -81,6 +81,12 @@ int session_recv(struct gkv_session *s, enum wire_type want, struct wire_frame *
 		 uint64_t deadline_ns, struct error *err);
 
 /*
+ * session_qp_fresh - must hold the lock: the server has answered with another end for @handle. What
+ * was noted of it is about an older queue pair, whose number may come again.
+ */
+void session_qp_fresh(struct gkv_session *s, unsigned handle);
+
+/*
  * session_open_by_cm - the device through which the RDMA CM's route to the peer of the TCP socket
  * @fd leaves, into s->dev. Returns 0; -EXDEV: another device, or port, was named; as cm_resolve().
  */

@@ -100,12 +100,8 @@ int wire_cm_reject_decode(const void *bytes, size_t len, struct wire_cm_reject *
 	if (out->code >= 0 || out->code < -ERRNO_MAX)
 		return error_set(err, -EPROTO, "the peer rejected with code %d, -1 to -%d exist",
 				 out->code, ERRNO_MAX);
-	if (!memchr(out->text, 0, sizeof(out->text)))
+	if (wire_text(out->text, sizeof(out->text)))
 		return error_set(err, -EPROTO, "the peer rejected with a text that does not end");
-	for (char *c = out->text; *c; c++) {
-		if (*c < ' ' || *c > '~')
-			*c = '?'; /* it is shown on a terminal */
-	}
 	return 0;
 }
 

@@ -48,6 +48,31 @@ int wire_header_check(const struct wire_header *h, struct error *err)
 	return 0;
 }
 
+int wire_text(char *text, size_t cap)
+{
+	if (!memchr(text, 0, cap))
+		return -EPROTO;
+	for (; *text; text++) {
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+	}
+	return 0;
+}
+
+static int check_text(struct wire_frame *f)
+{
+	switch (f->type) {
+	case WIRE_HELLO:
+		return wire_text(f->hello.name, sizeof(f->hello.name));
+	case WIRE_WELCOME:
+		return wire_text(f->welcome.device, sizeof(f->welcome.device));
+	case WIRE_REFUSE:
+		return wire_text(f->refuse.text, sizeof(f->refuse.text));
+	default:
+		return 0;
+	}
+}
+
 int wire_decode(const void *bytes, size_t len, struct wire_frame *out, struct error *err)
 {
 	struct wire_header h;
@@ -70,10 +95,7 @@ int wire_decode(const void *bytes, size_t len, struct wire_frame *out, struct er
 	memset(out, 0, sizeof(*out));
 	out->type = (enum wire_type)h.type;
 	memcpy(&out->hello, (const char *)bytes + sizeof(h), h.length);
-	if ((h.type == WIRE_HELLO && !memchr(out->hello.name, 0, sizeof(out->hello.name))) ||
-	    (h.type == WIRE_WELCOME &&
-	     !memchr(out->welcome.device, 0, sizeof(out->welcome.device))) ||
-	    (h.type == WIRE_REFUSE && !memchr(out->refuse.text, 0, sizeof(out->refuse.text))))
+	if (check_text(out))
 		return error_set(err, -EPROTO, "the peer sent a text that does not end");
 	return 0;
 }

@@ -239,7 +239,14 @@ struct wire_frame {
 int wire_header_check(const struct wire_header *h, struct error *err);
 
 /*
- * wire_decode - a whole frame, header and payload, of @len bytes, untrusted, any alignment.
+ * wire_text - a text of a peer, in @cap bytes: it goes into logs and to terminals, so what is no
+ * printable ASCII becomes '?'. Returns 0, or -EPROTO: it does not end.
+ */
+int wire_text(char *text, size_t cap);
+
+/*
+ * wire_decode - a whole frame, header and payload, of @len bytes, untrusted, any alignment. Its text
+ * has gone through wire_text().
  * Returns 0, or as wire_header_check(); -EPROTO also where the type is unknown, the length is
  * not that of the type, or a text is not terminated.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Connections from the control thread's side. */
+/* Connections, and what a worker counts, from the control thread's side. */
 #include "server/worker/conn.h"
 
 #include <assert.h>
@@ -131,4 +131,26 @@ void conn_destroy(struct conn *c)
 	c->worker->credits -= c->credits;
 	c->worker->sends -= c->queue.places;
 	free(c);
+}
+
+const struct worker_counters *worker_counters(const struct worker *w)
+{
+	return &w->rpc.counters;
+}
+
+uint64_t worker_receives_lost(const struct worker *w)
+{
+	/* relaxed: a counter */
+	return atomic_load_explicit(&w->receives.lost, memory_order_relaxed);
+}
+
+unsigned worker_receives_held(const struct worker *w)
+{
+	/* relaxed: a number to look at */
+	return atomic_load_explicit(&w->receives.held, memory_order_relaxed);
+}
+
+unsigned worker_credits(const struct worker *w)
+{
+	return w->credits;
 }

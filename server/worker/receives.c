@@ -37,8 +37,11 @@
  *
  * Until then the queue is kept full by others: `held` is added to the credits given out, so that
  * fresh buffers are posted for those that may be missing. Before an audit has counted them that is
- * one for each queue pair without the event, at most a chunk; after it, what it counted. A buffer that comes back late after
- * all is here again, whatever was thought of it.
+ * one for each queue pair without the event, at most a chunk; after it, what it counted. A buffer
+ * that comes back late after all is here again, whatever was thought of it.
+ *
+ * What is posted after an audit was opened is none of its business, however soon: fresh buffers may
+ * stand behind more than G1 counts. So opening one moves the clock on.
  *
  * The data path counts `now`, notes it for each buffer that it posts, and compares it with the
  * audit's time once for each batch of completions.
@@ -193,7 +196,7 @@ static void audit_open(struct receives *r)
 	r->deaths_next = 0;
 	r->untold = r->untold_next;
 	r->untold_next = 0;
-	r->audit_from = r->now;
+	r->audit_from = r->now++;
 	r->audit_sure = r->now + 2 * (receives_time)r->posted;
 	r->audit_at = r->audit_sure + r->posted;
 }

@@ -26,7 +26,7 @@
 /* wr_id of a receive: this bit and the buffer's number. */
 #define RECEIVE_WR (1ull << 63)
 
-/* Receives taken so far when something happened: the clock of the accounts. */
+/* Receives and audits so far when something happened: the clock of the accounts. */
 typedef uint64_t receives_time;
 
 struct receives {
@@ -39,7 +39,7 @@ struct receives {
 	unsigned posted; /* buffers that entered the queue */
 	unsigned pending; /* taken and not yet posted again */
 	uint32_t taken[RECEIVE_CHAIN];
-	receives_time now; /* receives taken so far */
+	receives_time now; /* receives taken, and audits opened, so far */
 	receives_time *since; /* of each buffer: when it was posted last */
 	bool audit_open; /* queue pairs were destroyed */
 	unsigned deaths_next; /* after the open audit was opened */

@@ -390,25 +390,3 @@ void worker_destroy(struct worker *w)
 	receives_destroy(&w->receives);
 	free(w);
 }
-
-const struct worker_counters *worker_counters(const struct worker *w)
-{
-	return &w->rpc.counters;
-}
-
-uint64_t worker_receives_lost(const struct worker *w)
-{
-	/* relaxed: a counter */
-	return atomic_load_explicit(&w->receives.lost, memory_order_relaxed);
-}
-
-unsigned worker_receives_held(const struct worker *w)
-{
-	/* relaxed: a number to look at */
-	return atomic_load_explicit(&w->receives.held, memory_order_relaxed);
-}
-
-unsigned worker_credits(const struct worker *w)
-{
-	return w->credits;
-}

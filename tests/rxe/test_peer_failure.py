@@ -81,7 +81,7 @@ class Bystander:
         found = self.result()
         print(f"bystander: {found}")
         assert found["bad"] == 0 and found["reconnects"] == 0, found
-        assert found["longest_us"] < 1e6 and found["good"] > 100, found
+        assert found["longest_us"] < LIFELINE_S * 1e6 and found["good"] > 100, found
 
 
 @pytest.fixture
@@ -263,6 +263,8 @@ def test_server_s_guest_stopped(world, server, there):
     error_of(idle, time.monotonic())
     assert reads < LIFELINE_S + MARGIN_S and writes < LIFELINE_S + MARGIN_S
     time.sleep(max(0, started + 4.2 - time.monotonic()))
+    for client in (reader, writer, idle):
+        wait_until("it comes back", lambda it=client: client_works(it), 8, step=0.1)
     assert reader.get(b"key") == bytes(50000)
     found = writer.ask("check", "s", 0, done, 1000) if done else {"found": "0"}
     assert int(found["found"]) == done, f"acknowledged {done}, found {found}"

@@ -229,6 +229,42 @@ static void test_session_closed_under_a_handle(void **state)
 	session = NULL;
 }
 
+/* A handle whose queue pairs break: the pause is longer than its calls, and nobody else's business. */
+static void test_pause_longer_than_a_call_leaves_the_session(void **state)
+{
+	uint64_t number = atomic_load(&session->number);
+	struct gkv *other;
+	char value[8];
+	size_t len;
+
+	assert_int_equal(gkv_put(kv, "k", 1, "value", 5, NULL), 0);
+	assert_int_equal(gkv_open(session, &other), 0);
+	kv->live = false;
+	kv->worked = false;
+	kv->chains_done = 0;
+	kv->backoff = (struct backoff){ .step_ms = BACKOFF_LAST_MS,
+					.ended_ns = time_now_ns(),
+					.not_before_ns = time_now_ns() + 1900 * NS_PER_MS };
+	assert_int_equal(gkv_get(kv, "k", 1, value, sizeof(value), &len), -ETIMEDOUT);
+	assert_non_null(strstr(gkv_error(kv), "keep breaking"));
+	assert_int_equal(atomic_load(&session->number), number);
+	assert_int_equal(gkv_get(other, "k", 1, value, sizeof(value), &len), 0);
+	assert_int_equal(gkv_get(kv, "k", 1, value, sizeof(value), &len), 0);
+	assert_int_equal(other->reader.stats.reconnects, 0);
+	gkv_close(other);
+}
+
+/* Numbers of queue pairs come again: what was said of an older one is not of the new one. */
+static void test_news_of_an_older_queue_pair_is_forgotten(void **state)
+{
+	assert_int_equal(gkv_put(kv, "k", 1, "value", 5, NULL), 0);
+	atomic_store(&session->qp_lost[kv->number], kv->qp.qp->qp_num);
+	kv->live = false;
+	assert_int_equal(gkv_put(kv, "k", 1, "other", 5, NULL), 0);
+	assert_int_equal(atomic_load(&session->qp_lost[kv->number]), 0);
+	assert_int_equal(kv->reader.stats.reconnects, 1);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -244,6 +280,10 @@ int main(int argc, char **argv)
 						tear_down),
 		cmocka_unit_test_setup_teardown(test_session_closed_under_a_handle, set_up,
 						tear_down),
+		cmocka_unit_test_setup_teardown(test_pause_longer_than_a_call_leaves_the_session,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_news_of_an_older_queue_pair_is_forgotten,
+						set_up, tear_down),
 	};
 
 	server_program(argc > 1 ? argv[1] : NULL);

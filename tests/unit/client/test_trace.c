@@ -138,7 +138,7 @@ static void test_a_failure_names_its_step(void **state)
 	int fd = deaf_listener(&port);
 
 	options(&o, address, port, &h);
-	o.timeout_ms = 300;
+	o.timeout_ms = 1500;
 	assert_int_equal(gkv_session_open(&session, &o, text, sizeof(text)), -ETIMEDOUT);
 	assert_string_equal(h.begun, "welcome");
 	assert_int_equal(h.ended, 3);

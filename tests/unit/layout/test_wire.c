@@ -16,7 +16,8 @@ static void frames_round_trip(void **state)
 {
 	static const enum wire_type types[] = { WIRE_HELLO,   WIRE_WELCOME,   WIRE_REFUSE,
 						WIRE_QP_OPEN, WIRE_QP_OPENED, WIRE_QP_READY,
-						WIRE_QP_LIVE, WIRE_BYE,	      WIRE_QP_CLOSE };
+						WIRE_QP_LIVE, WIRE_BYE,	      WIRE_QP_CLOSE,
+						WIRE_QP_LOST };
 
 	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		struct wire_frame in = { .type = types[i] }, out;
@@ -55,6 +56,26 @@ static void refusals(void **state)
 	memset(in.hello.name, 'x', sizeof(in.hello.name)); /* a text without an end */
 	len = wire_encode(&in, bytes);
 	assert_int_equal(wire_decode(bytes, len, &out, &err), -EPROTO);
+}
+
+/* What a peer calls itself, or says, may not move somebody's cursor or look like another line. */
+static void texts_are_printable(void **state)
+{
+	static const char bad[] = "a\033[2J\nb\177\377c";
+	struct wire_frame in = { .type = WIRE_HELLO }, out;
+	unsigned char bytes[FRAME_MAX];
+
+	memcpy(in.hello.name, bad, sizeof(bad));
+	assert_int_equal(wire_decode(bytes, wire_encode(&in, bytes), &out, NULL), 0);
+	assert_string_equal(out.hello.name, "a?[2J?b??c");
+	in = (struct wire_frame){ .type = WIRE_WELCOME };
+	memcpy(in.welcome.device, bad, sizeof(bad));
+	assert_int_equal(wire_decode(bytes, wire_encode(&in, bytes), &out, NULL), 0);
+	assert_string_equal(out.welcome.device, "a?[2J?b??c");
+	in = (struct wire_frame){ .type = WIRE_REFUSE };
+	memcpy(in.refuse.text, bad, sizeof(bad));
+	assert_int_equal(wire_decode(bytes, wire_encode(&in, bytes), &out, NULL), 0);
+	assert_string_equal(out.refuse.text, "a?[2J?b??c");
 }
 
 static struct rpc_request request(enum rpc_op op, uint32_t key_len)
@@ -179,7 +200,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(frames_round_trip), cmocka_unit_test(refusals),
 		cmocka_unit_test(requests),	     cmocka_unit_test(replies),
-		cmocka_unit_test(garbage),
+		cmocka_unit_test(garbage),	     cmocka_unit_test(texts_are_printable),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,7 +22,7 @@ static struct rdma_device *dev;
 static struct rdma_cq cq, sender_cq;
 static struct rdma_qp sender, receiver;
 static struct receives r;
-static bool seen[2 * RECEIVE_CHUNK];
+static bool seen[4 * RECEIVE_CHUNK];
 static unsigned drop; /* so many completions to come are dropped */
 static uint64_t dropped[8];
 static unsigned dropped_count;
@@ -204,6 +204,22 @@ static void test_deaths_in_peace_find_nothing(void **state)
 	expect_all_there(BUFFERS);
 }
 
+/* A client dies and comes back with many credits before anything else is received. */
+static void test_fresh_buffers_behind_a_death_are_not_taken_for_kept(void **state)
+{
+	struct error err;
+
+	messages(10);
+	receives_death(&r, true);
+	assert_int_equal(receives_room(&r, dev, r.max - RECEIVE_CHAIN, &err), 0);
+	post_all();
+	messages(3 * BUFFERS);
+	assert_true(receives_audit_due(&r));
+	assert_int_equal(receives_audit(&r, UINT64_MAX), 0);
+	assert_int_equal(held(), 0);
+	assert_int_equal(atomic_load(&r.lost), 0);
+}
+
 static void test_others_stand_in_for_what_may_be_missing(void **state)
 {
 	struct error err;
@@ -229,6 +245,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_nothing_is_posted_under_a_silent_queue_pair,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_deaths_in_peace_find_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_fresh_buffers_behind_a_death_are_not_taken_for_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_others_stand_in_for_what_may_be_missing, setup,
 						teardown),
 	};
