@@ -11,6 +11,8 @@ pytestmark = pytest.mark.skipif(SANITIZED, reason="a sanitizer's CPU time is not
 
 
 IDLE_S = 2
+# Of a core. In an emulated guest the time that its host took from it counts as the server's.
+SHARE_MAX = 0.01 if SLOW == 1 else 0.03
 COLD = scaled(scaled(30000))
 
 
@@ -36,7 +38,7 @@ def test_gets_cost_the_server_less_than_a_hundredth_of_a_core(world):
     seen = {}
     share = used_more(server, lambda: seen.update(client.ask("spin", b"key", 3000)))
     assert int(seen["gets"]) > 1000 and seen["misses"] == "0"
-    assert share < 0.01, f"{share:.2%} of a core for {seen['gets']} gets"
+    assert share < SHARE_MAX, f"{share:.2%} of a core for {seen['gets']} gets"
 
 
 def test_gets_without_hints_cost_the_server_less_than_a_hundredth_of_a_core(world):
@@ -55,7 +57,7 @@ def test_gets_without_hints_cost_the_server_less_than_a_hundredth_of_a_core(worl
             assert fresh.ask("check", "cold", 0, COLD, 100)["found"] == str(COLD)
         time.sleep(max(0, 3 - (time.monotonic() - started)))
     share = used_more(server, work)
-    assert share < 0.01, f"{share:.2%} of a core"
+    assert share < SHARE_MAX, f"{share:.2%} of a core"
     assert world.cli(server).stats()["rpc_gets"] == before, "no get was an RPC"
 
 
@@ -67,7 +69,7 @@ def test_misses_cost_the_server_nothing(world):
     seen = {}
     share = used_more(server, lambda: seen.update(client.ask("spin", b"none", 2000)))
     assert int(seen["gets"]) > 1000 and seen["misses"] == seen["gets"]
-    assert share < 0.01, f"{share:.2%} of a core for {seen['gets']} gets"
+    assert share < SHARE_MAX, f"{share:.2%} of a core for {seen['gets']} gets"
 
 
 @pytest.mark.parametrize("clients", [0, 3])
