@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/plain.h"
 #include "common/layout/limits.h"
 #include "common/layout/wire_rpc.h"
 #include "common/layout/wire_tcp.h"
@@ -102,10 +103,7 @@ int wire_cm_reject_decode(const void *bytes, size_t len, struct wire_cm_reject *
 				 out->code, ERRNO_MAX);
 	if (!memchr(out->text, 0, sizeof(out->text)))
 		return error_set(err, -EPROTO, "the peer rejected with a text that does not end");
-	for (char *c = out->text; *c; c++) {
-		if (*c < ' ' || *c > '~')
-			*c = '?'; /* it is shown on a terminal */
-	}
+	plain_text(out->text);
 	return 0;
 }
 

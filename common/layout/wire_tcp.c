@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/base/plain.h"
+
 /* Payload length of each type; -1: unknown. */
 static int payload_bytes(unsigned type)
 {
@@ -75,6 +77,12 @@ int wire_decode(const void *bytes, size_t len, struct wire_frame *out, struct er
 	     !memchr(out->welcome.device, 0, sizeof(out->welcome.device))) ||
 	    (h.type == WIRE_REFUSE && !memchr(out->refuse.text, 0, sizeof(out->refuse.text))))
 		return error_set(err, -EPROTO, "the peer sent a text that does not end");
+	if (h.type == WIRE_HELLO)
+		plain_text(out->hello.name);
+	else if (h.type == WIRE_WELCOME)
+		plain_text(out->welcome.device);
+	else if (h.type == WIRE_REFUSE)
+		plain_text(out->refuse.text);
 	return 0;
 }
 

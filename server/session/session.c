@@ -178,16 +178,6 @@ static void welcome(struct session *s, uint64_t epoch, bool resumed)
 	session_send(s, &frame);
 }
 
-/* The name goes into the log: nothing in it may look like a line or a command to a terminal. */
-static void name_copy(char to[64], const char from[64])
-{
-	size_t i = 0;
-
-	for (; i < 63 && from[i]; i++)
-		to[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
-	to[i] = '\0';
-}
-
 /* HELLO was read and is sound: the stranger becomes a session. */
 static int session_begin(struct session *s, const struct wire_hello *h, struct error *err)
 {
@@ -205,7 +195,7 @@ static int session_begin(struct session *s, const struct wire_hello *h, struct e
 	s->cm_token |= 1; /* never 0 */
 	s->number = atomic_load_explicit(&all->order->newest, memory_order_relaxed) + 1;
 	s->pid = h->pid;
-	name_copy(s->name, h->name);
+	snprintf(s->name, sizeof(s->name), "%s", h->name);
 	epoch = atomic_load_explicit(&all->root->epoch, memory_order_seq_cst);
 	rc = slot_create(s, epoch, err);
 	if (rc)
