@@ -35,6 +35,7 @@ int error_prefix(struct error *err, const char *fmt, ...)
 		return err->code;
 	snprintf(whole + n, sizeof(whole) - (size_t)n, ": %s", err->text);
 	memcpy(err->text, whole, sizeof(err->text) - 1);
+	err->text[sizeof(err->text) - 1] = '\0';
 	return err->code;
 }
 

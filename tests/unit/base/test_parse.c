@@ -61,8 +61,10 @@ static void addresses(void **state)
 	assert_int_equal(parse_host_port("a", "747200", host, port, &err), -EINVAL);
 	assert_int_equal(parse_host_port("a", "host", host, port, &err), 0);
 	assert_string_equal(host, "host");
-	for (const char *const *bad = (const char *const[]){ "a:65536", "a:b", "::1", "[::1",
-							     "a:", "a:000080", "[::1]x", NULL };
+	for (const char *const *bad =
+		     (const char *const[]){ "a:65536", "a:b", "::1", "[::1", "a:", "a:000080",
+					    "[::1]x", "a b", "\033[31m:1", "h\xff", "[::1]\n:1",
+					    "\x7f", NULL };
 	     *bad; bad++)
 		assert_int_equal(parse_host_port("a", *bad, host, port, &err), -EINVAL);
 }
