@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,9 +115,9 @@ int settings_take(struct settings *out, const struct gkv_options *options, struc
 
 	gkv_options_init(&o);
 	if (options) {
-		/* a caller built with an older header has a shorter struct */
+		/* a caller built with an older header has a shorter struct, never half a pointer */
 		if (options->size < offsetof(struct gkv_options, server) + sizeof(o.server) ||
-		    options->size > sizeof(o))
+		    options->size > sizeof(o) || options->size % alignof(struct gkv_options))
 			return error_set(err, -EINVAL,
 					 "the options have a size of %zu bytes, this library knows "
 					 "%zu (call gkv_options_init() first; does the header "

@@ -41,7 +41,8 @@ int error_prefix(struct error *err, const char *fmt, ...)
 
 const char *error_name(int code)
 {
-	const char *words = strerrordesc_np(code < 0 ? -code : code);
+	/* negated without overflow: a code may come from anywhere */
+	const char *words = strerrordesc_np(code < 0 ? (int)(0u - (unsigned)code) : code);
 
 	return words ? words : "unknown error";
 }

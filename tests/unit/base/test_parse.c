@@ -4,6 +4,7 @@
 #include "tests/lib/unit.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "common/base/parse.h"
@@ -84,6 +85,8 @@ static void sentences(void **state)
 	error_prefix(&err, "%s", lots);
 	assert_int_equal(strlen(err.text), ERROR_TEXT_MAX - 1);
 	assert_int_equal(error_set(NULL, -EIO, "x"), -EIO);
+	assert_string_equal(error_name(-ENOENT), error_name(ENOENT));
+	assert_string_equal(error_name(INT_MIN), "unknown error");
 }
 
 int main(void)
