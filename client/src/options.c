@@ -87,9 +87,11 @@ static int check_numbers(const struct gkv_options *o, struct error *err)
 
 static int check_connect(const struct gkv_options *o, const char *device, struct error *err)
 {
-	if (o->connect == CONNECT_UNKNOWN)
-		return error_set(err, -EINVAL, "GRACEKV_CONNECT is '%s', neither tcp nor cm",
-				 getenv("GRACEKV_CONNECT") ? getenv("GRACEKV_CONNECT") : "");
+	const char *env = getenv("GRACEKV_CONNECT");
+
+	if (o->connect == CONNECT_UNKNOWN && env && connect_default() == CONNECT_UNKNOWN)
+		return error_set(err, -EINVAL, "GRACEKV_CONNECT is '%.40s', neither tcp nor cm",
+				 env);
 	if (o->connect > GKV_CONNECT_CM)
 		return error_set(err, -ERANGE, "connect is %u, it must be %u (tcp) or %u (cm)",
 				 o->connect, GKV_CONNECT_TCP, GKV_CONNECT_CM);

@@ -98,6 +98,11 @@ static void test_connect(void **state)
 	setenv("GRACEKV_CONNECT", "cm", 1);
 	assert_int_equal(settings_take(&s, NULL, NULL), 0);
 	assert_int_equal(s.connect, GKV_CONNECT_CM);
+	unsetenv("GRACEKV_CONNECT");
+	gkv_options_init(&o);
+	o.connect = UINT_MAX; /* the caller's own number is not the environment's fault */
+	assert_int_equal(refuse(&o, "connect is 4294967295"), -ERANGE);
+	setenv("GRACEKV_CONNECT", "cm", 1);
 	gkv_options_init(&o);
 	o.connect = GKV_CONNECT_TCP; /* the caller goes before the environment */
 	assert_int_equal(settings_take(&s, &o, NULL), 0);
