@@ -4,6 +4,7 @@
 #include "tests/lib/unit.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -73,6 +74,7 @@ static void two_at_once(void **state)
 
 static void refusals(void **state)
 {
+	static const int strange[] = { 0, 1, EUSERS, -4096, INT_MIN }; /* not negative errnos */
 	struct exchange_reader reader = { 0 };
 	struct wire_frame out;
 	struct pair p = make_pair();
@@ -82,6 +84,11 @@ static void refusals(void **state)
 	assert_int_equal(exchange_recv(p.fd[1], &reader, WIRE_WELCOME, &out, soon(), &err),
 			 -EUSERS);
 	assert_non_null(strstr(err.text, "no room"));
+	for (unsigned i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
+		exchange_refuse(p.fd[0], strange[i], "hm");
+		assert_int_equal(exchange_recv(p.fd[1], &reader, WIRE_WELCOME, &out, soon(), &err),
+				 -EPROTO);
+	}
 	assert_int_equal(exchange_recv(p.fd[1], &reader, WIRE_WELCOME, &out, soon(), &err),
 			 -ETIMEDOUT);
 	assert_int_equal(write(p.fd[0], "GET / HTTP/1.1\r\n\r\n", 18), 18);
