@@ -9,7 +9,7 @@ import time
 import pytest
 
 import kvt_wire as wire
-from kvt_process import DEVICE, FULL, HOST, wait_until
+from kvt_process import FULL, HOST, wait_until
 
 EPROTO, EPROTONOSUPPORT, ETIMEDOUT = -71, -93, -110
 
@@ -261,9 +261,6 @@ def mutate(rng, data):
     return bytes(data[:rng.randint(1, len(data))] if rng.random() < 0.2 else data)
 
 
-@pytest.mark.skipif(not DEVICE.startswith("soft"), reason="known defect: a GID that leads nowhere "
-                    "holds the control thread in ibv_modify_qp for the kernel's look-up, a second "
-                    "each, and nobody else can connect meanwhile")
 @pytest.mark.limit(120)
 def test_garbage(shared, kv_layout):
     """Random bytes, and good conversations with a few bytes changed; the seed is printed."""
