@@ -60,9 +60,9 @@ suite_rxe() {
     [ "$full" = 1 ] || far=" --ignore=$here/integration/test_memory.py"
     [ "$full" = 1 ] || far+=" --ignore=$here/integration/test_rogue.py"
     # Side by side: each waits a good deal of its time.
-    GRACEKV_TEST_CASES=1 rxe_start one "rxe (one guest)" 570 "$job one $select"
+    GRACEKV_TEST_CASES=1 rxe_start one "rxe (one guest)" 900 "$job one $select"
     one=$rxe_runner
-    GRACEKV_TEST_CASES=1 rxe_start two "rxe (two guests)" 570 "$job server" "$job client $select$far"
+    GRACEKV_TEST_CASES=1 rxe_start two "rxe (two guests)" 900 "$job server" "$job client $select$far"
     two=$rxe_runner
     rxe_finish one "rxe (one guest)" "$one"
     rxe_finish two "rxe (two guests)" "$two"
