@@ -70,24 +70,24 @@ const char *gkv_version(void)
 
 const char *gkv_strerror(int code)
 {
-	switch (-code) {
+	switch (code) {
 	case 0:
 		return "success";
-	case ENOENT:
+	case -ENOENT:
 		return "no such key";
-	case EMSGSIZE:
+	case -EMSGSIZE:
 		return "the value is longer than the buffer";
-	case EINVAL:
+	case -EINVAL:
 		return "an argument is outside its range";
-	case ETIMEDOUT:
+	case -ETIMEDOUT:
 		return "no answer in time";
-	case EREMOTEIO:
+	case -EREMOTEIO:
 		return "outcome unknown: the write was applied once, or never";
-	case EPERM:
+	case -EPERM:
 		return "the session belongs to the parent process";
-	case EUSERS:
+	case -EUSERS:
 		return "no room for another session or handle";
-	case EPROTONOSUPPORT:
+	case -EPROTONOSUPPORT:
 		return "client and server are of different versions";
 	}
 	return error_name(code);

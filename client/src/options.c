@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,9 +87,11 @@ static int check_numbers(const struct gkv_options *o, struct error *err)
 
 static int check_connect(const struct gkv_options *o, const char *device, struct error *err)
 {
-	if (o->connect == CONNECT_UNKNOWN)
-		return error_set(err, -EINVAL, "GRACEKV_CONNECT is '%s', neither tcp nor cm",
-				 getenv("GRACEKV_CONNECT") ? getenv("GRACEKV_CONNECT") : "");
+	const char *env = getenv("GRACEKV_CONNECT");
+
+	if (o->connect == CONNECT_UNKNOWN && env && connect_default() == CONNECT_UNKNOWN)
+		return error_set(err, -EINVAL, "GRACEKV_CONNECT is '%.40s', neither tcp nor cm",
+				 env);
 	if (o->connect > GKV_CONNECT_CM)
 		return error_set(err, -ERANGE, "connect is %u, it must be %u (tcp) or %u (cm)",
 				 o->connect, GKV_CONNECT_TCP, GKV_CONNECT_CM);
@@ -114,9 +117,9 @@ int settings_take(struct settings *out, const struct gkv_options *options, struc
 
 	gkv_options_init(&o);
 	if (options) {
-		/* a caller built with an older header has a shorter struct */
+		/* a caller built with an older header has a shorter struct, never half a pointer */
 		if (options->size < offsetof(struct gkv_options, server) + sizeof(o.server) ||
-		    options->size > sizeof(o))
+		    options->size > sizeof(o) || options->size % alignof(struct gkv_options))
 			return error_set(err, -EINVAL,
 					 "the options have a size of %zu bytes, this library knows "
 					 "%zu (call gkv_options_init() first; does the header "

@@ -35,12 +35,14 @@ int error_prefix(struct error *err, const char *fmt, ...)
 		return err->code;
 	snprintf(whole + n, sizeof(whole) - (size_t)n, ": %s", err->text);
 	memcpy(err->text, whole, sizeof(err->text) - 1);
+	err->text[sizeof(err->text) - 1] = '\0';
 	return err->code;
 }
 
 const char *error_name(int code)
 {
-	const char *words = strerrordesc_np(code < 0 ? -code : code);
+	/* negated without overflow: a code may come from anywhere */
+	const char *words = strerrordesc_np(code < 0 ? (int)(0u - (unsigned)code) : code);
 
 	return words ? words : "unknown error";
 }

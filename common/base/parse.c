@@ -71,6 +71,13 @@ int parse_host_port(const char *what, const char *text, char host[256], char por
 	size_t host_len = strlen(text);
 	uint64_t number;
 
+	for (const char *c = text; *c; c++) {
+		if (!isgraph((unsigned char)*c)) /* the words below are shown on a terminal */
+			return error_set(err, -EINVAL,
+					 "%s: byte 0x%02x stands in no host's name or address "
+					 "(give HOST:PORT in ASCII)",
+					 what, (unsigned char)*c);
+	}
 	if (text[0] == '[') { /* an IPv6 address */
 		end = strchr(text, ']');
 		if (!end || (end[1] && end[1] != ':'))

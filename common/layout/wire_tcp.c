@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/base/plain.h"
+
 /* Payload length of each type; -1: unknown. */
 static int payload_bytes(unsigned type)
 {
@@ -52,10 +54,7 @@ int wire_text(char *text, size_t cap)
 {
 	if (!memchr(text, 0, cap))
 		return -EPROTO;
-	for (; *text; text++) {
-		if (*text < ' ' || *text > '~')
-			*text = '?';
-	}
+	plain_text(text);
 	return 0;
 }
 

@@ -219,7 +219,10 @@ static_assert(sizeof(struct wire_handle) == 8, "wire_handle");
 static_assert(offsetof(struct wire_handle, handle) == 0, "wire_handle.handle");
 static_assert(offsetof(struct wire_handle, qpn) == 4, "wire_handle.qpn");
 
-/* A decoded frame. Text fields are NUL-terminated within their arrays. */
+/*
+ * A decoded frame. Text fields are NUL-terminated within their arrays, and printable ASCII: what
+ * else a peer put there is '?'.
+ */
 struct wire_frame {
 	enum wire_type type;
 	union {

@@ -10,6 +10,8 @@
 
 #include "common/base/time.h"
 
+#define ERRNO_MAX 4095
+
 static int connection_lost(int code, struct error *err)
 {
 	return error_set(err, -ECONNRESET, "the peer closed the connection%s%s", code ? ": " : "",
@@ -100,7 +102,9 @@ int exchange_recv(int fd, struct exchange_reader *reader, enum wire_type want,
 		if (rc < 0)
 			return rc;
 		if (rc > 0 && out->type == WIRE_REFUSE) {
-			rc = out->refuse.code < 0 ? out->refuse.code : -EPROTO;
+			rc = out->refuse.code;
+			if (rc >= 0 || rc < -ERRNO_MAX)
+				rc = -EPROTO;
 			return error_set(err, rc, "the peer refused: %s", out->refuse.text);
 		}
 		if (rc > 0 && out->type == WIRE_BYE)

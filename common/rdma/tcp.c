@@ -16,6 +16,8 @@
 #include "common/base/cleanup.h"
 #include "common/base/time.h"
 
+#define PROBES_MAX 127 /* TCP_KEEPCNT */
+
 static int resolve(const char *host, const char *port, bool passive, struct addrinfo **list,
 		   struct error *err)
 {
@@ -176,8 +178,9 @@ int tcp_connect(const char *host, const char *port, uint64_t deadline_ns, int *f
 
 int tcp_lifeline(int fd, unsigned timeout_ms)
 {
-	int on = 1, idle = 1, interval = 1;
-	int probes = (int)(timeout_ms / 1000) > 1 ? (int)(timeout_ms / 1000) - 1 : 1;
+	int on = 1, idle = 1, seconds = (int)(timeout_ms / 1000);
+	int interval = 1 + seconds / PROBES_MAX;
+	int probes = seconds > interval ? (seconds - 1) / interval : 1;
 	unsigned user_timeout = timeout_ms;
 
 	if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) ||

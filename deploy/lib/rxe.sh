@@ -13,8 +13,10 @@ rxe_state=/run/gracekv-rxe.state
 rxe_limits=/etc/security/limits.d/60-gracekv-rdma.conf
 rxe_limits_mark='# Written by deploy/rxe-up of GraceKV; deploy/rxe-down removes it.'
 
+umask 022 # what is written here, root alone may change: check_state
 rxe_me=${0##*/}
 rxe_dry=no
+rxe_wait_s=30
 rxe_bold='' rxe_red='' rxe_plain=''
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
 	rxe_bold=$'\e[1m' rxe_red=$'\e[31m' rxe_plain=$'\e[0m'
@@ -46,6 +48,26 @@ need_root() {
 
 # A name that may stand in a path or a command.
 plain_name() { [[ $1 =~ ^[A-Za-z0-9_][A-Za-z0-9_.@-]*$ ]]; }
+
+# Two at once would choose the same link's name, and lose each other's lines of the record.
+alone() {
+	local fd
+	[ "$rxe_dry" = no ] && command -v flock >/dev/null || return 0
+	exec {fd}<"${rxe_state%/*}"
+	flock -w "$rxe_wait_s" "$fd" ||
+		fail 3 "another rxe-up or rxe-down has been at work for $rxe_wait_s s (wait for it, or end it)"
+}
+
+# The record says what root shall undo: it must be a file that only root can have written.
+check_state() {
+	local owner mode
+	[ -e "$rxe_state" ] || [ -L "$rxe_state" ] || return 0
+	if [ ! -L "$rxe_state" ] && [ -f "$rxe_state" ]; then
+		read -r owner mode <<<"$(stat -c '%u %a' -- "$rxe_state")"
+		[[ $owner != 0 && $owner != "$EUID" ]] || (((8#$mode & 8#022) != 0)) || return 0
+	fi
+	fail 3 "$rxe_state is no file that only root can write, so rxe-up has not written it (look at it, then remove it)"
+}
 
 # The network device under an rxe link; nothing for any other RDMA device.
 rxe_parent() {

@@ -550,11 +550,12 @@ static int start(const char *address, const char *device, struct error *err)
 
 	options.device = device;
 	if (rc == 0)
-		rc = tcp_connect(host, port, time_now_ns() + DEADLINE_NS, &line, err);
-	if (rc == 0)
 		rc = rdma_device_open(&dev, &options, host, err);
 	if (rc == 0)
 		rc = buffers(err);
+	/* last: on a busy machine memory takes longer to register than the server waits for HELLO */
+	if (rc == 0)
+		rc = tcp_connect(host, port, time_now_ns() + DEADLINE_NS, &line, err);
 	return rc ? rc : say_hello(err);
 }
 

@@ -313,6 +313,24 @@ def test_a_peer_that_refuses_in_words():
         failed_at(address, "welcome", text.decode())
 
 
+@pytest.mark.parametrize("code", [-22, 0, 5, -4096, -2**31])
+def test_a_peer_that_refuses_with_bytes_for_the_terminal(code):
+    """No byte of a peer commands the terminal, and none of its bytes spoils the document."""
+    reply = wire.frame(wire.REFUSE, wire.REFUSE_BODY.pack(code, 0, b"\x1b[2J\r\nkv: \xff\xfe"))
+    with peer(lambda connection: connection.sendall(reply)) as address:
+        failed_at(address, "welcome", "refused: ?[2J??kv: ??")
+        assert b"\x1b" not in doctor("--timeout", "1000", address).out
+
+
+def test_names_of_any_bytes():
+    """What the user gave stands in the sentences as well."""
+    result = doctor("--json", "bad\udcff\x1b")
+    assert_error(result, 2, "0xff")
+    d = document(f"{LOCAL}:{free_port(LOCAL)}", device="a\udcff\x1b[31m", rc=1)
+    assert d["steps"][-1]["step"] == d["failed_step"]
+    assert d["steps"][-1]["ok"] is False
+
+
 @pytest.mark.no_device
 def test_a_welcome_that_cannot_be():
     with peer(lambda c: c.sendall(wire.frame(wire.WELCOME, bytes(192)))) as address:

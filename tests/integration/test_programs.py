@@ -13,10 +13,10 @@ import time
 
 import pytest
 
-from kvt_process import DEVICE, HOST, free_port, wait_until
+from kvt_process import HOST, free_port, wait_until
 from kvt_rdma import USERS, Installed, Programs, output, rows
 
-pytestmark = pytest.mark.skipif(DEVICE != "soft0", reason="tests soft0 and no other device")
+pytestmark = pytest.mark.soft_device
 
 GID = "3"  # RoCE v2, IPv4
 

@@ -59,7 +59,7 @@ suite_rxe() {
     # What the server does with its own memory, distance changes nothing of; it takes minutes.
     [ "$full" = 1 ] || far=" --ignore=$here/integration/test_memory.py"
     [ "$full" = 1 ] || far+=" --ignore=$here/integration/test_rogue.py"
-    # Side by side: each waits a good deal of its time. About six minutes on two idle cores; the limit
+    # Side by side: each waits a good deal of its time. Some seven minutes on two idle cores; the limit
     # is for machines that do other things as well.
     GRACEKV_TEST_CASES=1 rxe_start one "rxe (one guest)" 900 "$job one $select"
     one=$rxe_runner

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/plain.h"
 #include "common/base/time.h"
 #include "tools/kv-cli/doctor.h"
 
@@ -71,13 +72,16 @@ static void begin(struct attempt *a, const char *step)
 	fflush(stdout);
 }
 
-static void end(struct attempt *a, bool good, const char *words)
+static void end(struct attempt *a, bool good, const char *said)
 {
+	char words[ERROR_TEXT_MAX]; /* names that the user gave may stand in it, of any bytes */
 	double ms = (double)(time_now_ns() - a->since_ns) / NS_PER_MS;
 	const char *step = a->step;
 
 	if (!step)
 		return;
+	snprintf(words, sizeof(words), "%s", said);
+	plain_text(words);
 	a->step = NULL;
 	if (!good) {
 		a->failed = true;

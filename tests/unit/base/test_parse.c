@@ -4,6 +4,7 @@
 #include "tests/lib/unit.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "common/base/parse.h"
@@ -61,8 +62,10 @@ static void addresses(void **state)
 	assert_int_equal(parse_host_port("a", "747200", host, port, &err), -EINVAL);
 	assert_int_equal(parse_host_port("a", "host", host, port, &err), 0);
 	assert_string_equal(host, "host");
-	for (const char *const *bad = (const char *const[]){ "a:65536", "a:b", "::1", "[::1",
-							     "a:", "a:000080", "[::1]x", NULL };
+	for (const char *const *bad =
+		     (const char *const[]){ "a:65536", "a:b", "::1", "[::1", "a:", "a:000080",
+					    "[::1]x", "a b", "\033[31m:1", "h\xff", "[::1]\n:1",
+					    "\x7f", NULL };
 	     *bad; bad++)
 		assert_int_equal(parse_host_port("a", *bad, host, port, &err), -EINVAL);
 }
@@ -82,6 +85,8 @@ static void sentences(void **state)
 	error_prefix(&err, "%s", lots);
 	assert_int_equal(strlen(err.text), ERROR_TEXT_MAX - 1);
 	assert_int_equal(error_set(NULL, -EIO, "x"), -EIO);
+	assert_string_equal(error_name(-ENOENT), error_name(ENOENT));
+	assert_string_equal(error_name(INT_MIN), "unknown error");
 }
 
 int main(void)

@@ -2,6 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Options, and the calls with no session at all. */
 #include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,6 +57,10 @@ static void test_out_of_range(void **state)
 	gkv_options_init(&o);
 	o.size = 3;
 	assert_int_equal(refuse(&o, "size"), -EINVAL);
+	for (size_t size = sizeof(o) - 7; size < sizeof(o); size++) {
+		o.size = size; /* what would stand in a pointer that it cuts? */
+		assert_int_equal(refuse(&o, "size"), -EINVAL);
+	}
 	o.size = sizeof(o) + 8;
 	assert_int_equal(refuse(&o, "size"), -EINVAL);
 	gkv_options_init(&o);
@@ -93,6 +98,11 @@ static void test_connect(void **state)
 	setenv("GRACEKV_CONNECT", "cm", 1);
 	assert_int_equal(settings_take(&s, NULL, NULL), 0);
 	assert_int_equal(s.connect, GKV_CONNECT_CM);
+	unsetenv("GRACEKV_CONNECT");
+	gkv_options_init(&o);
+	o.connect = UINT_MAX; /* the caller's own number is not the environment's fault */
+	assert_int_equal(refuse(&o, "connect is 4294967295"), -ERANGE);
+	setenv("GRACEKV_CONNECT", "cm", 1);
 	gkv_options_init(&o);
 	o.connect = GKV_CONNECT_TCP; /* the caller goes before the environment */
 	assert_int_equal(settings_take(&s, &o, NULL), 0);
@@ -182,6 +192,7 @@ static void test_no_handle(void **state)
 	assert_string_equal(gkv_strerror(0), "success");
 	assert_non_null(gkv_strerror(-ENOENT));
 	assert_non_null(gkv_strerror(-99999));
+	assert_non_null(gkv_strerror(INT_MIN));
 	assert_non_null(strchr(gkv_version(), '.'));
 }
 

@@ -4,12 +4,16 @@
 #include "tests/lib/unit.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/base/time.h"
 #include "common/rdma/exchange.h"
+#include "common/rdma/tcp.h"
 
 #define FRAME_MAX (sizeof(struct wire_header) + WIRE_PAYLOAD_MAX)
 
@@ -70,6 +74,7 @@ static void two_at_once(void **state)
 
 static void refusals(void **state)
 {
+	static const int strange[] = { 0, 1, EUSERS, -4096, INT_MIN }; /* not negative errnos */
 	struct exchange_reader reader = { 0 };
 	struct wire_frame out;
 	struct pair p = make_pair();
@@ -79,6 +84,11 @@ static void refusals(void **state)
 	assert_int_equal(exchange_recv(p.fd[1], &reader, WIRE_WELCOME, &out, soon(), &err),
 			 -EUSERS);
 	assert_non_null(strstr(err.text, "no room"));
+	for (unsigned i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
+		exchange_refuse(p.fd[0], strange[i], "hm");
+		assert_int_equal(exchange_recv(p.fd[1], &reader, WIRE_WELCOME, &out, soon(), &err),
+				 -EPROTO);
+	}
 	assert_int_equal(exchange_recv(p.fd[1], &reader, WIRE_WELCOME, &out, soon(), &err),
 			 -ETIMEDOUT);
 	assert_int_equal(write(p.fd[0], "GET / HTTP/1.1\r\n\r\n", 18), 18);
@@ -103,6 +113,24 @@ static void a_full_socket_times_out(void **state)
 	close(p.fd[1]);
 }
 
+/* The kernel takes at most 127 probes: all that an option may say must do, from 1 ms to a day. */
+static void a_life_line_of_any_length(void **state)
+{
+	static const unsigned seconds[] = { 0, 1, 2, 3, 126, 127, 128, 255, 1000, 86400 };
+	int fd = socket(AF_INET, SOCK_STREAM, 0), interval, probes;
+	socklen_t len = sizeof(int);
+
+	assert_true(fd >= 0);
+	assert_int_equal(tcp_lifeline(fd, 1), 0);
+	for (unsigned i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
+		assert_int_equal(tcp_lifeline(fd, seconds[i] * 1000), 0);
+		getsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, &len);
+		getsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, &len);
+		assert_in_range(interval * probes, 1, seconds[i] < 2 ? 1 : seconds[i] - 1);
+	}
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -110,6 +138,7 @@ int main(void)
 		cmocka_unit_test(two_at_once),
 		cmocka_unit_test(refusals),
 		cmocka_unit_test(a_full_socket_times_out),
+		cmocka_unit_test(a_life_line_of_any_length),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
