@@ -76,7 +76,7 @@ struct gkv_options {
 	/* RDMA device; NULL: $GRACEKV_DEVICE, else "auto"; by the CM: the one on the route */
 	const char *device;
 	unsigned ib_port; /* 0: the first ACTIVE one */
-	/* -1: chosen, with its reason in gkv_session_describe(); by the CM: -1 only */
+	/* 0 to 255; -1: chosen, with its reason in gkv_session_describe(); by the CM: -1 only */
 	int gid_index;
 	unsigned mtu; /* bytes, 0: the port's */
 	unsigned timeout_ms; /* of one call, reconnecting included; default 5000 */

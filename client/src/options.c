@@ -79,9 +79,9 @@ static int check_numbers(const struct gkv_options *o, struct error *err)
 		rc = in_range("retry_cnt", o->retry_cnt, 0, 7, err);
 	if (rc == 0)
 		rc = in_range("rnr_retry", o->rnr_retry, 0, 7, err);
-	if (rc == 0 && (o->gid_index < RDMA_GID_AUTO || o->gid_index > 255))
-		rc = error_set(err, -ERANGE, "gid_index is %d, it must be -1 (chosen) to 255",
-			       o->gid_index);
+	if (rc == 0 && (o->gid_index < RDMA_GID_AUTO || o->gid_index > RDMA_GID_INDEX_MAX))
+		rc = error_set(err, -ERANGE, "gid_index is %d, it must be -1 (chosen) to %d",
+			       o->gid_index, RDMA_GID_INDEX_MAX);
 	return rc;
 }
 

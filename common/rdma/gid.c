@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TABLE_MAX	4096 /* entries of a port; the largest known has 1024 */
-#define ADDRESS_GID_MAX 255 /* an address vector has 8 bits for the index */
+#define TABLE_MAX 4096 /* entries of a port; the largest known has 1024 */
 
 static bool gid_is_zero(const union ibv_gid *gid)
 {
@@ -191,7 +190,7 @@ static int choose_named(const struct rdma_device *dev, const struct ibv_gid_entr
 	int index = dev->options.gid_index, last = dev->port_attr.gid_tbl_len - 1;
 	struct gid_verdict verdict;
 
-	for (int i = 0; i < count && index <= ADDRESS_GID_MAX; i++) {
+	for (int i = 0; i < count && index <= RDMA_GID_INDEX_MAX; i++) {
 		if ((int)entries[i].gid_index != index)
 			continue;
 		gid_judge(&entries[i], near, &verdict);
@@ -204,7 +203,7 @@ static int choose_named(const struct rdma_device *dev, const struct ibv_gid_entr
 		"GID index %d of port %u of %s is %s; its table has indices 0 to %d, %d in "
 		"use (kv-cli doctor shows them)",
 		index, dev->port, dev->name, index <= last ? "empty" : "out of range",
-		last < ADDRESS_GID_MAX ? last : ADDRESS_GID_MAX, count);
+		last < RDMA_GID_INDEX_MAX ? last : RDMA_GID_INDEX_MAX, count);
 }
 
 static int choose_roce(const struct rdma_device *dev, const struct ibv_gid_entry *entries,
@@ -213,7 +212,7 @@ static int choose_roce(const struct rdma_device *dev, const struct ibv_gid_entry
 {
 	struct gid_verdict best = { .rank = GID_UNUSABLE }, verdict;
 
-	for (int i = 0; i < count && entries[i].gid_index <= ADDRESS_GID_MAX; i++) {
+	for (int i = 0; i < count && entries[i].gid_index <= RDMA_GID_INDEX_MAX; i++) {
 		gid_judge(&entries[i], near, &verdict);
 		if (verdict.rank > best.rank)
 			best = verdict;
@@ -275,9 +274,9 @@ bool gid_explain(const struct rdma_device *dev, const struct ibv_gid_entry *entr
 					     : "; the peer is told it, packets go by LID");
 		return true;
 	}
-	if (entry->gid_index > ADDRESS_GID_MAX)
+	if (entry->gid_index > RDMA_GID_INDEX_MAX)
 		snprintf(text, cap, "cannot be taken: an address vector has indices to %d",
-			 ADDRESS_GID_MAX);
+			 RDMA_GID_INDEX_MAX);
 	else if (ethernet && v.rank == GID_UNUSABLE)
 		snprintf(text, cap, "cannot be taken: %s", v.reason);
 	else if (!taken)

@@ -76,7 +76,7 @@ static int parse_rdma(struct config *c, const struct setting_values *v, struct e
 	if (rc == 0)
 		rc = number(v, SET_RNR_RETRY, 0, 7, &o->rnr_retry, err);
 	if (rc == 0 && strcmp(text_of(v, SET_GID_INDEX), "auto") != 0) {
-		rc = number(v, SET_GID_INDEX, 0, 255, &gid, err);
+		rc = number(v, SET_GID_INDEX, 0, RDMA_GID_INDEX_MAX, &gid, err);
 		o->gid_index = (int)gid;
 	}
 	return rc;

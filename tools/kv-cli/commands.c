@@ -157,7 +157,7 @@ static const char help_options[] =
 	"Options:\n"
 	"  -s, --server HOST:PORT  the server ($GRACEKV_SERVER, else 127.0.0.1:7471)\n"
 	"  -d, --device NAME       RDMA device ($GRACEKV_DEVICE, else the first that works)\n"
-	"  -x, --gid-index N|auto  GID of the device's port\n"
+	"  -x, --gid-index N|auto  GID of the device's port, 0 to 255\n"
 	"  -i, --ib-port N         port of the device\n"
 	"      --connect tcp|cm    how queue pairs are connected ($GRACEKV_CONNECT, else tcp)\n"
 	"      --timeout MS        of one call, reconnecting included (default 5000)\n"

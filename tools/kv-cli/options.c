@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/base/parse.h"
+#include "common/rdma/device.h"
 #include "tools/kv-cli/cli.h"
 
 #define CLI_TIMEOUT_MS_MAX 3600000u
@@ -86,6 +87,21 @@ static int options_connect(struct cli *cli, const char *text)
 	return 0;
 }
 
+static int options_gid_index(struct cli *cli, const char *text)
+{
+	uint64_t number = 0;
+	int rc;
+
+	if (strcmp(text, "auto") == 0) {
+		cli->options.gid_index = -1;
+		return 0;
+	}
+	rc = options_number("--gid-index", text, 0, RDMA_GID_INDEX_MAX, &number);
+	if (rc == 0)
+		cli->options.gid_index = (int)number;
+	return rc;
+}
+
 static int options_take(struct cli *cli, int option, const char *value)
 {
 	uint64_t number = 0;
@@ -99,13 +115,7 @@ static int options_take(struct cli *cli, int option, const char *value)
 		cli->options.device = value;
 		break;
 	case 'x':
-		if (strcmp(value, "auto") == 0) {
-			cli->options.gid_index = -1;
-			break;
-		}
-		rc = options_number("--gid-index", value, 0, 65535, &number);
-		cli->options.gid_index = (int)number;
-		break;
+		return options_gid_index(cli, value);
 	case 'i':
 		rc = options_number("--ib-port", value, 1, 255, &number);
 		cli->options.ib_port = (unsigned)number;

@@ -75,6 +75,8 @@ static void test_out_of_range(void **state)
 	gkv_options_init(&o);
 	o.gid_index = -2;
 	assert_int_equal(refuse(&o, "gid_index"), -ERANGE);
+	o.gid_index = 256;
+	assert_int_equal(refuse(&o, "-1 (chosen) to 255"), -ERANGE);
 	gkv_options_init(&o);
 	o.ack_timeout = 0;
 	assert_int_equal(refuse(&o, "ack_timeout"), -ERANGE);

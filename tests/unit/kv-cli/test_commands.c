@@ -183,6 +183,11 @@ static void test_usage(void **state)
 	assert_int_equal(run("", "ping", "-c", "0", NULL), CLI_USAGE);
 	assert_int_equal(run("", "-s", "a:b:c", "ping", NULL), CLI_USAGE);
 	assert_int_equal(run("", "--timeout", "1s", "ping", NULL), CLI_USAGE);
+	assert_int_equal(run("", "-x", "256", "ping", NULL), CLI_USAGE); /* the library's limit */
+	has(errors, "--gid-index: 256 is out of range (give 0 to 255)");
+	assert_int_equal(run("", "-x", "-1", "ping", NULL), CLI_USAGE);
+	assert_int_equal(run("", "-x", "255", "ping", NULL), CLI_OK);
+	assert_int_equal(run("", "-x", "auto", "ping", NULL), CLI_OK);
 	assert_int_equal(run("", "load", "x", "--format", "csv", NULL), CLI_USAGE);
 	assert_int_equal(run("", "load", "-", NULL), CLI_USAGE);
 	assert_int_equal(run("", "dump", "--format", "deb822", NULL), CLI_USAGE);
