@@ -118,6 +118,14 @@ static int from_flags(struct setting_values *v, int argc, char **argv, struct er
 	return 0;
 }
 
+/* An empty variable is one that is not set, as for clients. */
+static const char *environment(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text && text[0] ? text : NULL;
+}
+
 static int from_environment(struct setting_values *v, struct error *err)
 {
 	for (unsigned i = 0; i < SETTINGS_COUNT; i++) {
@@ -128,7 +136,7 @@ static int from_environment(struct setting_values *v, struct error *err)
 		for (const char *p = settings[i].name; *p && n + 1 < sizeof(name); p++)
 			name[n++] = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
 		name[n] = '\0';
-		text = getenv(name);
+		text = environment(name);
 		if (text && give(v, i, text))
 			return error_set(err, -ENOMEM, "out of memory");
 	}
@@ -234,8 +242,8 @@ int settings_collect(struct setting_values *out, int argc, char **argv, struct e
 	rc = from_flags(out, argc, argv, err);
 	if (rc || out->help || out->version)
 		return rc;
-	if (!out->config_file && getenv("GRACEKV_CONFIG"))
-		out->config_file = strdup(getenv("GRACEKV_CONFIG"));
+	if (!out->config_file && environment("GRACEKV_CONFIG"))
+		out->config_file = strdup(environment("GRACEKV_CONFIG"));
 	rc = from_environment(out, err);
 	if (rc)
 		return rc;
@@ -278,7 +286,8 @@ void settings_print_help(void)
 	print_option("-c, --config FILE", "INI file with the long names above, '-' kept");
 	print_option("-h, --help", "this text");
 	print_option("-V, --version", "versions of this program, its libraries and the layout");
-	puts("\nA flag goes before the environment (GRACEKV_LISTEN, ...), that before the file.\n"
+	puts("\nA flag goes before the environment (GRACEKV_LISTEN, ...), that before the file. An empty\n"
+	     "variable is not set.\n"
 	     "The file has lines such as 'memory = 512M', and may have a section [kv-server].\n"
 	     "SIGTERM and SIGINT stop it in order. Exit: 0 stopped, 2 wrong usage, 3 it cannot be\n"
 	     "done on this machine.\n\n"

@@ -41,7 +41,8 @@ struct setting_values {
 };
 
 /*
- * settings_collect - flag, then environment (GRACEKV_ and the name in capitals), then file.
+ * settings_collect - flag, then environment (GRACEKV_ and the name in capitals; empty is not set),
+ * then file.
  * Returns 0 or a negative errno with @err.
  */
 int settings_collect(struct setting_values *out, int argc, char **argv, struct error *err);

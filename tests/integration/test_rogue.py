@@ -586,7 +586,7 @@ def test_config_file_that_is_none(world, tmp_path):
 
 @pytest.mark.no_device
 @pytest.mark.parametrize("name, value", [
-    ("LISTEN", ""), ("LISTEN", "no port"), ("LISTEN", "a" * 5000), ("MEMORY", ""),
+    ("LISTEN", " "), ("LISTEN", "no port"), ("LISTEN", "a" * 5000), ("MEMORY", " "),
     ("MEMORY", "\x01\x02"), ("MEMORY", "99999999999G"), ("WORKERS", "-1"), ("WORKERS", "1e3"),
     ("LEASE", "0"), ("MTU", "1000"), ("DEVICE", "d" * 500), ("LOG_FORMAT", "xml"),
     ("CONFIG", "/nowhere"), ("INDEX_SLOTS", "4294967295"),

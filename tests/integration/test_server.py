@@ -113,6 +113,21 @@ def test_listen_flag_before_environment_before_file_before_default(world, tmp_pa
     assert world.server(*file, memory="64M", listen=None).port == in_file
 
 
+def test_empty_variable_is_not_set(world, tmp_path):
+    """For the server as for its clients: what comes after the environment counts."""
+    config = tmp_path / "kv-server.conf"
+    config.write_text(f"listen = {HOST}:0\nmemory = 48M\ndevice = {DEVICE}\n")
+    names = ["LISTEN", "DEVICE", "IB_PORT", "GID_INDEX", "MTU", "MEMORY", "INDEX_SLOTS", "WORKERS",
+             "LEASE", "CONNECT", "TIMEOUT", "RETRY_CNT", "RNR_RETRY", "LOG_LEVEL", "LOG_FORMAT",
+             "CONFIG", "SERVER"]
+    env = {f"GRACEKV_{name}": "" for name in names}
+    server = world.server("--config", str(config), listen=None, memory=None, device=None, env=env)
+    assert int(server.ready["memory"]) == 48 * MIB
+    assert server.ready["device"] == DEVICE
+    assert world.cli(server)("ping", "-c", "1", env=env).rc == 0
+    assert world.server(env=env, memory="64M").ready["device"] == DEVICE
+
+
 @pytest.mark.skipif(bool(AGENT), reason="the default is an address of the server's machine alone")
 def test_default_port(world):
     with socket.socket() as probe:

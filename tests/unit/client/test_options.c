@@ -97,6 +97,9 @@ static void test_connect(void **state)
 	unsetenv("GRACEKV_DEVICE");
 	assert_int_equal(settings_take(&s, NULL, NULL), 0);
 	assert_int_equal(s.connect, GKV_CONNECT_TCP);
+	setenv("GRACEKV_CONNECT", "", 1);
+	assert_int_equal(settings_take(&s, NULL, NULL), 0);
+	assert_int_equal(s.connect, GKV_CONNECT_TCP); /* as if it were not set */
 	setenv("GRACEKV_CONNECT", "cm", 1);
 	assert_int_equal(settings_take(&s, NULL, NULL), 0);
 	assert_int_equal(s.connect, GKV_CONNECT_CM);
