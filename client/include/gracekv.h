@@ -17,10 +17,19 @@
  * thread of its own but the one that the software device needs. After fork() a child must not use
  * the parent's sessions: calls answer -EPERM there.
  *
+ * A call on a handle ends within its session's timeout_ms, connecting again included. What the
+ * operating system takes to make a queue pair or to register memory may come on top: milliseconds,
+ * as a rule. So may a look-up of the server's name, which takes as long as the machine's resolver
+ * does (resolv.conf(5): timeout, attempts; many seconds where no name server answers). It is made by
+ * gkv_session_open(), which keeps the addresses, and made again by a call that connects again after
+ * an attempt with the known ones has failed, once in 10 s at most; that one call may end late, those
+ * of other threads do not wait for it longer than their own time. An address in digits as the
+ * server's name is never looked up.
+ *
  * Errors that any call on a handle may return:
  *   -EINVAL       an argument is outside its documented range
- *   -ETIMEDOUT    no answer within the session's timeout_ms, reconnecting included; a write may have
- *                 been applied, or may be later
+ *   -ETIMEDOUT    no answer within the session's timeout_ms, reconnecting included; a write may
+ *                 have been applied, or may be later
  *   -ECONNREFUSED, -EHOSTUNREACH, -ECONNRESET, -EPROTO  the server cannot be reached any more
  *   -EREMOTEIO    writes only: outcome unknown. The connection was lost while the request was on its
  *                 way, and the server met again has no memory of it. It was applied once, or never.

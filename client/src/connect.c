@@ -203,19 +203,11 @@ static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct err
 static int connect_tcp(struct gkv_session *s, uint64_t deadline_ns, int *fd, struct error *err)
 {
 	struct settings *o = &s->settings;
-	struct addrinfo *list;
 	char words[256];
 	int rc;
 
-	trace_begin(s, "resolve");
-	rc = tcp_resolve(o->host, o->port, &list, err);
-	if (rc)
-		return rc;
-	tcp_list_words(list, words, sizeof(words));
-	trace_done(s, "%s is %s", o->host, words);
 	trace_begin(s, "tcp");
-	rc = tcp_connect_list(list, o->host, o->port, deadline_ns, fd, err);
-	freeaddrinfo(list);
+	rc = tcp_connect_list(s->addresses.list, o->host, o->port, deadline_ns, fd, err);
 	if (rc)
 		return rc;
 	tcp_ends(*fd, words, sizeof(words));
@@ -227,13 +219,42 @@ static int connect_tcp(struct gkv_session *s, uint64_t deadline_ns, int *fd, str
 	return 0;
 }
 
+/* The resolver takes its time: the first look-up is no part of the call's, later ones are. */
+static int find_addresses(struct gkv_session *s, uint64_t *deadline_ns, struct error *err)
+{
+	bool first = !s->addresses.list;
+	uint64_t from_ns = time_now_ns(), now;
+	char words[256];
+	int rc;
+
+	trace_begin(s, "resolve");
+	rc = addresses_find(&s->addresses, s->settings.host, s->settings.port, err);
+	if (rc)
+		return rc;
+	now = time_now_ns();
+	if (first)
+		*deadline_ns += now - from_ns;
+	if (now >= *deadline_ns)
+		return error_set(err, -ETIMEDOUT,
+				 "looking up '%s' took the rest of this call's time (is the "
+				 "machine's resolver well? an address in digits needs none)",
+				 s->settings.host);
+	tcp_list_words(s->addresses.list, words, sizeof(words));
+	trace_done(s, "%s is %s", s->settings.host, words);
+	return 0;
+}
+
 static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
-	uint64_t handshake_ns = time_now_ns() + EXCHANGE_DEADLINE_MS * NS_PER_MS;
+	uint64_t handshake_ns;
 	char address[64];
 	autoclose int fd = -1;
 	int rc;
 
+	rc = find_addresses(s, &deadline_ns, err);
+	if (rc)
+		return rc;
+	handshake_ns = time_now_ns() + EXCHANGE_DEADLINE_MS * NS_PER_MS;
 	if (handshake_ns > deadline_ns)
 		handshake_ns = deadline_ns;
 	rc = connect_tcp(s, handshake_ns, &fd, err);
@@ -290,6 +311,7 @@ int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *e
 		return err->code;
 	}
 	rc = connect_once(s, deadline_ns, err);
+	s->addresses.failed = rc != 0;
 	backoff_attempted(&s->backoff, now, time_now_ns(), backoff_chance());
 	if (rc)
 		s->lost = *err;

@@ -75,6 +75,7 @@ void session_unlock(struct gkv_session *s)
 static void session_free(struct gkv_session *s)
 {
 	world_put(s->world);
+	addresses_drop(&s->addresses);
 	rdma_device_close(s->dev);
 	pthread_mutex_destroy(&s->lock);
 	free(s);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "client/include/gracekv.h"
+#include "client/src/addresses.h"
 #include "client/src/backoff.h"
 #include "client/src/options.h"
 #include "client/src/world.h"
@@ -38,6 +39,7 @@ struct gkv_session {
 	bool closed; /* gkv_session_close() was called */
 	const char *step; /* of connecting, the last that was begun; static */
 	int lifeline; /* TCP socket, -1: none */
+	struct addresses addresses; /* of the server */
 	struct backoff backoff; /* of attempts to connect */
 	struct error lost; /* why there is no connection, or the last one was lost */
 	struct exchange_reader reader;

@@ -23,10 +23,14 @@ static int resolve(const char *host, const char *port, bool passive, struct addr
 {
 	struct addrinfo hints = {
 		.ai_socktype = SOCK_STREAM,
-		.ai_flags = (passive ? AI_PASSIVE : 0) | AI_NUMERICSERV,
+		.ai_flags = (passive ? AI_PASSIVE : 0) | AI_NUMERICSERV | AI_NUMERICHOST,
 	};
 	int rc = getaddrinfo(host[0] ? host : NULL, port, &hints, list);
 
+	if (rc == EAI_NONAME) { /* no address in digits: only now may somebody be asked */
+		hints.ai_flags &= ~AI_NUMERICHOST;
+		rc = getaddrinfo(host, port, &hints, list);
+	}
 	if (rc)
 		return error_set(err, -EHOSTUNREACH, "'%s' port %s: %s (check the name)", host,
 				 port, rc == EAI_SYSTEM ? error_name(errno) : gai_strerror(rc));

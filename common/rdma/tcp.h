@@ -23,7 +23,8 @@ int tcp_connect(const char *host, const char *port, uint64_t deadline_ns, int *f
 
 /*
  * tcp_connect() in two: tcp_resolve() gives the addresses of @host, to be freed with
- * freeaddrinfo(), -EHOSTUNREACH: there are none (the resolver's own time-outs bound it);
+ * freeaddrinfo(), -EHOSTUNREACH: there are none. Only the resolver's own time-outs bound it; it is
+ * not asked about an address in digits.
  * tcp_connect_list() tries them in their order. What failed is said of each.
  */
 int tcp_resolve(const char *host, const char *port, struct addrinfo **list, struct error *err);

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Connecting and connecting again: when the resolver is asked, and what its time counts for. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <netdb.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "client/src/session.h"
+#include "common/base/time.h"
+#include "with_server.h"
+
+#define NAME "store.test"
+
+/* Who knows one name, and is asked about what is no address in digits. */
+static struct {
+	unsigned asked;
+	bool down;
+	unsigned delay_ms;
+} resolver;
+
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+		struct addrinfo **list)
+{
+	static int (*next)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+	if (!next)
+		next = (typeof(next))dlsym(RTLD_NEXT, "getaddrinfo");
+	if (hints && hints->ai_flags & AI_NUMERICHOST)
+		return next(node, service, hints, list);
+	resolver.asked++;
+	usleep(resolver.delay_ms * 1000);
+	if (resolver.down)
+		return EAI_AGAIN;
+	return strcmp(node, NAME) ? EAI_NONAME : next("127.0.0.1", service, hints, list);
+}
+
+static int setup(void **state)
+{
+	memset(&resolver, 0, sizeof(resolver));
+	return 0;
+}
+
+static void test_addresses_in_digits_are_never_looked_up(void **state)
+{
+	static const char *const digits[] = { "127.0.0.1", "::1", "192.0.2.200", "2001:db8::7" };
+	struct error err = { 0 };
+
+	for (unsigned i = 0; i < sizeof(digits) / sizeof(digits[0]); i++) {
+		struct addresses a = { 0 };
+
+		assert_int_equal(addresses_find(&a, digits[i], "7471", &err), 0);
+		a.failed = true;
+		a.asked_ns = 0;
+		assert_int_equal(addresses_find(&a, digits[i], "7471", &err), 0);
+		addresses_drop(&a);
+	}
+	assert_int_equal(resolver.asked, 0);
+}
+
+static void test_known_addresses_serve_until_they_fail(void **state)
+{
+	const uint64_t again_ns = ADDRESSES_AGAIN_MS * NS_PER_MS;
+	struct addresses a = { 0 };
+	struct addrinfo *known;
+	struct error err = { 0 };
+
+	resolver.down = true;
+	assert_int_equal(addresses_find(&a, NAME, "1", &err), -EHOSTUNREACH);
+	assert_non_null(strstr(err.text, "check the name"));
+	assert_int_equal(resolver.asked, 1);
+	resolver.down = false;
+	assert_int_equal(addresses_find(&a, NAME, "1", &err), 0); /* none known: asked again */
+	assert_int_equal(resolver.asked, 2);
+	known = a.list;
+	a.asked_ns -= again_ns;
+	assert_int_equal(addresses_find(&a, NAME, "1", &err), 0);
+	assert_int_equal(resolver.asked, 2); /* they led to the server */
+	a.failed = true;
+	a.asked_ns = time_now_ns();
+	assert_int_equal(addresses_find(&a, NAME, "1", &err), 0);
+	assert_int_equal(resolver.asked, 2); /* too soon */
+	a.asked_ns -= again_ns;
+	resolver.down = true;
+	assert_int_equal(addresses_find(&a, NAME, "1", &err), 0);
+	assert_int_equal(resolver.asked, 3);
+	assert_ptr_equal(a.list, known); /* better than none */
+	assert_int_equal(addresses_find(&a, NAME, "1", &err), 0);
+	assert_int_equal(resolver.asked, 3); /* asking in vain counts too */
+	a.asked_ns -= again_ns;
+	resolver.down = false;
+	assert_int_equal(addresses_find(&a, NAME, "1", &err), 0);
+	assert_int_equal(resolver.asked, 4);
+	addresses_drop(&a);
+	assert_null(a.list);
+}
+
+static struct gkv_session *open_by_name(unsigned port, unsigned timeout_ms)
+{
+	struct gkv_session *session;
+	struct gkv_options o;
+	char server[32], text[700];
+
+	snprintf(server, sizeof(server), NAME ":%u", port);
+	gkv_options_init(&o);
+	o.server = server;
+	o.device = "soft0";
+	o.timeout_ms = timeout_ms;
+	if (gkv_session_open(&session, &o, text, sizeof(text)))
+		fail_msg("%s", text);
+	return session;
+}
+
+static void test_coming_back_asks_no_resolver(void **state)
+{
+	unsigned port = 0;
+	pid_t server = server_start(&port, "64M");
+	struct gkv_session *session = open_by_name(port, 20000);
+	struct gkv *kv;
+
+	assert_int_equal(gkv_open(session, &kv), 0);
+	assert_int_equal(resolver.asked, 1);
+	resolver.down = true;
+	for (unsigned i = 0; i < 2; i++) {
+		server_stop(server, SIGKILL);
+		server = server_start(&port, "64M");
+		assert_int_equal(gkv_put(kv, "k", 1, "v", 1, NULL), 0);
+	}
+	assert_int_equal(resolver.asked, 1);
+	gkv_close(kv);
+	gkv_session_close(session);
+	server_stop(server, SIGKILL);
+}
+
+static void test_a_slow_resolver_takes_no_time_of_an_open(void **state)
+{
+	unsigned port = 0;
+	pid_t server = server_start(&port, "64M");
+
+	resolver.delay_ms = 2500;
+	gkv_session_close(open_by_name(port, 2000));
+	server_stop(server, SIGKILL);
+}
+
+static void test_a_call_that_a_resolver_made_late_says_so(void **state)
+{
+	unsigned port = 0;
+	pid_t server = server_start(&port, "64M");
+	struct gkv_session *session = open_by_name(port, 2000);
+	struct gkv *kv;
+	int rc;
+
+	assert_int_equal(gkv_open(session, &kv), 0);
+	server_stop(server, SIGKILL);
+	session->addresses.asked_ns -= ADDRESSES_AGAIN_MS * NS_PER_MS;
+	resolver.delay_ms = 2500;
+	rc = gkv_ping(kv, NULL); /* the first attempt is refused, the next one asks */
+	assert_int_equal(rc, -ETIMEDOUT);
+	assert_int_equal(resolver.asked, 2);
+	assert_non_null(strstr(gkv_error(kv), "looking up '" NAME "'"));
+	gkv_close(kv);
+	gkv_session_close(session);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_addresses_in_digits_are_never_looked_up, setup),
+		cmocka_unit_test_setup(test_known_addresses_serve_until_they_fail, setup),
+		cmocka_unit_test_setup(test_coming_back_asks_no_resolver, setup),
+		cmocka_unit_test_setup(test_a_slow_resolver_takes_no_time_of_an_open, setup),
+		cmocka_unit_test_setup(test_a_call_that_a_resolver_made_late_says_so, setup),
+	};
+
+	server_program(argv[1]);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
