@@ -88,8 +88,8 @@ struct gkv_options {
 	/* 0 to 255; -1: chosen, with its reason in gkv_session_describe(); by the CM: -1 only */
 	int gid_index;
 	unsigned mtu; /* bytes, 0: the port's */
-	unsigned timeout_ms; /* of one call, reconnecting included; default 5000 */
-	unsigned lifeline_ms; /* a dead server shows within this time; default 2000 */
+	unsigned timeout_ms; /* of one call, reconnecting included; 1 to a day; default 5000 */
+	unsigned lifeline_ms; /* a dead server shows within this time; 1 to a day; default 2000 */
 	unsigned ack_timeout; /* transport: 4.096 us * 2^n; default 14 */
 	unsigned retry_cnt; /* transport; default 7 */
 	unsigned rnr_retry; /* transport; default 6 */
@@ -112,7 +112,9 @@ static inline void gkv_options_init(struct gkv_options *options)
 }
 
 /*
- * gkv_session_open - connect.
+ * gkv_session_open - connect: one attempt, which takes at most timeout_ms, and at most 5 s where that
+ * is longer; looking up the server's name comes on top (see above). It does not wait for a server
+ * that is not there yet: who wants to, calls it again after a pause.
  * @options: NULL for all defaults. Strings are copied.
  * @text, @cap: on failure receives a sentence of what failed and what to do; may be NULL, 0.
  * Returns 0, or -ENODEV, -ENETDOWN, -ERANGE (device, port, GID), -ECONNREFUSED, -ETIMEDOUT,
@@ -130,7 +132,11 @@ GKV_API const char *gkv_session_describe(const struct gkv_session *session);
 /* gkv_session_error - the sentence of the last gkv_open() on it that failed; until the next one. */
 GKV_API const char *gkv_session_error(const struct gkv_session *session);
 
-/* gkv_open - a handle on the session. Any thread. -EUSERS: the session has 64 already. */
+/*
+ * gkv_open - a handle on the session; a call like those on a handle, so that it connects again where
+ * the connection was lost, until timeout_ms are over. Any thread. -EUSERS: the session has 64
+ * already, or the server has no room.
+ */
 GKV_API int gkv_open(struct gkv_session *session, struct gkv **out);
 
 /*

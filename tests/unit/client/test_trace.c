@@ -17,6 +17,8 @@
 #include <cmocka.h>
 
 #include "client/include/gracekv.h"
+#include "common/base/time.h"
+#include "common/rdma/exchange.h"
 #include "with_server.h"
 
 static const char *const all_steps[] = { "resolve", "tcp",   "device", "welcome", "gid",
@@ -134,12 +136,16 @@ static void test_a_failure_names_its_step(void **state)
 	struct gkv_session *session;
 	struct gkv_options o;
 	struct heard h;
+	uint64_t start_ns, took_ms;
 	unsigned port;
 	int fd = deaf_listener(&port);
 
 	options(&o, address, port, &h);
-	o.timeout_ms = 1500;
+	o.timeout_ms = 500;
+	start_ns = time_now_ns();
 	assert_int_equal(gkv_session_open(&session, &o, text, sizeof(text)), -ETIMEDOUT);
+	took_ms = (time_now_ns() - start_ns) / NS_PER_MS;
+	assert_true(took_ms >= 490 && took_ms < EXCHANGE_DEADLINE_MS - 500);
 	assert_string_equal(h.begun, "welcome");
 	assert_int_equal(h.ended, 3);
 	assert_non_null(strstr(text, "step welcome"));
