@@ -113,7 +113,8 @@ int session_check(struct gkv_session *s, uint64_t number, uint64_t deadline_ns, 
 		    atomic_load_explicit(&s->number, memory_order_relaxed) == number &&
 		    session_hear(s, &why)) {
 			session_lost(s);
-			s->lost = why;
+			/* whatever was heard: another connection may go well */
+			error_set(&s->lost, -ECONNRESET, "%s", why.text);
 		}
 		/* relaxed: under the lock */
 		if (atomic_load_explicit(&s->number, memory_order_relaxed) == number) {

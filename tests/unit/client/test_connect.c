@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Connecting and connecting again: when the resolver is asked, and what its time counts for. */
+/* Connecting and connecting again: when the resolver is asked, what its time counts for; retries. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <netdb.h>
@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -172,6 +173,35 @@ static void test_a_call_that_a_resolver_made_late_says_so(void **state)
 	gkv_session_close(session);
 }
 
+/* A frame that nobody asked for ends the connection: that is no reason to give up the session. */
+static void test_what_a_life_line_said_last_ends_no_session(void **state)
+{
+	const struct wire_frame unasked = { .type = WIRE_QP_LIVE };
+	const uint64_t later_ns = time_now_ns() + 60 * NS_PER_S;
+	struct gkv_session s = { .connected = true };
+	struct error err = { 0 };
+	uint64_t now;
+	int ends[2], rc;
+
+	pthread_mutex_init(&s.lock, NULL);
+	atomic_init(&s.number, 1);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	s.lifeline = ends[0];
+	assert_int_equal(exchange_send(ends[1], &unasked, later_ns, &err), 0);
+	assert_int_equal(session_check(&s, 1, later_ns, &err), -ECONNRESET);
+	assert_false(s.connected);
+	assert_int_equal(session_lock(&s, later_ns, &err), 0);
+	now = time_now_ns();
+	for (unsigned i = 0; i < 8; i++) /* the next one is not due yet, for a good while */
+		backoff_attempted(&s.backoff, now, now, UINT64_MAX);
+	rc = session_connect(&s, later_ns, &err);
+	session_unlock(&s);
+	assert_true(session_worth_another(rc));
+	assert_non_null(strstr(err.text, "unasked"));
+	close(ends[1]);
+	pthread_mutex_destroy(&s.lock);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -180,6 +210,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(test_coming_back_asks_no_resolver, setup),
 		cmocka_unit_test_setup(test_a_slow_resolver_takes_no_time_of_an_open, setup),
 		cmocka_unit_test_setup(test_a_call_that_a_resolver_made_late_says_so, setup),
+		cmocka_unit_test_setup(test_what_a_life_line_said_last_ends_no_session, setup),
 	};
 
 	server_program(argv[1]);
