@@ -9,29 +9,26 @@
  * put: gkv_put() of random keys that exist: a SEND, the server's work, a SEND.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <gracekv.h>
-#include <jansson.h>
-
-#include "common/base/parse.h"
 #include "common/base/time.h"
 #include "common/layout/block.h"
 #include "common/layout/size_code.h"
+#include "tools/bench/program.h"
 #include "tools/bench/samples.h"
+#include "tools/bench/store.h"
 
 #define KEY_LEN 12
 #define WARM_UP 50
 
 struct options {
-	const char *server, *device;
+	const char *server, *device, *op;
 	uint64_t keys, value_len, ops, seconds;
-	bool put, json;
+	bool json;
 };
 
 struct bench {
@@ -42,12 +39,43 @@ struct bench {
 	double *us;
 	uint64_t seed, count;
 	double reads_per_get;
+	bool put;
+};
+
+static struct bench bench = {
+	.o = { .device = "auto", .op = "get", .keys = 1000, .value_len = 64, .ops = 1000 },
+};
+
+static const struct bench_option options[] = {
+	{ "op", 'o', BENCH_CHOICE, .value = &bench.o.op, .words = "get|put" },
+	{ "device", 'd', BENCH_TEXT, .value = &bench.o.device },
+	{ "keys", 'k', BENCH_NUMBER, .value = &bench.o.keys, .min = 1, .max = 10000000 },
+	{ "value", 'v', BENCH_NUMBER, .value = &bench.o.value_len, .min = 0, .max = 65536 },
+	{ "ops", 'n', BENCH_NUMBER, .value = &bench.o.ops, .min = 1, .max = 100000000 },
+	{ "duration", 'D', BENCH_NUMBER, .value = &bench.o.seconds, .min = 1, .max = 600 },
+	{ "json", 'j', BENCH_FLAG, .value = &bench.o.json },
+	{ NULL },
+};
+
+static const struct bench_program program = {
+	.name = "lat-bench",
+	.usage = "Usage: lat-bench [OPTIONS] HOST:PORT\n\n"
+		 "The latency of single calls on a running kv-server, which gets the keys.\n\n"
+		 "  -o, --op get|put    which call [get]\n"
+		 "  -d, --device NAME   RDMA device [auto]\n"
+		 "  -k, --keys N        records [1000]\n"
+		 "  -v, --value BYTES   their length [64]\n"
+		 "  -n, --ops N         calls [1000]; with -D: how many of them are kept\n"
+		 "  -D, --duration S    run for so many seconds instead\n"
+		 "  -j, --json          one JSON document on one line\n\n"
+		 "Example:\n  lat-bench --device rxe0 --op put 10.99.0.1:7471\n",
+	.options = options,
+	.operand = &bench.o.server,
 };
 
 static int die(const char *what, const char *why)
 {
-	fprintf(stderr, "lat-bench: %s: %s\n", what, why);
-	return 3;
+	return bench_program_failed(&program, what, why);
 }
 
 static void key_of(uint64_t i, char key[KEY_LEN + 1])
@@ -57,18 +85,12 @@ static void key_of(uint64_t i, char key[KEY_LEN + 1])
 
 static int connect_to_server(struct bench *b)
 {
-	struct gkv_options options;
-	char why[640];
+	struct gkv_options o;
 
-	gkv_options_init(&options);
-	options.server = b->o.server;
-	options.device = b->o.device;
-	options.name = "lat-bench";
-	if (gkv_session_open(&b->session, &options, why, sizeof(why)))
-		return die("connecting", why);
-	if (gkv_open(b->session, &b->kv))
-		return die("connecting", gkv_session_error(b->session));
-	return 0;
+	gkv_options_init(&o);
+	o.server = b->o.server;
+	o.device = b->o.device;
+	return bench_store_open(&program, &o, &b->session, &b->kv);
 }
 
 static int load(struct bench *b)
@@ -96,10 +118,10 @@ static int once(struct bench *b, uint64_t *ns)
 
 	key_of(bench_random(&b->seed) % b->o.keys, key);
 	start = time_now_ns();
-	rc = b->o.put ? gkv_put(b->kv, key, KEY_LEN, b->value, b->o.value_len, NULL)
-		      : gkv_get_view(b->kv, key, KEY_LEN, &value, &meta);
+	rc = b->put ? gkv_put(b->kv, key, KEY_LEN, b->value, b->o.value_len, NULL)
+		    : gkv_get_view(b->kv, key, KEY_LEN, &value, &meta);
 	*ns = time_now_ns() - start;
-	return rc ? die(b->o.put ? "put" : "get", gkv_error(b->kv)) : 0;
+	return rc ? die(b->put ? "put" : "get", gkv_error(b->kv)) : 0;
 }
 
 static int measure(struct bench *b)
@@ -129,26 +151,25 @@ static void report(struct bench *b)
 	size_t n = b->count < b->o.ops ? b->count : b->o.ops;
 	uint32_t block =
 		size_code_bytes(size_code_for(block_bytes(KEY_LEN, (uint32_t)b->o.value_len)));
-	const char *op = b->o.put ? "put" : "get";
 	json_t *doc;
 
 	samples_sort(b->us, n);
 	if (!b->o.json) {
 		printf("%s of %" PRIu64 " B (blocks of %u B), %" PRIu64 " calls: min %.2f us, "
 		       "median %.2f us, 99%% %.2f us, 99.9%% %.2f us; %.3f READs a GET\n",
-		       op, b->o.value_len, block, b->count, b->us[0], samples_at(b->us, n, 0.5),
-		       samples_at(b->us, n, 0.99), samples_at(b->us, n, 0.999), b->reads_per_get);
+		       b->o.op, b->o.value_len, block, b->count, b->us[0],
+		       samples_at(b->us, n, 0.5), samples_at(b->us, n, 0.99),
+		       samples_at(b->us, n, 0.999), b->reads_per_get);
 		return;
 	}
-	doc = json_pack("{s:s, s:i, s:s, s:s, s:I, s:i, s:I, s:f, s:{s:f, s:f, s:f, s:f}}", "tool",
-			"lat-bench", "schema", 1, "version", GRACEKV_VERSION, "op", op,
-			"value_bytes", (json_int_t)b->o.value_len, "block_bytes", (int)block,
-			"calls", (json_int_t)b->count, "reads_per_get", b->reads_per_get, "lat_us",
-			"min", b->us[0], "p50", samples_at(b->us, n, 0.5), "p99",
-			samples_at(b->us, n, 0.99), "p999", samples_at(b->us, n, 0.999));
-	json_dumpf(doc, stdout, JSON_REAL_PRECISION(6));
-	putchar('\n');
-	json_decref(doc);
+	doc = bench_program_json(&program);
+	json_object_update_new(
+		doc, json_pack("{s:s, s:I, s:i, s:I, s:f, s:{s:f, s:f, s:f, s:f}}", "op", b->o.op,
+			       "value_bytes", (json_int_t)b->o.value_len, "block_bytes", (int)block,
+			       "calls", (json_int_t)b->count, "reads_per_get", b->reads_per_get,
+			       "lat_us", "min", b->us[0], "p50", samples_at(b->us, n, 0.5), "p99",
+			       samples_at(b->us, n, 0.99), "p999", samples_at(b->us, n, 0.999)));
+	bench_program_print(doc, 0);
 }
 
 static int run(struct bench *b)
@@ -166,93 +187,18 @@ static int run(struct bench *b)
 		rc = measure(b);
 	if (rc == 0)
 		report(b);
-	gkv_close(b->kv);
-	gkv_session_close(b->session);
+	bench_store_close(b->session, b->kv);
 	free(b->us);
 	free(b->value);
 	return rc;
 }
 
-static void usage(FILE *out)
-{
-	fputs("Usage: lat-bench [OPTIONS] HOST:PORT\n\n"
-	      "The latency of single calls on a running kv-server, which gets the keys.\n\n"
-	      "  -o, --op get|put    which call [get]\n"
-	      "  -d, --device NAME   RDMA device [auto]\n"
-	      "  -k, --keys N        records [1000]\n"
-	      "  -v, --value BYTES   their length [64]\n"
-	      "  -n, --ops N         calls [1000]; with -D: how many of them are kept\n"
-	      "  -D, --duration S    run for so many seconds instead\n"
-	      "  -j, --json          one JSON document on one line\n\n"
-	      "Example:\n  lat-bench --device rxe0 --op put 10.99.0.1:7471\n",
-	      out);
-}
-
-static const struct option long_options[] = {
-	{ "op", 1, NULL, 'o' },	   { "device", 1, NULL, 'd' }, { "keys", 1, NULL, 'k' },
-	{ "value", 1, NULL, 'v' }, { "ops", 1, NULL, 'n' },    { "duration", 1, NULL, 'D' },
-	{ "json", 0, NULL, 'j' },  { "help", 0, NULL, 'h' },   { "version", 0, NULL, 'V' },
-	{ NULL, 0, NULL, 0 },
-};
-
-/* Returns 0, or -1: exit with *status. */
-static int parse(struct options *o, int argc, char **argv, int *status)
-{
-	struct error err = { 0 };
-	int c, rc = 0;
-
-	*status = 2;
-	while (rc == 0 &&
-	       (c = getopt_long(argc, argv, "o:d:k:v:n:D:jhV", long_options, NULL)) != -1) {
-		switch (c) {
-		case 'o':
-			o->put = strcmp(optarg, "put") == 0;
-			if (!o->put && strcmp(optarg, "get") != 0)
-				rc = error_set(&err, -EINVAL, "--op is get or put, not %s", optarg);
-			break;
-		case 'd':
-			o->device = optarg;
-			break;
-		case 'k':
-			rc = parse_u64("--keys", optarg, 1, 10000000, &o->keys, &err);
-			break;
-		case 'v':
-			rc = parse_u64("--value", optarg, 0, 65536, &o->value_len, &err);
-			break;
-		case 'n':
-			rc = parse_u64("--ops", optarg, 1, 100000000, &o->ops, &err);
-			break;
-		case 'D':
-			rc = parse_u64("--duration", optarg, 1, 600, &o->seconds, &err);
-			break;
-		case 'j':
-			o->json = true;
-			break;
-		case 'h':
-			usage(stdout);
-			*status = 0;
-			return -1;
-		case 'V':
-			printf("lat-bench %s\n", GRACEKV_VERSION);
-			*status = 0;
-			return -1;
-		default:
-			usage(stderr);
-			return -1;
-		}
-	}
-	if (rc == 0 && optind + 1 == argc) {
-		o->server = argv[optind];
-		return 0;
-	}
-	die("usage", rc ? err.text : "one argument is taken, HOST:PORT (see --help)");
-	return -1;
-}
-
 int main(int argc, char **argv)
 {
-	struct bench b = { .o = { .device = "auto", .keys = 1000, .value_len = 64, .ops = 1000 } };
 	int status;
 
-	return parse(&b.o, argc, argv, &status) ? status : run(&b);
+	if (bench_program_options(&program, argc, argv, &status))
+		return status;
+	bench.put = strcmp(bench.o.op, "put") == 0;
+	return run(&bench);
 }

@@ -12,17 +12,14 @@
  * the rounds are compared.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
-#include "common/base/parse.h"
 #include "common/base/table.h"
+#include "tools/bench/program.h"
 #include "tools/bench/samples.h"
 #include "tools/bench/soft_kinds.h"
 
@@ -38,10 +35,35 @@ struct bench {
 	struct soft_kinds k;
 };
 
+static struct bench bench = { .o = { .area = 64 << 20, .rounds = 9, .ops = 200000 } };
+
+static const struct bench_option options[] = {
+	{ "area", 'a', BENCH_SIZE, .value = &bench.o.area, .min = 1 << 20, .max = 64ull << 30 },
+	{ "rounds", 'r', BENCH_NUMBER, .value = &bench.o.rounds, .min = 1, .max = ROUNDS_MAX },
+	{ "ops", 'n', BENCH_NUMBER, .value = &bench.o.ops, .min = SOFT_LIST, .max = 100000000 },
+	{ "check", 'c', BENCH_FLAG, .value = &bench.o.check },
+	{ "json", 'j', BENCH_FLAG, .value = &bench.o.json },
+	{ NULL },
+};
+
+static const struct bench_program program = {
+	.name = SELF,
+	.usage =
+		"Usage: " SELF " [OPTIONS]\n\n"
+		"What the software device soft0 costs beyond copies of memory, as ratios in one run,\n"
+		"between this process and another one that it starts. This is not RDMA.\n\n"
+		"  -a, --area SIZE  memory of the other process, twice: mapped and private [64M]\n"
+		"  -r, --rounds N   rounds that take turns, 1 to 99 [9]\n"
+		"  -n, --ops N      copies a round; fewer of what is slower [200000]\n"
+		"  -c, --check      exit with 1 where a promised ratio is not kept\n"
+		"  -j, --json       one JSON document\n\n"
+		"Example:\n  " SELF " --rounds 21 --check\n",
+	.options = options,
+};
+
 static int die(const char *what, const char *why)
 {
-	fprintf(stderr, SELF ": %s: %s\n", what, why);
-	return 3;
+	return bench_program_failed(&program, what, why);
 }
 
 static double median(const struct bench *b, unsigned kind)
@@ -114,11 +136,12 @@ static void report_table(const struct bench *b)
 
 static void report_json(const struct bench *b)
 {
-	json_t *doc = json_pack("{s:s, s:i, s:s, s:b, s:I, s:i, s:I, s:I}", "tool", SELF, "schema",
-				1, "version", GRACEKV_VERSION, "software_device", 1, "area_bytes",
-				(json_int_t)b->o.area, "block_bytes", SOFT_BLOCK, "rounds",
-				(json_int_t)b->o.rounds, "ops", (json_int_t)b->o.ops);
+	json_t *doc = bench_program_json(&program);
 
+	json_object_update_new(doc, json_pack("{s:b, s:I, s:i, s:I, s:I}", "software_device", 1,
+					      "area_bytes", (json_int_t)b->o.area, "block_bytes",
+					      SOFT_BLOCK, "rounds", (json_int_t)b->o.rounds, "ops",
+					      (json_int_t)b->o.ops));
 	for (unsigned k = 0; k < KINDS; k++)
 		json_object_set_new(doc, soft_kind[k].key, json_real(median(b, k)));
 	for (unsigned i = 0; i < PROMISES; i++) {
@@ -133,9 +156,7 @@ static void report_json(const struct bench *b)
 		}
 		json_object_set_new(doc, p->key, one);
 	}
-	json_dumpf(doc, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-	putchar('\n');
-	json_decref(doc);
+	bench_program_print(doc, JSON_INDENT(2));
 }
 
 static int report(const struct bench *b)
@@ -153,98 +174,33 @@ static int report(const struct bench *b)
 	return status;
 }
 
-static void usage(FILE *out)
-{
-	fputs("Usage: " SELF " [OPTIONS]\n\n"
-	      "What the software device soft0 costs beyond copies of memory, as ratios in one run,\n"
-	      "between this process and another one that it starts. This is not RDMA.\n\n"
-	      "  -a, --area SIZE  memory of the other process, twice: mapped and private [64M]\n"
-	      "  -r, --rounds N   rounds that take turns, 1 to 99 [9]\n"
-	      "  -n, --ops N      copies a round; fewer of what is slower [200000]\n"
-	      "  -c, --check      exit with 1 where a promised ratio is not kept\n"
-	      "  -j, --json       one JSON document\n\n"
-	      "Example:\n  " SELF " --rounds 21 --check\n",
-	      out);
-}
-
-static const struct option long_options[] = {
-	{ "area", 1, NULL, 'a' },    { "rounds", 1, NULL, 'r' }, { "ops", 1, NULL, 'n' },
-	{ "check", 0, NULL, 'c' },   { "json", 0, NULL, 'j' },	 { "help", 0, NULL, 'h' },
-	{ "version", 0, NULL, 'V' }, { NULL, 0, NULL, 0 },
-};
-
-/* Returns 0, or -1: exit with *status. */
-static int parse(struct options *o, int argc, char **argv, int *status)
-{
-	struct error err = { 0 };
-	int c, rc = 0;
-
-	*status = 2;
-	while (rc == 0 && (c = getopt_long(argc, argv, "a:r:n:cjhV", long_options, NULL)) != -1) {
-		switch (c) {
-		case 'a':
-			rc = parse_size("--area", optarg, &o->area, &err);
-			break;
-		case 'r':
-			rc = parse_u64("--rounds", optarg, 1, ROUNDS_MAX, &o->rounds, &err);
-			break;
-		case 'n':
-			rc = parse_u64("--ops", optarg, SOFT_LIST, 100000000, &o->ops, &err);
-			break;
-		case 'c':
-			o->check = true;
-			break;
-		case 'j':
-			o->json = true;
-			break;
-		case 'h':
-			usage(stdout);
-			*status = 0;
-			return -1;
-		case 'V':
-			printf(SELF " %s\n", GRACEKV_VERSION);
-			*status = 0;
-			return -1;
-		default:
-			usage(stderr);
-			return -1;
-		}
-	}
-	if (rc == 0 && (o->area < 1 << 20 || o->area > 64ull << 30))
-		rc = error_set(&err, -ERANGE, "--area is from 1M to 64G");
-	if (rc == 0 && optind == argc)
-		return 0;
-	die("usage", rc ? err.text : "no arguments are taken (see --help)");
-	return -1;
-}
-
 int main(int argc, char **argv)
 {
-	static struct bench b = { .o = { .area = 64 << 20, .rounds = 9, .ops = 200000 } };
+	struct bench *b = &bench;
 	struct error err = { 0 };
 	unsigned kind;
 	int status, rc;
 
 	if (argc == 4 && strcmp(argv[1], "--other") == 0)
 		return soft_other_main(atoi(argv[2]), strtoull(argv[3], NULL, 10));
-	if (parse(&b.o, argc, argv, &status))
+	if (bench_program_options(&program, argc, argv, &status))
 		return status;
 	if (getenv("SOFTRDMA_WEAK") || getenv("SOFTRDMA_FAULT"))
 		return die("nothing to measure",
 			   "SOFTRDMA_WEAK or SOFTRDMA_FAULT is set (unset both)");
-	if (soft_end_open(&b.k.end, &err) ||
-	    soft_other_start(&b.k.other, &b.k.end, b.o.area, &err)) {
+	if (soft_end_open(&b->k.end, &err) ||
+	    soft_other_start(&b->k.other, &b->k.end, b->o.area, &err)) {
 		status = die("starting", err.text);
 	} else {
-		b.k.rounds = b.o.rounds;
-		b.k.ops = b.o.ops;
-		rc = soft_kinds_measure(&b.k, &kind);
+		b->k.rounds = b->o.rounds;
+		b->k.ops = b->o.ops;
+		rc = soft_kinds_measure(&b->k, &kind);
 		status = rc ? die(soft_kind[kind].name, error_name(rc)) : 0;
 	}
 	if (status == 0)
-		status = report(&b);
-	if (soft_other_stop(&b.k.other) && status == 0)
+		status = report(b);
+	if (soft_other_stop(&b->k.other) && status == 0)
 		status = die("the other process", "it did not end in order");
-	soft_end_close(&b.k.end);
+	soft_end_close(&b->k.end);
 	return status;
 }

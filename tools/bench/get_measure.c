@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "tools/bench/get_bench.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "common/base/time.h"
+#include "common/rdma/post.h"
+#include "tools/bench/samples.h"
+
+static const struct extent *any_extent(const struct extent *x, unsigned count, uint64_t random)
+{
+	uint64_t total = 0, at;
+
+	for (unsigned i = 0; i < count; i++)
+		total += x[i].length;
+	at = random % total;
+	while (at >= x->length)
+		at -= (x++)->length;
+	return x;
+}
+
+/* One READ, waited for, with nothing between the verbs and us. */
+static int read_once(struct gkv *kv, uint64_t addr, uint32_t rkey, uint32_t len)
+{
+	struct ibv_sge sge = { (uintptr_t)kv->reader.arena, len, kv->reader.arena_lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = 1,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_READ,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { .remote_addr = addr, .rkey = rkey },
+	}, *bad;
+	struct ibv_wc wc;
+	int n, rc = rdma_post_send(kv->qp.qp, &wr, &bad);
+
+	while (rc == 0 && (n = rdma_poll(kv->cq.cq, 1, &wc)) <= 0)
+		rc = n;
+	return rc ? rc : wc.status == IBV_WC_SUCCESS ? 0 : -EIO;
+}
+
+static int floor_once(struct get_bench *b)
+{
+	uint64_t r1 = bench_random(&b->seed), r2 = bench_random(&b->seed);
+	const struct extent *i = any_extent(b->index, b->index_count, r1);
+	const struct extent *d = any_extent(b->data, b->data_count, r2);
+	uint64_t bucket = (r1 >> 20) % (i->length / BUCKET_BYTES) * BUCKET_BYTES;
+	uint64_t block = (r2 >> 20) % (d->length / b->block_len) * b->block_len;
+	int rc = read_once(b->kv, i->addr + bucket, i->rkey, BUCKET_BYTES);
+
+	return rc ? rc : read_once(b->kv, d->addr + block, d->rkey, b->block_len);
+}
+
+int get_once(struct get_bench *b)
+{
+	char key[KEY_LEN + 1];
+	const void *value;
+	struct gkv_meta meta;
+	int rc;
+
+	get_key(bench_random(&b->seed) % b->o.keys, key);
+	rc = gkv_get_view(b->kv, key, KEY_LEN, &value, &meta);
+	return rc ? rc : meta.value_len == b->o.value_len ? 0 : -EBADMSG;
+}
+
+/* Making the key's text is not the store's work: its cost is measured and taken off. */
+static int key_once(struct get_bench *b)
+{
+	char key[KEY_LEN + 1];
+
+	get_key(bench_random(&b->seed) % b->o.keys, key);
+	__asm__ __volatile__("" ::"r"(key) : "memory");
+	return 0;
+}
+
+typedef int (*operation)(struct get_bench *b);
+
+static int round_of(struct get_bench *b, operation op, double *ns_per_op)
+{
+	uint64_t start = time_now_ns();
+	int rc = 0;
+
+	for (uint64_t i = 0; i < b->o.ops && rc == 0; i++)
+		rc = op(b);
+	*ns_per_op = (double)(time_now_ns() - start) / (double)b->o.ops;
+	return rc;
+}
+
+static int latencies_of(struct get_bench *b, operation op, double *out)
+{
+	int rc = 0;
+
+	for (uint64_t i = 0; i < b->o.ops && rc == 0; i++) {
+		uint64_t start = time_now_ns();
+
+		rc = op(b);
+		out[i] = (double)(time_now_ns() - start);
+	}
+	samples_sort(out, b->o.ops);
+	return rc;
+}
+
+int get_measure(struct get_bench *b)
+{
+	struct gkv_stats before, after;
+	double key_ns;
+	int rc = round_of(b, get_once, &key_ns); /* warm up */
+
+	gkv_stats_get(b->kv, &before);
+	for (uint64_t r = 0; r < b->o.rounds && rc == 0; r++) {
+		rc = round_of(b, floor_once, &b->floor_ns[r]);
+		if (rc == 0)
+			rc = round_of(b, get_once, &b->get_ns[r]);
+		if (rc == 0)
+			rc = round_of(b, key_once, &key_ns);
+		b->get_ns[r] -= key_ns;
+	}
+	gkv_stats_get(b->kv, &after);
+	b->reads_per_get =
+		(double)(after.reads - before.reads) / (double)(after.gets - before.gets);
+	if (rc == 0)
+		rc = latencies_of(b, floor_once, b->floor_lat);
+	if (rc == 0)
+		rc = latencies_of(b, get_once, b->get_lat);
+	samples_sort(b->floor_ns, b->o.rounds);
+	samples_sort(b->get_ns, b->o.rounds);
+	return rc ? bench_program_failed(&get_program, "measuring", gkv_strerror(rc)) : 0;
+}
+
+int get_measure_cpu(struct get_bench *b)
+{
+	uint64_t span = b->o.seconds * NS_PER_S, end;
+	int64_t cpu;
+	int rc = 0;
+
+	if (!b->server.pid || !span)
+		return 0;
+	cpu = server_process_cpu_ns(b->server.pid);
+	usleep((useconds_t)(b->o.seconds * 1000000));
+	b->idle_cpu = (double)(server_process_cpu_ns(b->server.pid) - cpu) / (double)span;
+	cpu = server_process_cpu_ns(b->server.pid);
+	for (end = time_now_ns() + span; rc == 0 && time_now_ns() < end; b->busy_gets++)
+		rc = get_once(b);
+	b->busy_cpu = (double)(server_process_cpu_ns(b->server.pid) - cpu) / (double)span;
+	return rc ? bench_program_failed(&get_program, "reading", gkv_strerror(rc)) : 0;
+}

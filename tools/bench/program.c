@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "tools/bench/program.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/parse.h"
+
+#define JSON_SCHEMA 1
+
+int bench_program_failed(const struct bench_program *p, const char *what, const char *why)
+{
+	fprintf(stderr, "%s: %s: %s\n", p->name, what, why);
+	return 3;
+}
+
+/* Whether @text is one of @words, which stand between bars. */
+static bool one_of(const char *words, const char *text)
+{
+	size_t len = strlen(text);
+
+	for (const char *w = words; w; w = strchr(w, '|')) {
+		w += *w == '|';
+		if (len && strcspn(w, "|") == len && strncmp(w, text, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int take(const struct bench_option *o, const char *text, struct error *err)
+{
+	char flag[40];
+	uint64_t size;
+	int rc;
+
+	snprintf(flag, sizeof(flag), "--%s", o->name);
+	switch (o->kind) {
+	case BENCH_FLAG:
+		*(bool *)o->value = true;
+		return 0;
+	case BENCH_NUMBER:
+		return parse_u64(flag, text, o->min, o->max, o->value, err);
+	case BENCH_SIZE:
+		rc = parse_size(flag, text, &size, err);
+		if (rc == 0 && (size < o->min || size > o->max))
+			rc = error_set(err, -ERANGE,
+				       "%s: %s is out of range (give %" PRIu64 " to %" PRIu64
+				       " bytes)",
+				       flag, text, o->min, o->max);
+		if (rc == 0)
+			*(uint64_t *)o->value = size;
+		return rc;
+	case BENCH_CHOICE:
+		if (!one_of(o->words, text))
+			return error_set(err, -EINVAL, "%s is one of %s, not %.40s", flag, o->words,
+					 text);
+		/* fall through */
+	case BENCH_TEXT:
+		*(const char **)o->value = text;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+/* For getopt_long(): @letters has 2 * BENCH_OPTIONS_MAX + 3 bytes. */
+static void for_getopt(const struct bench_option *options, struct option *out, char *letters)
+{
+	unsigned n = 0;
+
+	for (; options[n].name; n++) {
+		int argument = options[n].kind == BENCH_FLAG ? no_argument : required_argument;
+
+		assert(n < BENCH_OPTIONS_MAX);
+		out[n] = (struct option){ options[n].name, argument, NULL, options[n].letter };
+		*letters++ = options[n].letter;
+		if (argument == required_argument)
+			*letters++ = ':';
+	}
+	out[n++] = (struct option){ "help", no_argument, NULL, 'h' };
+	out[n++] = (struct option){ "version", no_argument, NULL, 'V' };
+	out[n] = (struct option){ 0 };
+	strcpy(letters, "hV");
+}
+
+/* Returns 0; 1: exit with *status; a negative errno with @err. */
+static int option(const struct bench_program *p, int letter, int *status, struct error *err)
+{
+	if (letter == 'h')
+		fputs(p->usage, stdout);
+	else if (letter == 'V')
+		printf("%s %s\n", p->name, GRACEKV_VERSION);
+	else if (letter == '?')
+		fputs(p->usage, stderr);
+	*status = letter == '?' ? 2 : 0;
+	if (strchr("hV?", letter))
+		return 1;
+	for (const struct bench_option *o = p->options; o->name; o++) {
+		if (o->letter == letter)
+			return take(o, optarg, err);
+	}
+	return -EINVAL;
+}
+
+int bench_program_options(const struct bench_program *p, int argc, char **argv, int *status)
+{
+	struct option options[BENCH_OPTIONS_MAX + 3];
+	char letters[2 * BENCH_OPTIONS_MAX + 3];
+	struct error err = { 0 };
+	int c, rc = 0;
+
+	for_getopt(p->options, options, letters);
+	while (rc == 0 && (c = getopt_long(argc, argv, letters, options, NULL)) != -1)
+		rc = option(p, c, status, &err);
+	if (rc > 0)
+		return -1;
+	if (rc == 0 && optind + (p->operand ? 1 : 0) == argc) {
+		if (p->operand)
+			*p->operand = argv[optind];
+		return 0;
+	}
+	*status = 2;
+	bench_program_failed(p, "usage",
+			     rc		  ? err.text
+			     : p->operand ? "one argument is taken, HOST:PORT (see --help)"
+					  : "no arguments are taken (see --help)");
+	return -1;
+}
+
+json_t *bench_program_json(const struct bench_program *p)
+{
+	return json_pack("{s:s, s:i, s:s}", "tool", p->name, "schema", JSON_SCHEMA, "version",
+			 GRACEKV_VERSION);
+}
+
+void bench_program_print(json_t *doc, size_t flags)
+{
+	json_dumpf(doc, stdout, flags | JSON_REAL_PRECISION(6));
+	putchar('\n');
+	json_decref(doc);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "tools/bench/store.h"
+
+int bench_store_open(const struct bench_program *p, struct gkv_options *options,
+		     struct gkv_session **session, struct gkv **kv)
+{
+	char why[640];
+
+	*session = NULL;
+	*kv = NULL;
+	options->name = p->name;
+	if (gkv_session_open(session, options, why, sizeof(why)))
+		return bench_program_failed(p, "connecting", why);
+	if (gkv_open(*session, kv))
+		return bench_program_failed(p, "connecting", gkv_session_error(*session));
+	return 0;
+}
+
+void bench_store_close(struct gkv_session *session, struct gkv *kv)
+{
+	gkv_close(kv);
+	gkv_session_close(session);
+}
