@@ -20,8 +20,8 @@ struct rdma_options rdma_options_default(void)
 	};
 }
 
-static const struct rdma_provider *const providers[] = { &rdma_provider_verbs,
-							 &rdma_provider_soft };
+const struct rdma_provider *const rdma_providers[RDMA_PROVIDERS] = { &rdma_provider_verbs,
+								     &rdma_provider_soft };
 
 static const char *port_state_words(enum ibv_port_state state)
 {
@@ -39,6 +39,56 @@ static const char *port_state_words(enum ibv_port_state state)
 	}
 }
 
+int rdma_device_missing(const char *name, const char *seen, struct error *err)
+{
+	return error_set(err, -ENODEV,
+			 "there is no RDMA device '%s' (here are: %s; soft0 is the software device "
+			 "and always there)",
+			 name, seen);
+}
+
+int rdma_port_check(const char *name, unsigned count, unsigned port, struct error *err)
+{
+	if (port <= count)
+		return 0;
+	return error_set(err, -ERANGE, "device %s has ports 1 to %u, not %u", name, count, port);
+}
+
+int rdma_port_query(struct rdma_device *dev, unsigned port, struct error *err)
+{
+	int rc = dev->ops->query_port(dev->context, (uint8_t)port, &dev->port_attr);
+
+	if (rc)
+		return error_set(err, -rc, "ibv_query_port %u of %s failed: %s", port, dev->name,
+				 error_name(rc));
+	dev->port = (uint8_t)port;
+	return 0;
+}
+
+int rdma_context_open(struct rdma_device *dev, struct ibv_device *ibdev, struct error *err)
+{
+	int rc;
+
+	snprintf(dev->name, sizeof(dev->name), "%s", dev->ops->get_device_name(ibdev));
+	dev->software = dev->ops == &rdma_provider_soft;
+	errno = 0;
+	dev->context = dev->ops->open_device(ibdev);
+	if (!dev->context) {
+		rc = errno ? -errno : -EIO;
+		return error_set(err, rc, "ibv_open_device of %s failed: %s (%s)", dev->name,
+				 error_name(rc),
+				 dev->software ? "at most 256 processes of a machine can use it; "
+						 "SOFTRDMA_* in the environment?"
+					       : "is /dev/infiniband readable for this user?");
+	}
+	rc = dev->ops->query_device(dev->context, &dev->attr);
+	if (rc == 0)
+		return 0;
+	dev->ops->close_device(dev->context);
+	dev->context = NULL;
+	return error_set(err, -rc, "ibv_query_device of %s failed: %s", dev->name, error_name(rc));
+}
+
 /* The first ACTIVE port of the opened device, or the one asked for. */
 static int choose_port(struct rdma_device *dev, struct error *err)
 {
@@ -46,15 +96,13 @@ static int choose_port(struct rdma_device *dev, struct error *err)
 	unsigned last = dev->options.ib_port ? dev->options.ib_port : dev->attr.phys_port_cnt;
 	int rc;
 
-	if (first > dev->attr.phys_port_cnt)
-		return error_set(err, -ERANGE, "device %s has ports 1 to %u, not %u", dev->name,
-				 dev->attr.phys_port_cnt, first);
+	rc = rdma_port_check(dev->name, dev->attr.phys_port_cnt, first, err);
+	if (rc)
+		return rc;
 	for (unsigned port = first; port <= last; port++) {
-		rc = dev->ops->query_port(dev->context, (uint8_t)port, &dev->port_attr);
+		rc = rdma_port_query(dev, port, err);
 		if (rc)
-			return error_set(err, -rc, "ibv_query_port %u of %s failed: %s", port,
-					 dev->name, error_name(rc));
-		dev->port = (uint8_t)port;
+			return rc;
 		if (dev->port_attr.state == IBV_PORT_ACTIVE)
 			return 0;
 	}
@@ -85,34 +133,16 @@ static int choose_mtu(struct rdma_device *dev, struct error *err)
 
 static int open_one(struct rdma_device *dev, struct ibv_device *ibdev, struct error *err)
 {
-	int rc;
+	int rc = rdma_context_open(dev, ibdev, err);
 
-	snprintf(dev->name, sizeof(dev->name), "%s", dev->ops->get_device_name(ibdev));
-	dev->software = dev->ops == &rdma_provider_soft;
-	dev->context = dev->ops->open_device(ibdev);
-	if (!dev->context) {
-		rc = errno ? -errno : -EIO;
-		return error_set(err, rc, "ibv_open_device of %s failed: %s (%s)", dev->name,
-				 error_name(rc),
-				 dev->software ? "at most 256 processes of a machine can use it; "
-						 "SOFTRDMA_* in the environment?"
-					       : "is /dev/infiniband readable for this user?");
-	}
-	fcntl(dev->context->async_fd, F_SETFL, fcntl(dev->context->async_fd, F_GETFL) | O_NONBLOCK);
-	rc = dev->ops->query_device(dev->context, &dev->attr);
-	if (rc) {
-		rc = error_set(err, -rc, "ibv_query_device of %s failed: %s", dev->name,
-			       error_name(rc));
-		goto err_close;
-	}
-	rc = choose_port(dev, err);
 	if (rc)
-		goto err_close;
-	return 0;
-
-err_close:
-	dev->ops->close_device(dev->context);
-	dev->context = NULL;
+		return rc;
+	fcntl(dev->context->async_fd, F_SETFL, fcntl(dev->context->async_fd, F_GETFL) | O_NONBLOCK);
+	rc = choose_port(dev, err);
+	if (rc) {
+		dev->ops->close_device(dev->context);
+		dev->context = NULL;
+	}
 	return rc;
 }
 
@@ -149,14 +179,10 @@ static int find_device(struct rdma_device *dev, struct error *err)
 
 	if (name && (!name[0] || strcmp(name, "auto") == 0))
 		name = NULL;
-	for (unsigned i = 0; i < 2 && rc && (!name || rc == -ENODEV); i++)
-		rc = try_provider(dev, providers[i], name, seen, sizeof(seen), err);
+	for (unsigned i = 0; i < RDMA_PROVIDERS && rc && (!name || rc == -ENODEV); i++)
+		rc = try_provider(dev, rdma_providers[i], name, seen, sizeof(seen), err);
 	if (rc == -ENODEV)
-		return error_set(
-			err, rc,
-			"there is no RDMA device '%s' (here are: %s; soft0 is the software "
-			"device and always there)",
-			name ? name : "auto", seen);
+		return rdma_device_missing(name ? name : "auto", seen, err);
 	if (rc)
 		return rc;
 	snprintf(dev->choice, sizeof(dev->choice), "device %s port %u: %s", dev->name, dev->port,

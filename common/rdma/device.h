@@ -69,6 +69,18 @@ int rdma_device_open(struct rdma_device **out, const struct rdma_options *option
 		     const char *address, struct error *err);
 void rdma_device_close(struct rdma_device *dev);
 
+/*
+ * Steps of opening and their sentences, for who looks at devices and does not use them (survey.h).
+ * rdma_context_open - context, name, software and attr of @ibdev, into a device with ops.
+ * rdma_port_query - port and port_attr of an opened one.
+ * rdma_port_check - whether a device of @count ports has @port. Returns 0 or -ERANGE.
+ * rdma_device_missing - -ENODEV; @seen: the names of those that are there.
+ */
+int rdma_context_open(struct rdma_device *dev, struct ibv_device *ibdev, struct error *err);
+int rdma_port_query(struct rdma_device *dev, unsigned port, struct error *err);
+int rdma_port_check(const char *name, unsigned count, unsigned port, struct error *err);
+int rdma_device_missing(const char *name, const char *seen, struct error *err);
+
 /* rdma_device_event_fd - readable while an asynchronous event waits. */
 static inline int rdma_device_event_fd(const struct rdma_device *dev)
 {

@@ -45,3 +45,7 @@ struct rdma_provider {
 
 extern const struct rdma_provider rdma_provider_verbs;
 extern const struct rdma_provider rdma_provider_soft;
+
+/* In the order in which devices are looked for. */
+#define RDMA_PROVIDERS 2
+extern const struct rdma_provider *const rdma_providers[RDMA_PROVIDERS];

@@ -50,35 +50,21 @@ static int look_at_gids(const struct rdma_device *dev, struct survey_port *port)
 
 static int look_at_port(struct rdma_device *dev, struct survey_port *port)
 {
-	int rc;
-
-	rc = dev->ops->query_port(dev->context, (uint8_t)port->number, &port->attr);
-	if (rc) {
-		error_set(&port->error, -rc, "ibv_query_port %u of %s failed: %s", port->number,
-			  dev->name, error_name(rc));
-		return 0;
-	}
-	dev->port = (uint8_t)port->number;
-	dev->port_attr = port->attr;
+	if (rdma_port_query(dev, port->number, &port->error))
+		return 0; /* the sentence is in its place */
+	port->attr = dev->port_attr;
 	gid_choose(dev, NULL, &port->choice, &port->gid_error);
 	return look_at_gids(dev, port);
 }
 
-static int look_at_opened(struct rdma_device *dev, struct survey_device *out)
+static int look_at_ports(struct rdma_device *dev, struct survey_device *out)
 {
-	int rc = dev->ops->query_device(dev->context, &dev->attr);
+	int rc = 0;
 
-	if (rc) {
-		error_set(&out->error, -rc, "ibv_query_device of %s failed: %s", dev->name,
-			  error_name(rc));
-		return 0;
-	}
-	out->attr = dev->attr;
 	out->ports = calloc((size_t)dev->attr.phys_port_cnt + 1, sizeof(*out->ports));
 	if (!out->ports)
 		return -ENOMEM;
 	out->port_count = dev->attr.phys_port_cnt;
-	rc = 0;
 	for (unsigned i = 0; i < out->port_count && rc == 0; i++) {
 		out->ports[i].number = i + 1;
 		rc = look_at_port(dev, &out->ports[i]);
@@ -93,16 +79,10 @@ static int look_at_device(struct survey_device *out, struct ibv_device *ibdev,
 	int rc;
 
 	out->node_type = ibdev->node_type;
-	snprintf(dev.name, sizeof(dev.name), "%s", out->name);
-	errno = 0;
-	dev.context = dev.ops->open_device(ibdev);
-	if (!dev.context) {
-		rc = errno ? -errno : -EIO;
-		error_set(&out->error, rc, "ibv_open_device of %s failed: %s", out->name,
-			  error_name(rc));
-		return 0;
-	}
-	rc = look_at_opened(&dev, out);
+	if (rdma_context_open(&dev, ibdev, &out->error))
+		return 0; /* the sentence is in its place */
+	out->attr = dev.attr;
+	rc = look_at_ports(&dev, out);
 	dev.ops->close_device(dev.context);
 	return rc;
 }
@@ -147,19 +127,14 @@ static int look_at_provider(struct survey *s, const struct rdma_provider *ops, c
 int survey_take(struct survey **out, const char *only, const struct rdma_options *options,
 		struct error *err)
 {
-	static const struct rdma_provider *const providers[] = { &rdma_provider_verbs,
-								 &rdma_provider_soft };
 	struct survey *s = calloc(1, sizeof(*s));
 	char seen[512] = "";
 	int rc = s ? 0 : -ENOMEM;
 
-	for (unsigned i = 0; i < 2 && rc == 0; i++)
-		rc = look_at_provider(s, providers[i], only, options, seen, sizeof(seen));
+	for (unsigned i = 0; i < RDMA_PROVIDERS && rc == 0; i++)
+		rc = look_at_provider(s, rdma_providers[i], only, options, seen, sizeof(seen));
 	if (rc == 0 && only && s->count == 0)
-		rc = error_set(err, -ENODEV,
-			       "there is no RDMA device '%s' (here are: %s; soft0 is the software "
-			       "device and always there)",
-			       only, seen);
+		rc = rdma_device_missing(only, seen, err);
 	else if (rc)
 		error_set(err, rc, "out of memory for a look at the devices");
 	if (rc) {

@@ -164,20 +164,15 @@ static void loopback(const struct survey_device *d, const struct rdma_options *o
 
 static void vet(const struct survey_device *d, const struct rdma_options *options, json_t *findings)
 {
+	struct error err = { 0 };
+
 	if (d->error.code) {
-		finding_add(
-			findings, FINDING_PROBLEM, "opening it",
-			d->software
-				? "at most 256 processes of a machine can use it; SOFTRDMA_* in "
-				  "the environment?"
-				: "is /dev/infiniband readable for this user?",
-			"%s", d->error.text);
+		finding_add(findings, FINDING_PROBLEM, "opening it", "", "%s", d->error.text);
 		return;
 	}
-	if (options->ib_port > d->port_count)
-		finding_add(findings, FINDING_PROBLEM, "port", "give another --ib-port",
-			    "%s has ports 1 to %u, not %u", d->name, d->port_count,
-			    options->ib_port);
+	if (rdma_port_check(d->name, d->port_count, options->ib_port, &err))
+		finding_add(findings, FINDING_PROBLEM, "port", "give another --ib-port", "%s",
+			    err.text);
 	loopback(d, options, findings);
 }
 
