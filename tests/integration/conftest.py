@@ -8,6 +8,7 @@ import pytest
 from kvt_client import Cli, Client, layout
 from kvt_process import DEVICE, wait_until
 from kvt_remote import device_resources
+from kvt_rogue import Rogue, settled
 from kvt_server import Server
 
 
@@ -111,6 +112,28 @@ def world(tmp_path):
     it = World(tmp_path)
     yield it
     it.end()
+
+
+@pytest.fixture
+def rogue(world):
+    """Makes rogues, and ends them before the others."""
+    def make(server, handles=((0, 16, 32),), client_id=0):
+        it = Rogue(world.folder, server, client_id)
+        world.clients.append(it)
+        for handle in handles:
+            it.ask("open", *handle)
+        return it
+    return make
+
+
+@pytest.fixture
+def clean(world):
+    """A server, and at the end: alive, sessions and queue pairs gone, nothing deferred."""
+    server = world.server(memory="256M")
+    yield server
+    for client in world.clients:
+        client.close()
+    settled(world.cli(server))
 
 
 @pytest.fixture(scope="module")

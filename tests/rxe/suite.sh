@@ -49,7 +49,7 @@ rxe_finish() {
 }
 
 suite_rxe() {
-    local job=$here/rxe/job select='-m "not no_device"' far="" one two up
+    local job=$here/rxe/job select='-m "not no_device"' far="" part one two up
     build build-test || return 0
     check "rxe: pytest in a venv" make_venv
     [ -x "$venv/bin/python" ] || return 0
@@ -57,8 +57,11 @@ suite_rxe() {
     [ -n "$rxe_boot" ] || return 0
     [ -n "${GRACEKV_TEST_ONLY:-}" ] && select+=" -k $(printf %q "$GRACEKV_TEST_ONLY")"
     # What the server does with its own memory, distance changes nothing of; it takes minutes.
-    [ "$full" = 1 ] || far=" --ignore=$here/integration/test_memory.py"
-    [ "$full" = 1 ] || far+=" --ignore=$here/integration/test_rogue.py"
+    if [ "$full" = 0 ]; then
+        for part in memory rogue rogue_sessions; do
+            far+=" --ignore=$here/integration/test_$part.py"
+        done
+    fi
     # Side by side: each waits a good deal of its time. Some seven minutes on two idle cores; the limit
     # is for machines that do other things as well.
     GRACEKV_TEST_CASES=1 rxe_start one "rxe (one guest)" 900 "$job one $select"
