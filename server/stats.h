@@ -4,5 +4,6 @@
 /* The counters of kv-server as lines "name value": what RPC_STATS answers. Any worker thread. */
 #include <stddef.h>
 
-/* server_stats_text - @ctx: struct server. Returns the length; lines that do not fit are left out. */
+/* server_stats_text - @ctx: struct server. Returns the length; lines that do not fit are left
+ * out. */
 size_t server_stats_text(void *ctx, char *text, size_t cap);

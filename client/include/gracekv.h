@@ -20,19 +20,20 @@
  * A call on a handle ends within its session's timeout_ms, connecting again included. What the
  * operating system takes to make a queue pair or to register memory may come on top: milliseconds,
  * as a rule. So may a look-up of the server's name, which takes as long as the machine's resolver
- * does (resolv.conf(5): timeout, attempts; many seconds where no name server answers). It is made by
- * gkv_session_open(), which keeps the addresses, and made again by a call that connects again after
- * an attempt with the known ones has failed, once in 10 s at most; that one call may end late, those
- * of other threads do not wait for it longer than their own time. An address in digits as the
- * server's name is never looked up.
+ * does (resolv.conf(5): timeout, attempts; many seconds where no name server answers). It is made
+ * by gkv_session_open(), which keeps the addresses, and made again by a call that connects again
+ * after an attempt with the known ones has failed, once in 10 s at most; that one call may end
+ * late, those of other threads do not wait for it longer than their own time. An address in digits
+ * as the server's name is never looked up.
  *
  * Errors that any call on a handle may return:
  *   -EINVAL       an argument is outside its documented range
  *   -ETIMEDOUT    no answer within the session's timeout_ms, reconnecting included; a write may
  *                 have been applied, or may be later
  *   -ECONNREFUSED, -EHOSTUNREACH, -ECONNRESET, -EPROTO  the server cannot be reached any more
- *   -EREMOTEIO    writes only: outcome unknown. The connection was lost while the request was on its
- *                 way, and the server met again has no memory of it. It was applied once, or never.
+ *   -EREMOTEIO    writes only: outcome unknown. The connection was lost while the request was on
+ *                 its way, and the server met again has no memory of it. It was applied once, or
+ *                 never.
  *   -ENOMEM       the server's store is full, or this process has no memory
  *   -EPERM        the session belongs to the parent of this process
  */
@@ -112,9 +113,9 @@ static inline void gkv_options_init(struct gkv_options *options)
 }
 
 /*
- * gkv_session_open - connect: one attempt, which takes at most timeout_ms, and at most 5 s where that
- * is longer; looking up the server's name comes on top (see above). It does not wait for a server
- * that is not there yet: who wants to, calls it again after a pause.
+ * gkv_session_open - connect: one attempt, which takes at most timeout_ms, and at most 5 s where
+ * that is longer; looking up the server's name comes on top (see above). It does not wait for a
+ * server that is not there yet: who wants to, calls it again after a pause.
  * @options: NULL for all defaults. Strings are copied.
  * @text, @cap: on failure receives a sentence of what failed and what to do; may be NULL, 0.
  * Returns 0, or -ENODEV, -ENETDOWN, -ERANGE (device, port, GID), -ECONNREFUSED, -ETIMEDOUT,
@@ -133,8 +134,8 @@ GKV_API const char *gkv_session_describe(const struct gkv_session *session);
 GKV_API const char *gkv_session_error(const struct gkv_session *session);
 
 /*
- * gkv_open - a handle on the session; a call like those on a handle, so that it connects again where
- * the connection was lost, until timeout_ms are over. Any thread. -EUSERS: the session has 64
+ * gkv_open - a handle on the session; a call like those on a handle, so that it connects again
+ * where the connection was lost, until timeout_ms are over. Any thread. -EUSERS: the session has 64
  * already, or the server has no room.
  */
 GKV_API int gkv_open(struct gkv_session *session, struct gkv **out);

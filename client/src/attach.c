@@ -52,7 +52,8 @@ void handle_leave(struct gkv *h)
 	struct error ignored;
 
 	if (h->cm && handle_current(h)) {
-		/* not over the life line: the close could overtake, or be overtaken by, a request */
+		/* not over the life line: the close could overtake, or be overtaken by, a
+		 * request */
 		cm_leave(h->cm, deadline_ns);
 		return;
 	}

@@ -122,8 +122,8 @@ static inline int handle_ready(struct gkv *h)
 }
 
 /*
- * handle_connect_by_cm - must hold the session's lock: connect the queue pair, which is in INIT, and
- * post its receives (attach_cm.c). Returns 0 or why not, as handle_connect().
+ * handle_connect_by_cm - must hold the session's lock: connect the queue pair, which is in INIT,
+ * and post its receives (attach_cm.c). Returns 0 or why not, as handle_connect().
  */
 int handle_connect_by_cm(struct gkv *h, uint64_t deadline_ns);
 
@@ -175,9 +175,9 @@ int channel_progress(struct gkv *h, struct waiter *w);
 void channel_probe(struct gkv *h);
 
 /*
- * channel_patience - how long the transport may take for @bytes. The peer's device answers by itself,
- * so what takes longer than the life line's time-out is stuck, whatever retries are left; the life
- * line may go another way, and know nothing of it.
+ * channel_patience - how long the transport may take for @bytes. The peer's device answers by
+ * itself, so what takes longer than the life line's time-out is stuck, whatever retries are left;
+ * the life line may go another way, and know nothing of it.
  */
 uint64_t channel_patience(const struct gkv *h, uint64_t bytes);
 

@@ -31,7 +31,8 @@ struct gkv_session {
 	/* Any thread, no lock. */
 	_Atomic uint64_t number; /* grows with each connection lost; handles compare theirs */
 	_Atomic uint64_t next_sequence; /* of requests, from 1, never used twice */
-	/* Of each handle: the number of its queue pair whose other end broke, as the server said. */
+	/* Of each handle: the number of its queue pair whose other end broke, as the server
+	 * said. */
 	_Atomic uint32_t qp_lost[SESSION_QPS_MAX];
 
 	pthread_mutex_t lock; /* protects all that follows */
@@ -63,8 +64,8 @@ int session_lock(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 void session_unlock(struct gkv_session *s);
 
 /*
- * session_connect - must hold the lock: make sure that there is a connection, with one attempt where
- * the back-off allows one now; backoff_due(&s->backoff) says when the next one may be.
+ * session_connect - must hold the lock: make sure that there is a connection, with one attempt
+ * where the back-off allows one now; backoff_due(&s->backoff) says when the next one may be.
  * Returns 0, or why the last attempt failed; -ESHUTDOWN: the session was closed.
  */
 int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *err);
@@ -72,7 +73,8 @@ int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *e
 /* session_worth_another - whether a connect that failed with @rc may go well a little later. */
 bool session_worth_another(int rc);
 
-/* session_hear - must hold the lock: take what waits in the life line. 0: it lives; else why not. */
+/* session_hear - must hold the lock: take what waits in the life line. 0: it lives; else why
+ * not. */
 int session_hear(struct gkv_session *s, struct error *err);
 
 /*

@@ -248,8 +248,8 @@ int wire_header_check(const struct wire_header *h, struct error *err);
 int wire_text(char *text, size_t cap);
 
 /*
- * wire_decode - a whole frame, header and payload, of @len bytes, untrusted, any alignment. Its text
- * has gone through wire_text().
+ * wire_decode - a whole frame, header and payload, of @len bytes, untrusted, any alignment. Its
+ * text has gone through wire_text().
  * Returns 0, or as wire_header_check(); -EPROTO also where the type is unknown, the length is
  * not that of the type, or a text is not terminated.
  */

@@ -32,9 +32,11 @@
  *    before it, is served. RTU carries nothing; where it gets lost the CM sends REP again.
  * 2. A queue pair is destroyed before its cm is (cm_destroy), on both sides: DREP, or the DREQ that
  *    the kernel sends for a process that has died, means that nothing remote is reached any more.
- * 3. Whoever vanishes in between leaves a request, or a half-open end. A client's wait ends with its
- *    deadline or with the life line; the server's end is destroyed with its session, as any other.
- * 4. Time: the kernel repeats a lost REQ, REP or DREQ after about 4 s; this cannot be set from here.
+ * 3. Whoever vanishes in between leaves a request, or a half-open end. A client's wait ends with
+ *    its deadline or with the life line; the server's end is destroyed with its session, as any
+ *    other.
+ * 4. Time: the kernel repeats a lost REQ, REP or DREQ after about 4 s; this cannot be set from
+ *    here.
  *
  * Conventions: librdmacm's -1 and errno, and a CM event's status, become negative errno values here
  * and nowhere else. An event is acknowledged before anything is done about it.
@@ -107,17 +109,17 @@ int cm_qp_attr(const struct rdma_qp *qp, struct ibv_qp_attr *attr, int mask);
 /*
  * cm_resolve - address and route to @to: which device and port lead there. The cm has an event
  * channel of its own, so that no thread ever waits for, or reads, what is another's.
- * Returns 0; -ENODEV: no RDMA device, or none on the way; -ENOENT, -EACCES: /dev/infiniband/rdma_cm;
- * -EHOSTUNREACH, ... Free with cm_destroy().
+ * Returns 0; -ENODEV: no RDMA device, or none on the way; -ENOENT, -EACCES:
+ * /dev/infiniband/rdma_cm; -EHOSTUNREACH, ... Free with cm_destroy().
  */
 int cm_resolve(struct cm **out, const struct sockaddr *to, const struct cm_wait *wait,
 	       struct error *err);
 
 /*
- * cm_connect - ask for the connection of @qp, which is in INIT; when it returns 0, @qp is in RTS and
- * @reply is what the server granted. Post receives, then call cm_establish().
- * Returns also: the code of a rejection; -ECONNREFUSED: nobody listens; -EPROTO: a reply that cannot
- * be. After a failure only cm_destroy() is left.
+ * cm_connect - ask for the connection of @qp, which is in INIT; when it returns 0, @qp is in RTS
+ * and @reply is what the server granted. Post receives, then call cm_establish().
+ * Returns also: the code of a rejection; -ECONNREFUSED: nobody listens; -EPROTO: a reply that
+ * cannot be. After a failure only cm_destroy() is left.
  */
 int cm_connect(struct cm *cm, struct rdma_qp *qp, const struct wire_cm_request *request,
 	       struct wire_cm_reply *reply, const struct cm_wait *wait, struct error *err);
@@ -125,7 +127,8 @@ int cm_connect(struct cm *cm, struct rdma_qp *qp, const struct wire_cm_request *
 /* cm_establish - confirm: the connection may be used. */
 int cm_establish(struct cm *cm, struct error *err);
 
-/* cm_leave - ask the peer to take its end apart, and wait for it until @deadline_ns. Best effort. */
+/* cm_leave - ask the peer to take its end apart, and wait for it until @deadline_ns. Best
+ * effort. */
 void cm_leave(struct cm *cm, uint64_t deadline_ns);
 
 /* The passive side: the control thread's. */
@@ -164,7 +167,8 @@ struct cm_event {
 /* cm_next - take an event, without blocking. Returns 0, or -EAGAIN: there is none. */
 int cm_next(struct cm_listener *l, struct cm_event *out);
 
-/* cm_accept - after cm_qp_connect(), when @qp may be used. On failure the cm is the caller's still. */
+/* cm_accept - after cm_qp_connect(), when @qp may be used. On failure the cm is the caller's
+ * still. */
 int cm_accept(struct cm *cm, const struct rdma_qp *qp, const struct wire_cm_reply *reply,
 	      struct error *err);
 

@@ -16,7 +16,7 @@
 struct rdma_options {
 	const char *device; /* NULL or "auto": see rdma_device_open() */
 	unsigned ib_port; /* 0: the first that is ACTIVE */
-	int gid_index; /* RDMA_GID_AUTO, or an index of the port's GID table, 0 to RDMA_GID_INDEX_MAX */
+	int gid_index; /* RDMA_GID_AUTO, or 0 to RDMA_GID_INDEX_MAX of the port's GID table */
 	unsigned mtu_bytes; /* 0: the port's active MTU; otherwise 256 to 4096, a power of two */
 	unsigned timeout; /* local ACK timeout, 4.096 us * 2^timeout, 1 to 31 */
 	unsigned retry_cnt; /* 0 to 7 */

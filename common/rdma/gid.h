@@ -83,9 +83,9 @@ int gid_choose(const struct rdma_device *dev, const char *address, struct gid_ch
 	       struct error *err);
 
 /*
- * gid_explain - what auto thinks of an entry of dev->port, in words: "taken: ...", "not taken: ...",
- * "cannot be taken: ...". @taken: what gid_choose() took; NULL: nothing could be. Returns whether
- * it is that one.
+ * gid_explain - what auto thinks of an entry of dev->port, in words: "taken: ...", "not taken:
+ * ...", "cannot be taken: ...". @taken: what gid_choose() took; NULL: nothing could be. Returns
+ * whether it is that one.
  */
 bool gid_explain(const struct rdma_device *dev, const struct ibv_gid_entry *entry,
 		 const struct gid_choice *taken, char *text, size_t cap);

@@ -18,7 +18,8 @@
 
 static void segment_init(struct segment *s, uint32_t prefix, unsigned depth)
 {
-	/* Nobody reads yet: the extent's directory entry comes later. Slots and overflow are zero. */
+	/* Nobody reads yet: the extent's directory entry comes later. Slots and overflow are
+	 * zero. */
 	for (unsigned i = 0; i < SEGMENT_BUCKETS; i++)
 		atomic_store_explicit(
 			&s->bucket[i].header,

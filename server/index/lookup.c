@@ -59,7 +59,8 @@ static int bucket_find(const struct index *ix, struct bucket *bucket, uint64_t h
 		b = slot_block(ix, slot);
 		if (!block_has_key(b, hash, key, key_len))
 			continue;
-		/* pairs with index_publish() and index_remove(): OBSOLETE before the slot's change */
+		/* pairs with index_publish() and index_remove(): OBSOLETE before the slot's
+		 * change */
 		state = atomic_load_explicit(&b->state, memory_order_acquire);
 		if (block_state_of(state) != BLOCK_LIVE) {
 			rc = -EAGAIN;

@@ -106,7 +106,8 @@ void memory_growth_wait(struct memory *m, unsigned ms);
 
 /*
  * memory_free - give a block back. The caller guarantees that no local or remote reader can still
- * reach it (reclaim.h), or that it never was published. Its state is not LIVE (asserted). Any thread.
+ * reach it (reclaim.h), or that it never was published. Its state is not LIVE (asserted). Any
+ * thread.
  */
 void memory_free(struct memory *m, struct memory_place place);
 

@@ -29,7 +29,8 @@
 #define INCARNATION_MAX UINT32_MAX
 #define CACHE_LINE	64u
 
-/* A worker cache holds, of each class, fewer than this many blocks and fewer than this many bytes. */
+/* A worker cache holds, of each class, fewer than this many blocks and fewer than this many
+ * bytes. */
 #define CACHE_BLOCKS 64u
 #define CACHE_BYTES  (64u << 10)
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Queue pairs that clients ask for by the RDMA CM (common/rdma/cm.h). A request names its session by
- * the token of its WELCOME. What is done about it is what QP_OPEN asks for, but the answer goes by
- * the CM: the life line carries nothing of it, and stays in step with its own frames.
+ * Queue pairs that clients ask for by the RDMA CM (common/rdma/cm.h). A request names its session
+ * by the token of its WELCOME. What is done about it is what QP_OPEN asks for, but the answer goes
+ * by the CM: the life line carries nothing of it, and stays in step with its own frames.
  *
  * There is at most one end of a connection for each handle of a session, half-open or confirmed:
  * it belongs to the conn, and goes with it. A request that is refused leaves nothing. So what

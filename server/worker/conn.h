@@ -85,7 +85,8 @@ struct conn {
 	bool drained; /* the marker behind all sends was flushed */
 	/* Why, in words, or NULL: stored by the worker, told to the peer by the control thread. */
 	_Atomic(const char *) why;
-	/* It broke, and the client does not know: set by the worker, taken by the control thread. */
+	/* It broke, and the client does not know: set by the worker, taken by the control
+	 * thread. */
 	_Atomic bool lost;
 	bool gave_back; /* the device said so: its last receive. Control thread */
 	receives_time heard; /* when it took its last receive, or was attached */

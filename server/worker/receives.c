@@ -12,13 +12,14 @@
  *	1. the queue pair goes to ERR: it takes no receive any more;
  *	2. IBV_EVENT_QP_LAST_WQE_REACHED: every completion that it owes stands in the completion
  *	   queue. The control thread reads it, for a bounded time (session/events.c);
- *	3. the completion queue is drained (worker.c): first in, first out, so that they were polled;
+ *	3. the completion queue is drained (worker.c): first in, first out, so that they were
+ *	   polled;
  *	4. it is destroyed.
  *
  * Some devices never send the event (rdma_rxe of Linux 6.1), any may be late, and some forget the
- * completions of a queue pair that is destroyed, polled or not. So whether it kept anything is found
- * out by accounts, after every queue pair that was destroyed. Their time is the number of receives
- * completed so far, `now`.
+ * completions of a queue pair that is destroyed, polled or not. So whether it kept anything is
+ * found out by accounts, after every queue pair that was destroyed. Their time is the number of
+ * receives completed so far, `now`.
  *
  *	G1. A shared receive queue is first in, first out: what is posted later stands behind. Of n
  *	    buffers, at most n had been taken out and not completed at time t. So of 2n completions

@@ -88,7 +88,8 @@ static inline bool receives_audit_due(const struct receives *r)
 }
 
 /*
- * receives_audit - worker, after receives_flush(): find what dead queue pairs kept, and post it again.
+ * receives_audit - worker, after receives_flush(): find what dead queue pairs kept, and post it
+ * again.
  * @silent: the earliest time at which a queue pair that lives took its last receive, or was
  * attached; UINT64_MAX: there is none. Returns how many were posted again.
  */

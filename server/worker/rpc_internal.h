@@ -21,8 +21,8 @@ void rpc_hazard_drop(struct rpc_worker *w, unsigned hazard); /* one that is free
 struct rpc_reply *rpc_reply_begin(struct request *r, const struct rpc_request *q, int status);
 
 /*
- * rpc_queue_add - post what @r has to post, the READ of its value (REQUEST_PULLING) or its reply, or
- * keep it until there is a place for it.
+ * rpc_queue_add - post what @r has to post, the READ of its value (REQUEST_PULLING) or its reply,
+ * or keep it until there is a place for it.
  */
 void rpc_queue_add(struct rpc_worker *w, struct request *r);
 

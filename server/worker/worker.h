@@ -54,7 +54,8 @@ void worker_destroy(struct worker *w);
 
 /*
  * conn_create - a queue pair on @w, in INIT, not attached. @credits: requests in flight, at most
- * RPC_SLOTS_MAX; conn->credits says how many were granted, fewer where few are left. Returns 0; -EUSERS: the worker's receive queue is full; what verbs returned.
+ * RPC_SLOTS_MAX; conn->credits says how many were granted, fewer where few are left. Returns 0;
+ * -EUSERS: the worker's receive queue is full; what verbs returned.
  */
 int conn_create(struct conn **out, struct worker *w, unsigned credits,
 		const struct rdma_source *source, struct error *err);

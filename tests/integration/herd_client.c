@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Many clients in one process: some sessions, each with some handles, each handle with a thread. One
- * command a line on stdin, one answer on stdout, as kv-test-client.
+ * Many clients in one process: some sessions, each with some handles, each handle with a thread.
+ * One command a line on stdin, one answer on stdout, as kv-test-client.
  *
  *	kv-test-herd HOST:PORT DEVICE SESSIONS HANDLES TIMEOUT_MS LIFELINE_MS
  *
- *	run KEY MS	every handle reads KEY for so long, whatever comes: how many reads went well and
- *			how many not, the longest in us, for how many handles the last one went well,
- *			and how often queue pairs were opened again
+ *	run KEY MS	every handle reads KEY for so long, whatever comes: how many reads went well
+ *			and how many not, the longest in us, for how many handles the last one went
+ *			well, and how often queue pairs were opened again
  *	quit
  *
  * KEY is taken as it is.

@@ -9,12 +9,13 @@
  *	hello				(again)
  *	open HANDLE CREDITS RECEIVES	a queue pair with so many receives posted
  *	ready HANDLE			QP_READY, for any number
- *	send HANDLE NAME=NUMBER...	a request. It is sound but for the fields that are named: those
- *					of struct rpc_request, and: key (0: none, else its text), value
- *					(bytes inside the frame), len (of the frame), count (how often;
- *					sequences grow), step (added to the slot each time, modulo 64),
- *					rkey (1: of the staging memory, 2: not writable, 3: one that
- *					is deregistered), fill (the byte that fills the staging memory)
+ *	send HANDLE NAME=NUMBER...	a request. It is sound but for the fields that are named:
+ *					those of struct rpc_request, and: key (0: none, else its
+ *					text), value (bytes inside the frame), len (of the frame),
+ *					count (how often; sequences grow), step (added to the slot
+ *					each time, modulo 64), rkey (1: of the staging memory, 2:
+ *					not writable, 3: one that is deregistered), fill (the byte
+ *					that fills the staging memory)
  *	reply HANDLE MS			the next reply
  *	read|write HANDLE WHAT OFFSET LENGTH	WHAT: root, table, slot, or the number of an extent
  *	rdma HANDLE read|write ADDR RKEY LENGTH
@@ -553,7 +554,8 @@ static int start(const char *address, const char *device, struct error *err)
 		rc = rdma_device_open(&dev, &options, host, err);
 	if (rc == 0)
 		rc = buffers(err);
-	/* last: on a busy machine memory takes longer to register than the server waits for HELLO */
+	/* last: on a busy machine memory takes longer to register than the server waits for
+	 * HELLO */
 	if (rc == 0)
 		rc = tcp_connect(host, port, time_now_ns() + DEADLINE_NS, &line, err);
 	return rc ? rc : say_hello(err);

@@ -43,8 +43,8 @@ def test_wrong_usage(name, words, said):
 
 @pytest.mark.parametrize("op", ["get", "put"])
 def test_document_of_lat_bench(shared, op):
-    result = run([program("lat-bench"), "-d", DEVICE, "--op", op, "-n", "40", "-k", "10", "-v", "99",
-                  "--json", shared.address], env={"GRACEKV_CONNECT": CONNECT})
+    result = run([program("lat-bench"), "-d", DEVICE, "--op", op, "-n", "40", "-k", "10", "-v",
+                  "99", "--json", shared.address], env={"GRACEKV_CONNECT": CONNECT})
     assert result.rc == 0, result.err
     d = json.loads(result.out)
     assert (d["tool"], d["schema"], d["op"], d["calls"]) == ("lat-bench", 1, op, 40)
@@ -54,8 +54,8 @@ def test_document_of_lat_bench(shared, op):
 
 @pytest.mark.soft_device
 def test_document_of_get_bench():
-    result = run([program("get-bench"), "-d", DEVICE, "-l", HOST, "-M", "64M", "-k", "200", "-r", "1",
-                  "-n", "50", "-c", "0", "-j"], seconds=60)
+    result = run([program("get-bench"), "-d", DEVICE, "-l", HOST, "-M", "64M", "-k", "200", "-r",
+                  "1", "-n", "50", "-c", "0", "-j"], seconds=60)
     assert result.rc == 0, result.err
     d = json.loads(result.out)
     assert (d["tool"], d["schema"], d["device"]) == ("get-bench", 1, DEVICE)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
-"""Queue pairs connected by the RDMA CM, on a device that the kernel knows; the refusals on soft0."""
+"""Queue pairs connected by the RDMA CM, on a device that the kernel knows; refusals on soft0."""
 import itertools
 import json
 import os

@@ -92,7 +92,7 @@ def test_all_devices_and_the_one_that_auto_takes():
 
 @pytest.mark.skipif(CONNECT != "tcp", reason="the RDMA CM chooses by its route")
 def test_the_verdict_is_what_a_connection_takes(shared):
-    """Two programs, one opinion: the GID of the server's own line is doctor's, or the exchange's."""
+    """Two programs, one opinion: the GID of the server's line is doctor's, or the exchange's."""
     d = document()
     gids = {g["index"]: g for g in d["devices"][0]["ports"][0]["gids"]}
     taken = next((i for i, g in gids.items() if g["taken"]), 0)
@@ -166,8 +166,8 @@ def test_every_step_of_a_connection(shared):
     assert f"process {shared.ready['pid']}" in words["welcome"]
     assert "GKVROOT1" in words["root"]
     for side in ("offer", "answer") if CONNECT == "tcp" else ():
-        assert re.search(r"QP 0x[0-9a-f]{6}, PSN 0x[0-9a-f]{6}, GID \S+, LID \d+, MTU \d+, READ depth",
-                         words[side]), words[side]
+        assert re.search(r"QP 0x[0-9a-f]{6}, PSN 0x[0-9a-f]{6}, GID \S+, LID \d+, MTU \d+, "
+                         r"READ depth", words[side]), words[side]
 
 
 def test_steps_in_words(shared):
@@ -179,8 +179,8 @@ def test_steps_in_words(shared):
 
 
 def test_option_server_is_a_host_as_well(shared):
-    result = run([program("kv-cli"), "-d", DEVICE, "--connect", CONNECT, "-s", shared.address, "--json",
-                  "doctor"])
+    result = run([program("kv-cli"), "-d", DEVICE, "--connect", CONNECT, "-s", shared.address,
+                  "--json", "doctor"])
     assert result.rc == 0
     assert json.loads(result.out)["tool"] == "kv-cli doctor HOST"
 

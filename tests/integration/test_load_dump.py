@@ -11,7 +11,8 @@ from kvt_client import assert_error
 from kvt_process import scaled
 
 STANZAS = [
-    ("alpha", "Package: alpha\nVersion: 1.0\nDescription: the first\n with a second line\n .\n end\n"),
+    ("alpha", "Package: alpha\nVersion: 1.0\nDescription: the first\n with a second line\n"
+     " .\n end\n"),
     ("beta", "Package: beta\nVersion: 2:3.4-5~deb12u1\n"),
     ("libgamma++", "Source: gamma\nPackage: libgamma++\nMaintainer: Jürgen <j@example.org>\n"),
 ]
@@ -67,8 +68,9 @@ def hard_records():
         b"plain": b"value", b"empty": b"", b"\0": b"\0\0", b"nul\0inside": b"a\0b",
         b"tab\there": b"line\nbreak\\", bytes(range(256)): bytes(range(255, -1, -1)),
         "ключ".encode(): "значение".encode(), b"\xff\xfe": b"\xc3", b"#comment?": b"# no",
-        b" lead": b" trail ", b"k" * 1024: b"v" * 8193, b"cr\r": b"\r\n", b"large": rng.randbytes(300000),
-        b"x41": b"\\x41", b"quote\"": b"{\"a\": \"\\u0000\"}", b"del\x7f": b"\x7f\x80",
+        b" lead": b" trail ", b"k" * 1024: b"v" * 8193, b"cr\r": b"\r\n",
+        b"large": rng.randbytes(300000), b"x41": b"\\x41", b"quote\"": b"{\"a\": \"\\u0000\"}",
+        b"del\x7f": b"\x7f\x80",
     }
     for _ in range(500):
         records[rng.randbytes(rng.randint(1, 40))] = rng.randbytes(rng.choice([0, 1, 5, 50, 700]))

@@ -53,7 +53,7 @@ class Refuser:
 
 
 def away(world, herd, server):
-    """The server dies and comes back; the times of the attempts in between, and the herd's result."""
+    """The server dies and comes back; the times of the attempts in between, the herd's result."""
     herd.run("key", AWAY_S + 4)
     time.sleep(0.3)
     server.crash()

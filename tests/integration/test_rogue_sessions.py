@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
-"""Clients that break the rules of the exchange, come in numbers, come and go; and operators who give
-garbage, or end the server in the middle of it."""
+"""Clients that break the rules of the exchange, come in numbers, come and go; and operators who
+give garbage, or end the server in the middle of it."""
 import random
 import signal
 import socket

@@ -142,7 +142,7 @@ def test_rxe_down_follows_no_record_that_others_can_write(deployed, tmp_path, ki
 
 @pytest.mark.no_device
 def test_rxe_down_with_a_damaged_record(deployed, tmp_path):
-    """Lines that are none are left out, and said; the others count, the last without its end too."""
+    """Lines that are none are left out, and said; the others count, also the last without end."""
     run_script, record, calls = deployed
     record.write_bytes(b"link nosuch9 eth0\nlink nosuch8\nlink a;b eth0\nmodule ../x\nmodule -f\n"
                        b"module nosuch_m n\nlink nosuch7 $(touch " + bytes(tmp_path) + b"/x)\n"

@@ -6,6 +6,7 @@
 # Checks of the source files. Read by tests/run.
 
 lines_max=1000
+columns_max=100
 
 # The files of the tree, also those not committed yet, one a line.
 tree_files() {
@@ -59,6 +60,30 @@ check_lengths() {
         lines=$(wc -l <"$name")
         if [ "$lines" -gt "$lines_max" ]; then
             say "$name: $lines lines, more than $lines_max"
+            bad=1
+        fi
+    done < <(
+        c_files
+        shell_scripts
+        tree_files | grep -E '\.py$'
+    )
+    return "$bad"
+}
+
+# Code of C is clang-format's, which leaves comments alone; strings may be as long as they must.
+check_widths() {
+    local name what lines bad=0
+    while IFS= read -r name; do
+        case $name in
+        *.[ch]) what='.*/\*|\* |//' ;;
+        *.py) what='' ;;
+        *) what='#' ;;
+        esac
+        lines=$(expand "$name" | LC_ALL=C.UTF-8 grep -nE "^.{$((columns_max + 1))}" |
+            grep -E "^[0-9]+: *($what)")
+        if [ -n "$lines" ]; then
+            say "$name: more than $columns_max columns"
+            say "$lines"
             bad=1
         fi
     done < <(
@@ -130,5 +155,6 @@ source_checks() {
         skip "unit: gracekv.h in C++" "there is no C++ compiler"
     fi
     check "unit: no file above $lines_max lines" check_lengths
+    check "unit: no comment above $columns_max columns" check_widths
     check "unit: SPDX lines" check_licences
 }

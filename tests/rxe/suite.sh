@@ -30,8 +30,8 @@ rxe_start() {
     rxe_runner=$!
 }
 
-# rxe_finish FOLDER NAME RUNNER - show the report as it grows, count; where a guest failed, show what
-# the guests printed.
+# rxe_finish FOLDER NAME RUNNER - show the report as it grows, count; where a guest failed, show
+# what the guests printed.
 rxe_finish() {
     local folder=$work/build-rxe/$1 log=$logs/rxe-$1.log before=$failed
     tail -n +1 -s 0.2 -f --pid="$3" "$folder/report"
@@ -62,8 +62,8 @@ suite_rxe() {
             far+=" --ignore=$here/integration/test_$part.py"
         done
     fi
-    # Side by side: each waits a good deal of its time. Some seven minutes on two idle cores; the limit
-    # is for machines that do other things as well.
+    # Side by side: each waits a good deal of its time. Some seven minutes on two idle cores; the
+    # limit is for machines that do other things as well.
     GRACEKV_TEST_CASES=1 rxe_start one "rxe (one guest)" 900 "$job one $select"
     one=$rxe_runner
     GRACEKV_TEST_CASES=1 rxe_start two "rxe (two guests)" 900 "$job server" "$job client $select$far"

@@ -68,7 +68,8 @@ class Bystander:
     """A client in the server's guest that reads all the time."""
 
     def __init__(self, there, server, seconds):
-        herd = shlex.join([program("kv-test-herd"), server.address, DEVICE, "1", "1", "5000", "2000"])
+        herd = shlex.join([program("kv-test-herd"), server.address, DEVICE, "1", "1", "5000",
+                       "2000"])
         self.process = there.start("bash", "-c", f"echo 'run herd {int(seconds * 1000)}' | {herd}")
         assert self.process.read_line(15) == "ok"
 

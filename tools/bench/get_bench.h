@@ -46,8 +46,8 @@ void get_key(uint64_t i, char key[KEY_LEN + 1]);
 int get_once(struct get_bench *b);
 
 /*
- * get_measure - rounds of the floor and of GETs, and their latencies. get_measure_cpu - the server's
- * time. Both return 0, or the exit status after a line on stderr.
+ * get_measure - rounds of the floor and of GETs, and their latencies. get_measure_cpu - the
+ * server's time. Both return 0, or the exit status after a line on stderr.
  */
 int get_measure(struct get_bench *b);
 int get_measure_cpu(struct get_bench *b);

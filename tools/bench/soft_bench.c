@@ -4,12 +4,12 @@
  * soft-bench: what soft0 costs beyond the copies of memory that it consists of.
  *
  * Two processes. The floor: memcpy() of blocks of 64 bytes, at random places of a file that both
- * have mapped. Against it READs of the same blocks in the same random order, through ibv_post_send()
- * and ibv_poll_cq(), in lists of 16 of which the last is signalled, and one by one. Then READs of
- * private memory of the other process, which the kernel copies: one by one, and in lists; and, for
- * information, lists of neighbours, atomics on private memory, and a message there and back.
- * Rounds go through all of them in turn, so that what disturbs the machine disturbs all; medians of
- * the rounds are compared.
+ * have mapped. Against it READs of the same blocks in the same random order, through
+ * ibv_post_send() and ibv_poll_cq(), in lists of 16 of which the last is signalled, and one by one.
+ * Then READs of private memory of the other process, which the kernel copies: one by one, and in
+ * lists; and, for information, lists of neighbours, atomics on private memory, and a message there
+ * and back. Rounds go through all of them in turn, so that what disturbs the machine disturbs all;
+ * medians of the rounds are compared.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -40,7 +40,8 @@ static size_t text_utf8(const unsigned char *p, size_t len)
 	return n;
 }
 
-/* The escape of one unit at @p into @out (at most 4 bytes); returns how many bytes it stands for. */
+/* The escape of one unit at @p into @out (at most 4 bytes); returns how many bytes it stands
+ * for. */
 static size_t text_escape_unit(const unsigned char *p, size_t len, char out[5], size_t *out_len)
 {
 	size_t n = text_utf8(p, len);

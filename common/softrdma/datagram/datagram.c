@@ -86,7 +86,8 @@ int soft_datagram_send(int fd, uint32_t qpn, struct iovec *pieces, unsigned coun
 /* Of a datagram of @size bytes, header included; where it was cut, the rest is of another one. */
 static bool header_valid(const struct datagram_header *header, size_t size)
 {
-	/* So it is as long as it says, and no longer than DATAGRAM_MTU, which @size cannot exceed. */
+	/* So it is as long as it says, and no longer than DATAGRAM_MTU, which @size cannot
+	 * exceed. */
 	if (header->magic != DATAGRAM_MAGIC || size != sizeof(*header) + header->length ||
 	    (header->flags & ~DATAGRAM_FLAGS) || header->reserved)
 		return false;

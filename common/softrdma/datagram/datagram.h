@@ -53,7 +53,8 @@ struct datagram {
 static_assert(offsetof(struct datagram, payload) == offsetof(struct datagram, grh) + 40,
 	      "a receive takes both as one piece");
 
-/* soft_datagram_open - the socket of @qpn, nonblocking. Returns it, -EADDRINUSE or another error. */
+/* soft_datagram_open - the socket of @qpn, nonblocking. Returns it, -EADDRINUSE or another
+ * error. */
 int soft_datagram_open(uint32_t qpn);
 
 /*

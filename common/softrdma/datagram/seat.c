@@ -177,7 +177,8 @@ void soft_ud_drain(struct soft_qp *qp)
 	struct seat *seat = &seats[qp->index];
 
 	lock_take(&seat->lock);
-	/* The oldest come first: after as many as it can hold, none is left of those from before. */
+	/* The oldest come first: after as many as it can hold, none is left of those from
+	 * before. */
 	for (unsigned i = 0; i < DRAIN_MAX; i++) {
 		if (soft_datagram_receive(qp->ud->fd, &qp->ud->datagram) == -EAGAIN)
 			break;

@@ -23,7 +23,8 @@ void soft_ud_close(struct soft_qp *qp);
 /* soft_ud_qkey - set what senders must know. Messages under way may be held against either. */
 void soft_ud_qkey(struct soft_qp *qp, uint32_t qkey);
 
-/* soft_ud_send - execute a SEND; @local was gathered. Holds sq. Returns a status or EXECUTE_ROOM. */
+/* soft_ud_send - execute a SEND; @local was gathered. Holds sq. Returns a status or
+ * EXECUTE_ROOM. */
 int soft_ud_send(struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_local *local);
 
 /* soft_ud_fence - wait for a message that is being received just now. */

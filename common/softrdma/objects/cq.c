@@ -4,8 +4,8 @@
  * A completion queue has two sources. Its own ring, under a lock, takes completions that this
  * process makes: of sends, and flushed receives. Completions of receives are made by the initiator
  * in the peer, who puts them into the ring of the QP in our arena (single producer, single
- * consumer) and sets the QP's bit in the CQ. Polling takes from the own ring first and then from the
- * QPs whose bit is set. Where completions of one QP must stay in order across the two (a flush
+ * consumer) and sets the QP's bit in the CQ. Polling takes from the own ring first and then from
+ * the QPs whose bit is set. Where completions of one QP must stay in order across the two (a flush
  * comes after what was received), soft_cq_collect() moves the latter into the former.
  *
  * Arming: the poller stores "armed" and then looks for completions; a producer publishes its
@@ -142,8 +142,9 @@ int soft_req_notify_cq(struct ibv_cq *base, int solicited_only)
 }
 
 /*
- * The next free place of the ring, or NULL: overrun. @moved: for a completion that the CQ has already,
- * in the ring of a QP, so that the room decides, and not the size (resize.c). Under the lock.
+ * The next free place of the ring, or NULL: overrun. @moved: for a completion that the CQ has
+ * already, in the ring of a QP, so that the room decides, and not the size (resize.c). Under the
+ * lock.
  */
 static struct soft_cqe *cq_place(struct soft_cq *cq, bool moved)
 {

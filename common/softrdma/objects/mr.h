@@ -37,8 +37,8 @@ static inline bool mr_written(unsigned access)
 }
 
 /*
- * soft_mr_check - can memory at @addr be a region so, with addresses from @iova on? Does not look at
- * the memory. Returns 0, EINVAL, or EOPNOTSUPP for access that some hardware can give.
+ * soft_mr_check - can memory at @addr be a region so, with addresses from @iova on? Does not look
+ * at the memory. Returns 0, EINVAL, or EOPNOTSUPP for access that some hardware can give.
  */
 int soft_mr_check(uint64_t addr, uint64_t iova, uint64_t length, unsigned access);
 

@@ -113,7 +113,8 @@ static inline enum ibv_qp_state qp_state(struct soft_qp *qp)
 
 int soft_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 
-/* soft_post_all - post the @count requests of the list @wr, or none. Returns 0 or a positive errno. */
+/* soft_post_all - post the @count requests of the list @wr, or none. Returns 0 or a positive
+ * errno. */
 int soft_post_all(struct soft_qp *qp, struct ibv_send_wr *wr, uint32_t count);
 
 int soft_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * The ibv_wr functions. From wr_start to wr_complete the requests of a batch are written into places
- * that were made with the QP, as many as its send queue has, with their SGEs and inline data; then
- * all are posted under one hold of the send queue's lock, or, where anything was wrong with any, none.
+ * The ibv_wr functions. From wr_start to wr_complete the requests of a batch are written into
+ * places that were made with the QP, as many as its send queue has, with their SGEs and inline
+ * data; then all are posted under one hold of the send queue's lock, or, where anything was wrong
+ * with any, none.
  *
  * Two threads are kept apart by a lock of the batch, which comes before all others since the user's
  * code runs under it. It is not that of the send queue, for which fences wait.
  *
  * Nothing but wr_complete returns an error, so the first one is kept, and what follows it is not
  * looked at. An operation that the QP was not created for is such an error (EINVAL), and so is one
- * that soft0 lacks (EOPNOTSUPP), a request without the setters that it needs, and a setter too many.
+ * that soft0 lacks (EOPNOTSUPP), a request without the setters that it needs, and a setter too
+ * many.
  */
 #include <errno.h>
 #include <stdlib.h>

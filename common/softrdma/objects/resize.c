@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Resizing a completion queue. Its size is a limit, told to the peers in the arena, and its own ring
- * has at least as many places. Growing makes a larger ring and moves the completions over, under the
- * lock; the counters go on, and so do the rings of the QPs, which have room for all that the QPs can
- * receive. Shrinking moves the limit only: a peer that read the old one a moment ago may still put a
- * completion into the ring of its QP, so that the CQ holds more than its size for a while, and if
- * the QP fails that completion needs a place in the ring (soft_cq_collect()). It has one there.
+ * Resizing a completion queue. Its size is a limit, told to the peers in the arena, and its own
+ * ring has at least as many places. Growing makes a larger ring and moves the completions over,
+ * under the lock; the counters go on, and so do the rings of the QPs, which have room for all that
+ * the QPs can receive. Shrinking moves the limit only: a peer that read the old one a moment ago
+ * may still put a completion into the ring of its QP, so that the CQ holds more than its size for a
+ * while, and if the QP fails that completion needs a place in the ring (soft_cq_collect()). It has
+ * one there.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -20,11 +20,11 @@
  *	number = even				a failure: ERR
  *
  * 1. Once: the responder executes a number when it differs from the one answered last, holding the
- *    sq lock of its queue pair, and calls it answered before it drops the lock. The number names the
- *    life of the responder's queue pair too: a RESET there voids it.
+ *    sq lock of its queue pair, and calls it answered before it drops the lock. The number names
+ *    the life of the responder's queue pair too: a RESET there voids it.
  * 2. No wrong answer: numbers grow as long as the initiator's arena exists, whoever has the queue
- *    pair's place. An answer counts only if after it was read the responder's queue pair is still in
- *    the life that was asked, so nobody else was answered there in between.
+ *    pair's place. An answer counts only if after it was read the responder's queue pair is still
+ *    in the life that was asked, so nobody else was answered there in between.
  * 3. What is given up (patience has ended, RESET, destruction) is not executed later, because its
  *    number becomes even; a responder that was stopped after it had read the number may still
  *    execute it. The initiator then tells of an error or of nothing, as when a reply is lost.
@@ -129,7 +129,8 @@ static int answer(struct soft_qp *qp, uint64_t *before)
 	/* First: a responder that fails a request answers before it goes to ERR. */
 	int rc = soft_responder(qp, &word), status;
 
-	/* acquire: pairs with the release in soft_atomic_attend(): the answer and what it is from */
+	/* acquire: pairs with the release in soft_atomic_attend(): the answer and what it is
+	 * from */
 	if (atomic_load_explicit(&qp->remote->answered, memory_order_acquire) != number)
 		return rc == IBV_WC_SUCCESS && same_life(word, qp->asked) ? EXECUTE_ASKED
 									  : IBV_WC_RETRY_EXC_ERR;
@@ -235,8 +236,8 @@ static bool asked(struct soft_qp *qp, struct asked *out)
 	out->rkey = atomic_load_explicit(&ask->rkey, memory_order_relaxed);
 	out->opcode = atomic_load_explicit(&ask->opcode, memory_order_relaxed);
 	/*
-	 * acquire: pairs with the release of the fields in ask(): none is of a later ask. It is ours
-	 * if it names our queue pair: who asks has seen that we are connected to each other.
+	 * acquire: pairs with the release of the fields in ask(): none is of a later ask. It is
+	 * ours if it names our queue pair: who asks has seen that we are connected to each other.
 	 */
 	fence_loads();
 	return atomic_load_explicit(&ask->number, memory_order_relaxed) == out->number &&

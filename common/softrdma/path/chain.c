@@ -8,8 +8,8 @@
  *
  * Nothing is decided here. A READ that could end in anything but success is not done and ends the
  * chain, for execute.c to execute it again alone. When a check after the copy fails, that holds for
- * all of them: READs may be repeated, and a buffer that an earlier READ of the list was to fill does
- * not keep the data of a later one that is then flushed.
+ * all of them: READs may be repeated, and a buffer that an earlier READ of the list was to fill
+ * does not keep the data of a later one that is then flushed.
  *
  * qp->chains says that the last READ went through the kernel. Without it nobody comes here.
  */

@@ -103,7 +103,8 @@ void soft_remote_fail(struct soft_qp *qp, int event)
 {
 	uint64_t word = atomic_load(&qp->remote->word);
 
-	/* IBTA 9.9.3: what UC may not do is dropped (class D); only a receive that fails is an error */
+	/* IBTA 9.9.3: what UC may not do is dropped (class D); only a receive that fails is an
+	 * error */
 	if (event >= 0 && qp->base.qp_type == IBV_QPT_UC)
 		return;
 	do {

@@ -3,7 +3,8 @@
 /* What stands for functions of asynchronous events. */
 #include "common/softrdma/preload/real.h"
 
-/* The context of what an event is about; NULL for a port or a device, which need no acknowledging. */
+/* The context of what an event is about; NULL for a port or a device, which need no
+ * acknowledging. */
 static const struct ibv_context *event_context(const struct ibv_async_event *event)
 {
 	switch (event->event_type) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Memory of a peer that is not mapped here, copied by the kernel. Two ways, which differ in how they
- * name the peer:
+ * Memory of a peer that is not mapped here, copied by the kernel. Two ways, which differ in how
+ * they name the peer:
  *
  * process_vm_readv() names it by its pid. The peer may die, be reaped, and its pid be that of
  * another process before the call gets there. A READ looks after the copy whether the peer lives:

@@ -2,11 +2,11 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * One thread a process. It answers the requests of peers (arena, channels, files), learns of the
- * death of peers, receives datagrams, and when kicked or, while send queues wait, every millisecond,
- * looks after the queue pairs (progress.c). It takes no part in the data path of connections: a
- * stopped process serves one-sided operations. It blocks all signals, waits for a peer only where a
- * queue pair has failed whose memory is being written to (fence.c), and only tries locks that a
- * thread could hold while waiting for another process.
+ * death of peers, receives datagrams, and when kicked or, while send queues wait, every
+ * millisecond, looks after the queue pairs (progress.c). It takes no part in the data path of
+ * connections: a stopped process serves one-sided operations. It blocks all signals, waits for a
+ * peer only where a queue pair has failed whose memory is being written to (fence.c), and only
+ * tries locks that a thread could hold while waiting for another process.
  */
 #include "common/softrdma/process/service.h"
 
@@ -122,7 +122,8 @@ static void service_accept(void)
 		}
 		incoming.fds[incoming.count++] = fd;
 	}
-	/* out of descriptors or memory: the caller waits in the backlog, and epoll says so at once */
+	/* out of descriptors or memory: the caller waits in the backlog, and epoll says so at
+	 * once */
 	if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
 		nanosleep(&pause, NULL);
 }
@@ -188,7 +189,8 @@ static void service_incoming(int fd)
 static void service_kicked(void)
 {
 	uint64_t count;
-	/* Once: it takes all of the count, and a peer may have made the descriptor a blocking one. */
+	/* Once: it takes all of the count, and a peer may have made the descriptor a blocking
+	 * one. */
 	ssize_t n = read(soft_process.kick_fd, &count, sizeof(count));
 
 	(void)n;

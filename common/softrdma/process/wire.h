@@ -4,8 +4,8 @@
 /*
  * The socket between processes, for the control path only: who sits in a slot, and file
  * descriptors on request. Abstract Unix sockets of type SEQPACKET; a slot is claimed by binding its
- * name, which is exclusive and vanishes with the process. One request, one reply. RoCE and InfiniBand
- * (port.c) have names of their own.
+ * name, which is exclusive and vanishes with the process. One request, one reply. RoCE and
+ * InfiniBand (port.c) have names of their own.
  */
 #include <stddef.h>
 #include <stdint.h>

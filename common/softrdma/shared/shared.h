@@ -10,7 +10,8 @@
  * what was read counts. Nothing here is ever locked: whoever stops or dies, holds up nobody.
  *
  * Values found in a peer's arena are bounded before use: a broken peer must not break us.
- * Both sides run the same build on one machine; SHARED_VERSION and the size are compared at connect.
+ * Both sides run the same build on one machine; SHARED_VERSION and the size are compared at
+ * connect.
  */
 #include <assert.h>
 #include <stdatomic.h>
@@ -242,9 +243,9 @@ static inline uint64_t recv_slot_size(uint32_t sges_max)
 static inline void pending_set(struct shared_cq *cq, uint32_t qp_index)
 {
 	/*
-	 * release: pairs with the acquire of the exchange in the owner's drain, so that whoever sees
-	 * the bit sees the ring's tail. The bit is set before its summary; the owner clears the
-	 * summary before it looks at the bits.
+	 * release: pairs with the acquire of the exchange in the owner's drain, so that whoever
+	 * sees the bit sees the ring's tail. The bit is set before its summary; the owner clears
+	 * the summary before it looks at the bits.
 	 */
 	atomic_fetch_or_explicit(&cq->pending[qp_index / 64], 1ull << qp_index % 64,
 				 memory_order_release);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Connecting and connecting again: when the resolver is asked, what its time counts for; retries. */
+/* Connecting, and again: when the resolver is asked, what its time counts for, what is retried. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <netdb.h>

@@ -229,7 +229,8 @@ static void test_session_closed_under_a_handle(void **state)
 	session = NULL;
 }
 
-/* A handle whose queue pairs break: the pause is longer than its calls, and nobody else's business. */
+/* A handle whose queue pairs break: the pause is longer than its calls, and nobody else's
+ * business. */
 static void test_pause_longer_than_a_call_leaves_the_session(void **state)
 {
 	uint64_t number = atomic_load(&session->number);

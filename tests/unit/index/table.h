@@ -18,7 +18,8 @@ void table_close(struct table *t);
 
 /*
  * table_put - as a worker does it, but for the retiring: the old block, where there was one, goes
- * to @old (its place), to be freed by the caller. @hash is given, so that tests can make collisions.
+ * to @old (its place), to be freed by the caller. @hash is given, so that tests can make
+ * collisions.
  * Returns 0 or -ENOMEM.
  */
 int table_put(struct table *t, uint64_t hash, const char *key, uint64_t value,

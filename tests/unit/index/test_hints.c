@@ -8,9 +8,9 @@
  * return the old value after another reader the new one. While the section is open, the block
  * keeps its incarnation and contents. And a key that is never deleted is never absent.
  *
- * The mutant that this test catches every time: the slot published before the old block is OBSOLETE.
- * More often than not, with more rounds: a slot that is empty for a moment; blocks freed without a
- * local grace period (for which reclaim has a test that is sure).
+ * The mutant that this test catches every time: the slot published before the old block is
+ * OBSOLETE. More often than not, with more rounds: a slot that is empty for a moment; blocks freed
+ * without a local grace period (for which reclaim has a test that is sure).
  */
 #include "tests/lib/unit.h"
 

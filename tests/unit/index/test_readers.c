@@ -8,9 +8,9 @@
  * use the other keys of the same buckets, which come and go. Blocks are not reused here: the
  * reclaimer has a test of its own.
  *
- * The mutant that this test catches: OBSOLETE taken for absent. Publishing before OBSOLETE shows only
- * to a reader that holds a hint, and a slot that is empty for a moment seldom shows at all: both are
- * for test_hints.c.
+ * The mutant that this test catches: OBSOLETE taken for absent. Publishing before OBSOLETE shows
+ * only to a reader that holds a hint, and a slot that is empty for a moment seldom shows at all:
+ * both are for test_hints.c.
  */
 #include "tests/lib/unit.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Bit layouts of slots, headers and codes; verification of blocks against every single-bit error. */
+/* Bit layouts of slots, headers and codes; verification of blocks against every single-bit
+ * error. */
 #include "tests/lib/unit.h"
 
 #include <stdlib.h>

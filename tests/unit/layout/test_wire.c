@@ -58,7 +58,8 @@ static void refusals(void **state)
 	assert_int_equal(wire_decode(bytes, len, &out, &err), -EPROTO);
 }
 
-/* What a peer calls itself, and why it refuses, is shown on terminals and stands in logs and JSON. */
+/* What a peer calls itself, and why it refuses, is shown on terminals and stands in logs and
+ * JSON. */
 static void texts_are_plain(void **state)
 {
 	static const char wild[] = "a\033[2J\r\nb\x7f\xff\t~";

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* As many processes as there are slots have the device open. In a network namespace: for nobody else. */
+/* As many processes as there are slots have the device open. In a network namespace: for nobody
+ * else. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>

@@ -188,7 +188,8 @@ static void test_connect_stopped(void **state)
 
 /*
  * Who was reaped is not read: a successor may be running by then. Deterministic, since the kernel
- * marks the arena before the parent can know (life.c); with the hang-up alone it fails now and then.
+ * marks the arena before the parent can know (life.c); with the hang-up alone it fails now and
+ * then.
  */
 static void test_reaped_is_not_read(void **state)
 {

@@ -186,8 +186,8 @@ static void test_shrink(void **state)
 }
 
 /*
- * Peers look at the limit without a lock, so that a CQ that shrank may hold more than its size. When
- * the QP fails, what it received moves into the ring of the CQ, and none of it is lost.
+ * Peers look at the limit without a lock, so that a CQ that shrank may hold more than its size.
+ * When the QP fails, what it received moves into the ring of the CQ, and none of it is lost.
  */
 static void test_shrink_then_error(void **state)
 {

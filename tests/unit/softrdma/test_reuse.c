@@ -282,7 +282,8 @@ static void test_not_the_peer(void **state)
 	far_stop(&t.far);
 }
 
-/* Where /proc cannot be used: the pid has to do, and a peer that is known to be dead is left alone. */
+/* Where /proc cannot be used: the pid has to do, and a peer that is known to be dead is left
+ * alone. */
 static void test_without_proc(void **state)
 {
 	struct end_options options = { .rnr_retry = 7 };

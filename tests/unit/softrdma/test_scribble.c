@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * A process that writes nonsense over the arenas of others, as a broken peer could. Two victims work
- * with each other meanwhile. Their operations may fail in any way, but they go on: they neither
- * crash nor hang, and memory that is not registered stays as it is. SCRIBBLE_SEED and
+ * A process that writes nonsense over the arenas of others, as a broken peer could. Two victims
+ * work with each other meanwhile. Their operations may fail in any way, but they go on: they
+ * neither crash nor hang, and memory that is not registered stays as it is. SCRIBBLE_SEED and
  * SCRIBBLE_ROUNDS change the run.
  */
 #include <errno.h>

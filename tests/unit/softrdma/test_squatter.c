@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* A process that sits in a slot and answers nonsense: connecting to it fails in time, and leaves nothing behind. */
+/* A process that sits in a slot and answers nonsense: connecting to it fails in time, and leaves
+ * nothing behind. */
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>

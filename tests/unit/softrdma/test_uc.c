@@ -250,7 +250,8 @@ static void test_place(void **state)
 	pair_close(&a, &b);
 }
 
-/* A receive whose own memory may not be written fails, and its QP with it; the sender is not told. */
+/* A receive whose own memory may not be written fails, and its QP with it; the sender is not
+ * told. */
 static void test_receive_fails(void **state)
 {
 	struct end a, b;
@@ -298,7 +299,8 @@ static void test_srq(void **state)
 	assert_int_equal(softrdma_close_device(context), 0);
 }
 
-/* To another process: data; a stopped one, which loses nothing of what it posted for; a dead one. */
+/* To another process: data; a stopped one, which loses nothing of what it posted for; a dead
+ * one. */
 static void test_far(void **state)
 {
 	struct end_options mapped = { .type = IBV_QPT_UC, .mapped = true };
