@@ -12,6 +12,11 @@
  * names that, until its reply comes late or the queue pair is destroyed (late DMA, DESIGN
  * section 7). Its reply is then taken and dropped: it is matched by slot and sequence.
  *
+ * Who finds all slots busy, or the staging memory taken, waits until its own deadline: a handle has
+ * one thread, so they are those of its calls that timed out, and a late reply may free one at any
+ * moment. Patience with the transport (channel_patience()) is for the SEND that a call has posted
+ * itself; a stopped server looks the same from here as a slow one.
+ *
  * A frame is rewritten only after the completion of its SEND and the reply were both polled.
  */
 #include "client/src/rpc.h"

@@ -94,6 +94,34 @@ static void test_requests_fill_the_slots_of_a_stopped_server(void **state)
 		assert_int_equal(gkv_exists(kv, &i, sizeof(i), NULL), 0);
 }
 
+static void *go_on_later(void *arg)
+{
+	usleep(300000);
+	kill(server, SIGCONT);
+	return NULL;
+}
+
+/* Slots and staging memory of calls that timed out: the next one waits for them, and gets them. */
+static void test_busy_slots_and_staging_memory_are_waited_for(void **state)
+{
+	static char large[100000];
+	pthread_t later;
+
+	for (unsigned staging = 0; staging < 2; staging++) {
+		kv->session->settings.timeout_ms = 20;
+		server_pause(server);
+		for (unsigned i = 0; i < (staging ? 1 : HANDLE_CREDITS); i++)
+			assert_int_equal(gkv_put(kv, &i, sizeof(i), large,
+						 staging ? sizeof(large) : 1, NULL),
+					 -ETIMEDOUT);
+		kv->session->settings.timeout_ms = 20000;
+		assert_int_equal(pthread_create(&later, NULL, go_on_later, NULL), 0);
+		assert_int_equal(gkv_put(kv, "k", 1, large, staging ? sizeof(large) : 1, NULL), 0);
+		pthread_join(later, NULL);
+	}
+	assert_int_equal(kv->reader.stats.reconnects, 0);
+}
+
 static void test_server_started_anew(void **state)
 {
 	struct gkv *second;
@@ -272,6 +300,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(test_stopped_server_serves_reads, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(test_requests_fill_the_slots_of_a_stopped_server,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_busy_slots_and_staging_memory_are_waited_for,
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_server_started_anew, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_server_gone, set_up, tear_down),
