@@ -150,7 +150,8 @@ static uint32_t matching_slots(const struct bucket *b, uint64_t hash)
 		/* relaxed: a private copy */
 		uint64_t slot = atomic_load_explicit(&b->slot[i], memory_order_relaxed);
 
-		matches |= (uint32_t)(slot_fingerprint(slot) == fingerprint && slot) << i;
+		if (__builtin_expect(slot_fingerprint(slot) == fingerprint, 0) && slot)
+			matches |= 1u << i;
 	}
 	return matches;
 }

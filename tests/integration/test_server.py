@@ -296,7 +296,7 @@ def test_address_space_too_small_to_start(world, tmp_path, room):
 
 
 @pytest.mark.skipif(SANITIZED, reason="sanitizers need the address space")
-@pytest.mark.parametrize("room", [8, 60, 200])
+@pytest.mark.parametrize("room", [8, 24, 200])
 def test_memory_that_the_system_does_not_have(world, room):
     """The settings promise 1 GiB; the system gives less: the store is full earlier, no more."""
     probe = world.server(memory="1G")

@@ -9,7 +9,7 @@ import time
 import pytest
 
 import kvt_wire as wire
-from kvt_process import FULL, HOST, wait_until
+from kvt_process import FULL, HOST, scaled, wait_until
 
 EPROTO, EPROTONOSUPPORT, ETIMEDOUT = -71, -93, -110
 
@@ -267,7 +267,7 @@ def test_garbage(shared, kv_layout):
     seed = int(os.environ.get("GRACEKV_TEST_SEED", "0")) or 0x5eed
     print(f"seed {seed} (GRACEKV_TEST_SEED)")
     rng = random.Random(seed)
-    for i in range(5000 if FULL else 500):
+    for i in range(5000 if FULL else scaled(500)):
         good = wire.frame(wire.HELLO, wire.hello(kv_layout)) + qp_open(rng.randrange(70)) + \
             wire.frame(wire.QP_READY, wire.HANDLE_BODY.pack(0, 0)) + wire.frame(wire.BYE)
         data = rng.randbytes(rng.randint(1, 3000)) if i % 3 == 0 else mutate(rng, good)
