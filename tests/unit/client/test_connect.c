@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "client/src/handle.h"
 #include "client/src/session.h"
 #include "common/base/time.h"
 #include "with_server.h"
@@ -217,6 +218,47 @@ static void test_calls_end_while_another_thread_connects(void **state)
 	gkv_session_close(session);
 }
 
+static void *go_on_later(void *server)
+{
+	usleep(300 * 1000);
+	kill(*(pid_t *)server, SIGCONT);
+	return NULL;
+}
+
+/* A life line that says something while another handle's connecting holds the session's lock. */
+static void test_a_live_handle_does_not_wait_for_who_connects(void **state)
+{
+	unsigned port = 0;
+	pid_t server = server_start(&port, "64M");
+	struct gkv_session *session = open_by_name(port, 20000);
+	uint64_t from_ns = time_now_ns();
+	int lifeline, ends[2];
+	pthread_t thread;
+	struct gkv *kv;
+
+	session->settings.lifeline_ms = 20000;
+	assert_int_equal(gkv_open(session, &kv), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	assert_int_equal(write(ends[1], "?", 1), 1);
+	lifeline = kv->lifeline;
+	kv->lifeline = ends[0];
+	assert_int_equal(session_lock(session, from_ns + 60 * NS_PER_S, &kv->error), 0);
+	kv->clock_at_ns = 0; /* nothing was heard for long: the probe before a write looks */
+	assert_int_equal(gkv_put(kv, "k", 1, "v", 1, NULL), 0);
+	server_pause(server);
+	assert_int_equal(pthread_create(&thread, NULL, go_on_later, &server), 0);
+	assert_int_equal(gkv_ping(kv, NULL), 0); /* sleeps between polls */
+	pthread_join(thread, NULL);
+	assert_in_range(time_now_ns() - from_ns, 0, 15 * NS_PER_S);
+	session_unlock(session);
+	kv->lifeline = lifeline;
+	close(ends[0]);
+	close(ends[1]);
+	gkv_close(kv);
+	gkv_session_close(session);
+	server_stop(server, SIGKILL);
+}
+
 /* A frame that nobody asked for ends the connection: that is no reason to give up the session. */
 static void test_what_a_life_line_said_last_ends_no_session(void **state)
 {
@@ -255,6 +297,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(test_a_slow_resolver_takes_no_time_of_an_open, setup),
 		cmocka_unit_test_setup(test_a_call_that_a_resolver_made_late_says_so, setup),
 		cmocka_unit_test_setup(test_calls_end_while_another_thread_connects, setup),
+		cmocka_unit_test_setup(test_a_live_handle_does_not_wait_for_who_connects, setup),
 		cmocka_unit_test_setup(test_what_a_life_line_said_last_ends_no_session, setup),
 	};
 
