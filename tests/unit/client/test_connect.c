@@ -278,8 +278,8 @@ static void test_what_a_life_line_said_last_ends_no_session(void **state)
 	assert_false(s.connected);
 	assert_int_equal(session_lock(&s, later_ns, &err), 0);
 	now = time_now_ns();
-	for (unsigned i = 0; i < 8; i++) /* the next one is not due yet, for a good while */
-		backoff_attempted(&s.backoff, now, now, UINT64_MAX);
+	backoff_attempted(&s.backoff, now, now, 0);
+	s.backoff.not_before_ns = later_ns; /* BACKOFF_CALM_MS from here to the look at it */
 	rc = session_connect(&s, later_ns, &err);
 	session_unlock(&s);
 	assert_true(session_worth_another(rc));
