@@ -101,6 +101,17 @@ static void a_named_device_that_fails_is_not_missing(void **state)
 	}
 }
 
+/* As a real one may be, or ours under softrdma-run: the name is taken once. */
+static void of_two_with_one_name_the_second_is_no_way_out(void **state)
+{
+	const struct ibv_device before = devices[0];
+
+	strcpy(devices[0].name, "soft0");
+	verbs = (typeof(verbs)){ .count = 1, .open_fails = ENODEV };
+	assert_null(open_as("soft0", -ENODEV));
+	devices[0] = before;
+}
+
 static void a_name_that_nobody_has_is_missing(void **state)
 {
 	verbs = (typeof(verbs)){ .count = 2, .open_fails = EACCES };
@@ -128,6 +139,7 @@ int main(void)
 		cmocka_unit_test(the_software_device_says_what_it_stands_for),
 		cmocka_unit_test(without_real_devices_it_is_the_usual_choice),
 		cmocka_unit_test(a_named_device_that_fails_is_not_missing),
+		cmocka_unit_test(of_two_with_one_name_the_second_is_no_way_out),
 		cmocka_unit_test(a_name_that_nobody_has_is_missing),
 		cmocka_unit_test(soft0_by_name_tries_no_other),
 	};
