@@ -60,7 +60,7 @@ static void warn_about_openness(const struct config *c)
 
 static void announce(const struct server *s)
 {
-	log_info("rdma", "%s", s->dev->choice);
+	log_line(s->dev->instead ? LOG_WARN : LOG_INFO, "rdma", "%s", s->dev->choice);
 	if (s->dev->software)
 		log_info("rdma", "soft0 is a software stand-in: what it measures is not RDMA");
 	warn_about_openness(&s->config);

@@ -34,6 +34,7 @@
 #define SLOWEST_NS_PER_BYTE 250u /* 4 MB a second: less is taken for stuck */
 #define QUIET_NS	    (10 * NS_PER_MS)
 #define SLEEP_MS_MAX	    20 /* polled again then, whether there was an event or not */
+#define CHECK_NS	    (2 * NS_PER_MS) /* for the session's lock, which who connects may hold */
 
 /* wr_id: what it was in the upper half, its number in the lower. */
 enum wr_kind { WR_READS = 1, WR_SEND = 2, WR_RECEIVE = 3 };
@@ -144,6 +145,16 @@ static bool lost_at_server(const struct gkv *h)
 	       h->qp.qp->qp_num;
 }
 
+/* Is the session there still? Who connects may hold its lock for long: then we go on with ours. */
+static int check_session(struct gkv *h)
+{
+	uint64_t until_ns = time_now_ns() + CHECK_NS;
+
+	if (until_ns > handle_deadline(h))
+		until_ns = handle_deadline(h);
+	return session_check(h->session, h->session_number, until_ns, &h->error);
+}
+
 static int channel_sleep(struct gkv *h, uint64_t now)
 {
 	uint64_t left_ms = (h->deadline_ns - now) / NS_PER_MS + 1;
@@ -161,8 +172,7 @@ static int channel_sleep(struct gkv *h, uint64_t now)
 	n = poll(p, 2, left_ms < SLEEP_MS_MAX ? (int)left_ms : SLEEP_MS_MAX);
 	if (n > 0 && p[0].revents)
 		rdma_cq_drain_events(&h->cq);
-	if (n > 0 && p[1].revents &&
-	    session_check(h->session, h->session_number, h->deadline_ns, &h->error)) {
+	if (n > 0 && p[1].revents && check_session(h)) {
 		h->live = false;
 		return -ECONNRESET;
 	}
@@ -175,9 +185,7 @@ void channel_probe(struct gkv *h)
 
 	if (!handle_current(h) || time_now_ns() - h->clock_at_ns < QUIET_NS)
 		return;
-	if ((poll(&p, 1, 0) > 0 &&
-	     session_check(h->session, h->session_number, handle_deadline(h), &h->error)) ||
-	    lost_at_server(h))
+	if ((poll(&p, 1, 0) > 0 && check_session(h)) || lost_at_server(h))
 		h->live = false;
 }
 

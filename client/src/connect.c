@@ -107,7 +107,7 @@ int session_check(struct gkv_session *s, uint64_t number, uint64_t deadline_ns, 
 	/* acquire pairs with session_lost() */
 	if (atomic_load_explicit(&s->number, memory_order_acquire) == number) {
 		/* The lock's holder may be in an exchange: what is readable is then its own. */
-		if (session_lock(s, deadline_ns, err))
+		if (session_lock(s, deadline_ns, &why))
 			return 0;
 		if (s->connected &&
 		    atomic_load_explicit(&s->number, memory_order_relaxed) == number &&

@@ -150,22 +150,33 @@ static int buffers_create(struct gkv *h)
 	return 0;
 }
 
-/* Must hold the session's lock. Take a number. Returns 0 or -EUSERS. */
+/* Take a number, of as many as the server grants. Returns 0, -EUSERS or -ETIMEDOUT. */
 static int take_number(struct gkv *h)
 {
 	struct gkv_session *s = h->session;
+	unsigned number, count, limit = SESSION_QPS_MAX;
+	int rc = session_lock(s, handle_deadline(h), &h->error);
 
-	for (unsigned i = 0; i < SESSION_QPS_MAX; i++) {
-		if (!s->handle_taken[i] && (!s->connected || i < s->welcome.qps_max)) {
-			s->handle_taken[i] = true;
-			s->handle_count++;
-			h->number = i;
-			return 0;
-		}
+	if (rc)
+		return rc;
+	if (s->connected && s->welcome.qps_max < limit)
+		limit = s->welcome.qps_max;
+	session_unlock(s);
+	pthread_mutex_lock(&s->handles_lock);
+	for (number = 0; number < limit && s->handle_taken[number]; number++)
+		;
+	if (number < limit) {
+		s->handle_taken[number] = true;
+		s->handle_count++;
 	}
+	count = s->handle_count;
+	pthread_mutex_unlock(&s->handles_lock);
+	h->number = number;
+	if (number < limit)
+		return 0;
 	return error_set(&h->error, -EUSERS,
 			 "the session has %u handles already (close one, or open another session)",
-			 s->handle_count);
+			 count);
 }
 
 /*
@@ -205,13 +216,11 @@ static int handle_open(struct gkv *h)
 	struct gkv_session *s = h->session;
 	int rc;
 
-	rc = session_lock(s, handle_deadline(h), &h->error);
-	if (rc)
-		return rc;
 	rc = take_number(h);
-	session_unlock(s);
-	if (rc)
+	if (rc) {
+		session_open_failed(s, &h->error);
 		return rc;
+	}
 	rc = buffers_create(h);
 	if (rc)
 		goto err_number;
@@ -231,6 +240,7 @@ err_disconnect:
 	reader_drop(&h->reader);
 	buffers_destroy(h);
 err_number:
+	session_open_failed(s, &h->error);
 	session_release_handle(s, h->number);
 	return rc;
 }
@@ -255,14 +265,10 @@ int gkv_open(struct gkv_session *session, struct gkv **out)
 	h->reader.ctx = h;
 	h->reader.err = &h->error;
 	rc = handle_open(h);
-	if (rc == 0) {
+	if (rc)
+		free(h);
+	else
 		*out = h;
-		return 0;
-	}
-	pthread_mutex_lock(&session->lock);
-	session->open_error = h->error;
-	pthread_mutex_unlock(&session->lock);
-	free(h);
 	return rc;
 }
 

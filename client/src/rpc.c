@@ -227,13 +227,15 @@ static int refused(struct gkv *h, const struct rpc_call *c, int rc)
 static void session_stale(struct gkv *h)
 {
 	struct gkv_session *s = h->session;
+	struct error ignored;
 
 	channel_fail(h, "the server knows a newer connection of this client");
-	pthread_mutex_lock(&s->lock);
+	if (session_lock(s, handle_deadline(h), &ignored))
+		return; /* who connects holds it, and the time of this call is over */
 	/* relaxed: under the lock */
 	if (h->session_number == atomic_load_explicit(&s->number, memory_order_relaxed))
 		session_lost(s);
-	pthread_mutex_unlock(&s->lock);
+	session_unlock(s);
 }
 
 static bool reply_wants_another(int rc)

@@ -77,6 +77,7 @@ static void session_free(struct gkv_session *s)
 	world_put(s->world);
 	addresses_drop(&s->addresses);
 	rdma_device_close(s->dev);
+	pthread_mutex_destroy(&s->handles_lock);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
@@ -108,6 +109,7 @@ static int session_new(struct gkv_session **out, const struct gkv_options *optio
 	s->fork_count = fork_current();
 	s->lifeline = -1;
 	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->handles_lock, NULL);
 	/* not shared yet */
 	atomic_store_explicit(&s->next_sequence, 1, memory_order_relaxed);
 	atomic_store_explicit(&s->number, 1, memory_order_relaxed);
@@ -161,21 +163,31 @@ void gkv_session_close(struct gkv_session *s)
 		exchange_send(s->lifeline, &bye, 0, NULL);
 	}
 	session_lost(s);
-	last = s->handle_count == 0;
 	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&s->handles_lock);
+	s->orphan = true;
+	last = s->handle_count == 0;
+	pthread_mutex_unlock(&s->handles_lock);
 	if (last)
 		session_free(s);
+}
+
+void session_open_failed(struct gkv_session *s, const struct error *err)
+{
+	pthread_mutex_lock(&s->handles_lock);
+	s->open_error = *err;
+	pthread_mutex_unlock(&s->handles_lock);
 }
 
 void session_release_handle(struct gkv_session *s, unsigned number)
 {
 	bool last;
 
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->handles_lock);
 	s->handle_taken[number] = false;
 	s->handle_count--;
-	last = s->closed && s->handle_count == 0;
-	pthread_mutex_unlock(&s->lock);
+	last = s->orphan && s->handle_count == 0;
+	pthread_mutex_unlock(&s->handles_lock);
 	if (last)
 		session_free(s);
 }

@@ -2,8 +2,14 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * A session: the process's connection to one server. Its lock is for the control path only:
- * connecting, opening and closing handles. Lock order: session->lock, then world->lock.
+ * A session: the process's connection to one server. Its locks are for the control path only.
+ *
+ * lock is for the connection, and is held through resolver, handshake and queue pair: who has a
+ * deadline takes it with session_lock(). handles_lock is for who uses the session: nothing that
+ * can take long is done under it. Lock order: lock, then handles_lock or world->lock.
+ *
+ * The session is freed by gkv_session_close(), or by who gives back the last handle after it: where
+ * both a handle count of 0 and orphan are seen, under handles_lock, and behind it.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -35,7 +41,7 @@ struct gkv_session {
 	 * said. */
 	_Atomic uint32_t qp_lost[SESSION_QPS_MAX];
 
-	pthread_mutex_t lock; /* protects all that follows */
+	pthread_mutex_t lock; /* protects what follows, down to handles_lock */
 	bool connected;
 	bool closed; /* gkv_session_close() was called */
 	const char *step; /* of connecting, the last that was begun; static */
@@ -46,6 +52,9 @@ struct gkv_session {
 	struct exchange_reader reader;
 	struct wire_welcome welcome; /* of the current, or last, connection */
 	struct world *world; /* counted; NULL before the first connection */
+
+	pthread_mutex_t handles_lock; /* protects all that follows */
+	bool orphan; /* gkv_session_close() is done with it */
 	unsigned handle_count;
 	bool handle_taken[SESSION_QPS_MAX];
 	struct error open_error; /* of the last gkv_open() that failed */
@@ -106,6 +115,9 @@ void session_lost(struct gkv_session *s);
  */
 int session_check(struct gkv_session *s, uint64_t number, uint64_t deadline_ns, struct error *err);
 
+/* session_open_failed - keep the sentence of gkv_open() for gkv_session_error(). */
+void session_open_failed(struct gkv_session *s, const struct error *err);
+
 /* session_release_handle - give @number back; frees the session where it was the last and
- * gkv_session_close() was called. Takes the lock. */
+ * gkv_session_close() was called. Waits for no connection: takes handles_lock alone. */
 void session_release_handle(struct gkv_session *s, unsigned number);

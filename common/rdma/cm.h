@@ -164,7 +164,10 @@ struct cm_event {
 	uint8_t data[CM_PRIVATE_MAX]; /* of a request; untrusted */
 };
 
-/* cm_next - take an event, without blocking. Returns 0, or -EAGAIN: there is none. */
+/*
+ * cm_next - take an event, without blocking. Returns 0; -EAGAIN: there is none; or why it could not
+ * be taken: it waits still, as the descriptor says.
+ */
 int cm_next(struct cm_listener *l, struct cm_event *out);
 
 /* cm_accept - after cm_qp_connect(), when @qp may be used. On failure the cm is the caller's

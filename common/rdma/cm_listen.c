@@ -127,8 +127,11 @@ int cm_next(struct cm_listener *l, struct cm_event *out)
 	struct rdma_cm_event *event;
 
 	errno = 0;
-	if (rdma_get_cm_event(l->channel, &event))
-		return -EAGAIN;
+	if (rdma_get_cm_event(l->channel, &event)) {
+		int rc = cm_errno();
+
+		return rc == -EINTR ? -EAGAIN : rc;
+	}
 	memset(out, 0, offsetof(struct cm_event, data));
 	out->text = "an event that this version has no words for";
 	for (unsigned i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {

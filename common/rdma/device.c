@@ -146,9 +146,16 @@ static int open_one(struct rdma_device *dev, struct ibv_device *ibdev, struct er
 	return rc;
 }
 
-/* Try the devices of one provider. Returns 0 taken, -ENODEV none of the name, or why it failed. */
-static int try_provider(struct rdma_device *dev, const struct rdma_provider *ops, const char *name,
-			char *seen, size_t seen_cap, struct error *err)
+struct search {
+	const char *name; /* NULL: the first that will do */
+	char seen[256]; /* all names */
+	bool tried; /* a device that was meant */
+	struct error failed; /* the last of those, but for the software device */
+};
+
+/* Try the devices of one provider. Returns 0 taken; or not, and where one was tried @err is set. */
+static int try_provider(struct rdma_device *dev, const struct rdma_provider *ops, struct search *f,
+			struct error *err)
 {
 	struct ibv_device **list = ops->get_device_list(NULL);
 	int rc = -ENODEV;
@@ -158,14 +165,18 @@ static int try_provider(struct rdma_device *dev, const struct rdma_provider *ops
 	dev->ops = ops;
 	for (unsigned i = 0; list[i]; i++) {
 		const char *candidate = ops->get_device_name(list[i]);
-		size_t used = strlen(seen);
+		size_t used = strlen(f->seen);
 
-		snprintf(seen + used, seen_cap - used, "%s%s", used ? ", " : "", candidate);
-		if (name && strcmp(name, candidate) != 0)
+		snprintf(f->seen + used, sizeof(f->seen) - used, "%s%s", used ? ", " : "",
+			 candidate);
+		if (f->name && strcmp(f->name, candidate) != 0)
 			continue;
+		f->tried = true;
 		rc = open_one(dev, list[i], err);
-		if (rc == 0 || name)
+		if (rc == 0 || f->name)
 			break;
+		if (!dev->software)
+			f->failed = *err;
 	}
 	ops->free_device_list(list);
 	return rc;
@@ -173,22 +184,27 @@ static int try_provider(struct rdma_device *dev, const struct rdma_provider *ops
 
 static int find_device(struct rdma_device *dev, struct error *err)
 {
-	const char *name = dev->options.device;
-	char seen[256] = "";
+	struct search f = { .name = dev->options.device };
+	const char *why = "the first device with an ACTIVE port";
 	int rc = -ENODEV;
 
-	if (name && (!name[0] || strcmp(name, "auto") == 0))
-		name = NULL;
-	for (unsigned i = 0; i < RDMA_PROVIDERS && rc && (!name || rc == -ENODEV); i++)
-		rc = try_provider(dev, rdma_providers[i], name, seen, sizeof(seen), err);
-	if (rc == -ENODEV)
-		return rdma_device_missing(name ? name : "auto", seen, err);
+	if (f.name && (!f.name[0] || strcmp(f.name, "auto") == 0))
+		f.name = NULL;
+	for (unsigned i = 0; i < RDMA_PROVIDERS && rc && !(f.name && f.tried); i++)
+		rc = try_provider(dev, rdma_providers[i], &f, err);
+	if (rc && !f.tried)
+		return rdma_device_missing(f.name ? f.name : "auto", f.seen, err);
 	if (rc)
-		return rc;
-	snprintf(dev->choice, sizeof(dev->choice), "device %s port %u: %s", dev->name, dev->port,
-		 name		 ? dev->options.why ? dev->options.why : "as asked for"
-		 : dev->software ? "no RDMA device with an ACTIVE port, so the software device"
-				 : "the first device with an ACTIVE port");
+		return err->code;
+	dev->instead = !f.name && dev->software && f.failed.code;
+	if (f.name)
+		why = dev->options.why ? dev->options.why : "as asked for";
+	else if (dev->instead)
+		why = f.failed.text;
+	else if (dev->software)
+		why = "no RDMA device with an ACTIVE port";
+	snprintf(dev->choice, sizeof(dev->choice), "device %s port %u: %.200s%s", dev->name,
+		 dev->port, why, !f.name && dev->software ? ", so the software device" : "");
 	return 0;
 }
 

@@ -49,6 +49,7 @@ struct rdma_device {
 	struct ibv_port_attr port_attr;
 	uint8_t port;
 	bool software; /* soft0 */
+	bool instead; /* soft0, because real devices could not be used: worth a warning */
 	struct rdma_source source; /* chosen for the address that it was opened with */
 	enum ibv_mtu mtu;
 	char name[64];
@@ -58,7 +59,8 @@ struct rdma_device {
 /*
  * rdma_device_open - open the device that @options name, and choose its port and GID.
  * @options: device NULL or "auto" takes the first real device with an ACTIVE port, else soft0; a
- *	named device is taken or it is an error, never another one.
+ *	named device is taken or it is an error, never another one. Where soft0 is taken although
+ *	there are real devices, choice says why the last of them was not.
  * @address: the address that the exchange listens on or connects from, in text, or NULL: a GID of
  *	the network device that holds it is preferred.
  * Returns 0; -ENODEV: no such device, -ENETDOWN: the port is not ACTIVE, -ERANGE: no such port,

@@ -95,6 +95,8 @@ static int from_flags(struct setting_values *v, int argc, char **argv, struct er
 		if (c == 'c') {
 			free(v->config_file);
 			v->config_file = strdup(optarg);
+			if (!v->config_file)
+				return error_set(err, -ENOMEM, "out of memory");
 		} else if (c == 'h') {
 			v->help = 1;
 		} else if (c == 'V') {
@@ -242,8 +244,11 @@ int settings_collect(struct setting_values *out, int argc, char **argv, struct e
 	rc = from_flags(out, argc, argv, err);
 	if (rc || out->help || out->version)
 		return rc;
-	if (!out->config_file && environment("GRACEKV_CONFIG"))
+	if (!out->config_file && environment("GRACEKV_CONFIG")) {
 		out->config_file = strdup(environment("GRACEKV_CONFIG"));
+		if (!out->config_file)
+			return error_set(err, -ENOMEM, "out of memory");
+	}
 	rc = from_environment(out, err);
 	if (rc)
 		return rc;

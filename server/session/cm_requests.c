@@ -133,9 +133,10 @@ int session_cm_event(struct sessions *all)
 {
 	struct cm_event event;
 	struct session *s;
+	int rc = cm_next(all->cm, &event);
 
-	if (cm_next(all->cm, &event))
-		return -EAGAIN;
+	if (rc)
+		return rc;
 	s = event.cm ? event.cm->owner : NULL;
 	switch (event.kind) {
 	case CM_REQUEST:
@@ -143,7 +144,8 @@ int session_cm_event(struct sessions *all)
 		return 0;
 	case CM_FATAL:
 		log_error("rdma", "%s: %s", all->dev->name, event.text);
-		return -EIO;
+		all->fatal = "the RDMA CM says that it goes away";
+		return 0;
 	case CM_CLOSED:
 		if (!s)
 			return 0;

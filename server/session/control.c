@@ -32,38 +32,50 @@ static int watch(int epoll_fd, int fd, void *tag)
 	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
+/* A descriptor whose events could not be taken is not watched until the next tick. */
+struct ear {
+	int fd; /* -1: none */
+	void *tag;
+	bool deaf;
+	uint64_t complaint_ns; /* the last line of the log about it */
+};
+
 /* What the loop waits for. */
 struct control {
 	struct sessions *all;
-	int epoll_fd, listen_fd, timer_fd;
-	bool deaf; /* accept failed: the listening socket is not watched until the next tick */
-	uint64_t complaint_ns; /* when accept failed last */
+	int epoll_fd, timer_fd;
+	struct ear listen, cm;
 };
 
-/* No descriptors, say: what waits would keep the socket readable and this thread spinning. */
-static void accept_failed(struct control *c, int code)
+/* No descriptors, say: what waits would keep it readable and this thread spinning. */
+static void plug(struct control *c, struct ear *ear, const char *what, int code, const char *advice)
 {
 	uint64_t now = time_now_ns();
 
-	if (now - c->complaint_ns > COMPLAINT_NS) {
-		log_warn("session",
-			 "accept failed: %s (raise the limit of open files with LimitNOFILE= or "
-			 "ulimit -n)",
-			 error_name(code));
-		c->complaint_ns = now;
+	if (now - ear->complaint_ns > COMPLAINT_NS) {
+		log_warn("session", "%s failed: %s (%s)", what, error_name(code), advice);
+		ear->complaint_ns = now;
 	}
-	c->deaf = epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, c->listen_fd, NULL) == 0;
+	ear->deaf = epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, ear->fd, NULL) == 0;
+}
+
+static void unplug(struct control *c, struct ear *ear)
+{
+	if (ear->deaf && watch(c->epoll_fd, ear->fd, ear->tag) == 0)
+		ear->deaf = false;
 }
 
 static void accept_some(struct control *c)
 {
 	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
-		int fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = accept4(c->listen.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		struct session *s;
 
 		if (fd < 0) {
 			if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-				accept_failed(c, errno);
+				plug(c, &c->listen, "accept", errno,
+				     "raise the limit of open files with LimitNOFILE= or "
+				     "ulimit -n");
 			return;
 		}
 		s = session_accept(c->all, fd);
@@ -78,11 +90,13 @@ static void cm_events(struct control *c)
 	struct sessions *all = c->all;
 	uint64_t departures = all->departures;
 
-	for (unsigned i = 0; i < CM_MAX && departures == all->departures; i++) {
+	for (unsigned i = 0; i < CM_MAX && departures == all->departures && !all->fatal; i++) {
 		int rc = session_cm_event(all);
 
-		if (rc == -EIO)
-			all->fatal = "the RDMA CM says that it goes away";
+		if (rc && rc != -EAGAIN)
+			plug(c, &c->cm, "taking an event of the RDMA CM", rc,
+			     "no queue pair is connected by it meanwhile; the kernel's log may say "
+			     "more");
 		if (rc)
 			return;
 	}
@@ -113,8 +127,8 @@ static void tick(struct control *c)
 		return;
 	atomic_store_explicit(&all->root->clock_ms, time_wall_ms(), memory_order_relaxed);
 	end_late_strangers(all);
-	if (c->deaf && watch(c->epoll_fd, c->listen_fd, &tag_listen) == 0)
-		c->deaf = false;
+	unplug(c, &c->listen);
+	unplug(c, &c->cm);
 }
 
 static int make_timer(int *out)
@@ -208,7 +222,13 @@ int control_run(struct sessions *all, int listen_fd, struct error *err)
 	if (rc)
 		return error_set(err, rc, "setting up the control thread failed: %s",
 				 error_name(rc));
-	struct control control = { all, epoll_fd, listen_fd, timer_fd, false, 0 };
+	struct control control = {
+		.all = all,
+		.epoll_fd = epoll_fd,
+		.timer_fd = timer_fd,
+		.listen = { .fd = listen_fd, .tag = &tag_listen },
+		.cm = { .fd = all->cm ? cm_listener_fd(all->cm) : -1, .tag = &tag_cm },
+	};
 
 	while (!turn(&control))
 		;

@@ -136,8 +136,8 @@ int session_qp_make(struct session *s, unsigned handle, unsigned credits,
  * caller's still. */
 int session_qp_start(struct session *s, struct conn *c, struct error *err);
 
-/* session_cm_event - take and obey an event of all->cm (cm_requests.c). Returns -EAGAIN: there is
- * none; -EIO: the device goes away; 0. It may end a session. */
+/* session_cm_event - take and obey an event of all->cm (cm_requests.c). Returns as cm_next(). It
+ * may end a session; the device goes away: all->fatal. */
 int session_cm_event(struct sessions *all);
 
 /* session_qps_why - why a worker gave one of them up, in words; NULL: none did. */

@@ -4,9 +4,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <netdb.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,17 +19,21 @@
 
 #include <cmocka.h>
 
+#include "client/src/handle.h"
 #include "client/src/session.h"
 #include "common/base/time.h"
 #include "with_server.h"
 
-#define NAME "store.test"
+#define NAME	"store.test"
+#define HOLD_MS 20000
 
 /* Who knows one name, and is asked about what is no address in digits. */
 static struct {
-	unsigned asked;
+	_Atomic unsigned asked;
 	bool down;
 	unsigned delay_ms;
+	_Atomic bool hold; /* who asks waits until it is taken back, HOLD_MS at most */
+	_Atomic bool held; /* somebody does */
 } resolver;
 
 int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
@@ -41,6 +47,10 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
 		return next(node, service, hints, list);
 	resolver.asked++;
 	usleep(resolver.delay_ms * 1000);
+	resolver.held = resolver.hold;
+	for (unsigned ms = 0; resolver.hold && ms < HOLD_MS; ms += 5)
+		usleep(5000);
+	resolver.held = false;
 	if (resolver.down)
 		return EAI_AGAIN;
 	return strcmp(node, NAME) ? EAI_NONAME : next("127.0.0.1", service, hints, list);
@@ -173,6 +183,82 @@ static void test_a_call_that_a_resolver_made_late_says_so(void **state)
 	gkv_session_close(session);
 }
 
+static void *ping(void *kv)
+{
+	gkv_ping(kv, NULL);
+	return NULL;
+}
+
+/* One thread is with the resolver, under the session's lock: the calls of others end in time. */
+static void test_calls_end_while_another_thread_connects(void **state)
+{
+	unsigned port = 0;
+	pid_t server = server_start(&port, "64M");
+	struct gkv_session *session = open_by_name(port, 1000);
+	struct gkv *kv, *other, *none = NULL;
+	pthread_t thread;
+
+	assert_int_equal(gkv_open(session, &kv), 0);
+	assert_int_equal(gkv_open(session, &other), 0);
+	server_stop(server, SIGKILL);
+	session->addresses.asked_ns -= ADDRESSES_AGAIN_MS * NS_PER_MS;
+	resolver.hold = true;
+	assert_int_equal(pthread_create(&thread, NULL, ping, kv), 0);
+	for (unsigned ms = 0; !resolver.held && ms < HOLD_MS; ms += 5)
+		usleep(5000);
+	assert_true(resolver.held);
+	assert_int_equal(gkv_open(session, &none), -ETIMEDOUT);
+	assert_true(resolver.held);
+	assert_non_null(strstr(gkv_session_error(session), "another thread was still connecting"));
+	gkv_close(other);
+	assert_true(resolver.held);
+	resolver.hold = false;
+	pthread_join(thread, NULL);
+	gkv_close(kv);
+	gkv_session_close(session);
+}
+
+static void *go_on_later(void *server)
+{
+	usleep(300 * 1000);
+	kill(*(pid_t *)server, SIGCONT);
+	return NULL;
+}
+
+/* A life line that says something while another handle's connecting holds the session's lock. */
+static void test_a_live_handle_does_not_wait_for_who_connects(void **state)
+{
+	unsigned port = 0;
+	pid_t server = server_start(&port, "64M");
+	struct gkv_session *session = open_by_name(port, 20000);
+	uint64_t from_ns = time_now_ns();
+	int lifeline, ends[2];
+	pthread_t thread;
+	struct gkv *kv;
+
+	session->settings.lifeline_ms = 20000;
+	assert_int_equal(gkv_open(session, &kv), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	assert_int_equal(write(ends[1], "?", 1), 1);
+	lifeline = kv->lifeline;
+	kv->lifeline = ends[0];
+	assert_int_equal(session_lock(session, from_ns + 60 * NS_PER_S, &kv->error), 0);
+	kv->clock_at_ns = 0; /* nothing was heard for long: the probe before a write looks */
+	assert_int_equal(gkv_put(kv, "k", 1, "v", 1, NULL), 0);
+	server_pause(server);
+	assert_int_equal(pthread_create(&thread, NULL, go_on_later, &server), 0);
+	assert_int_equal(gkv_ping(kv, NULL), 0); /* sleeps between polls */
+	pthread_join(thread, NULL);
+	assert_in_range(time_now_ns() - from_ns, 0, 15 * NS_PER_S);
+	session_unlock(session);
+	kv->lifeline = lifeline;
+	close(ends[0]);
+	close(ends[1]);
+	gkv_close(kv);
+	gkv_session_close(session);
+	server_stop(server, SIGKILL);
+}
+
 /* A frame that nobody asked for ends the connection: that is no reason to give up the session. */
 static void test_what_a_life_line_said_last_ends_no_session(void **state)
 {
@@ -192,8 +278,8 @@ static void test_what_a_life_line_said_last_ends_no_session(void **state)
 	assert_false(s.connected);
 	assert_int_equal(session_lock(&s, later_ns, &err), 0);
 	now = time_now_ns();
-	for (unsigned i = 0; i < 8; i++) /* the next one is not due yet, for a good while */
-		backoff_attempted(&s.backoff, now, now, UINT64_MAX);
+	backoff_attempted(&s.backoff, now, now, 0);
+	s.backoff.not_before_ns = later_ns; /* BACKOFF_CALM_MS from here to the look at it */
 	rc = session_connect(&s, later_ns, &err);
 	session_unlock(&s);
 	assert_true(session_worth_another(rc));
@@ -210,6 +296,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(test_coming_back_asks_no_resolver, setup),
 		cmocka_unit_test_setup(test_a_slow_resolver_takes_no_time_of_an_open, setup),
 		cmocka_unit_test_setup(test_a_call_that_a_resolver_made_late_says_so, setup),
+		cmocka_unit_test_setup(test_calls_end_while_another_thread_connects, setup),
+		cmocka_unit_test_setup(test_a_live_handle_does_not_wait_for_who_connects, setup),
 		cmocka_unit_test_setup(test_what_a_life_line_said_last_ends_no_session, setup),
 	};
 

@@ -92,6 +92,25 @@ static void a_request_is_rejected_in_words(void **state)
 	end();
 }
 
+static void an_event_that_cannot_be_taken_is_not_none(void **state)
+{
+	static const struct {
+		int code, want;
+	} cases[] = {
+		{ EAGAIN, -EAGAIN }, { EINTR, -EAGAIN }, { ENOMEM, -ENOMEM },
+		{ EIO, -EIO },	     { 0, -EIO },
+	};
+	struct cm_event event;
+
+	begin();
+	fake.fails = "rdma_get_cm_event";
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		fake.fails_with = cases[i].code;
+		assert_int_equal(cm_next(listener, &event), cases[i].want);
+	}
+	end();
+}
+
 static void events_have_meanings(void **state)
 {
 	static const struct {
@@ -164,6 +183,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_request_is_accepted),
 		cmocka_unit_test(a_request_is_rejected_in_words),
+		cmocka_unit_test(an_event_that_cannot_be_taken_is_not_none),
 		cmocka_unit_test(events_have_meanings),
 		cmocka_unit_test(listening_fails_in_words),
 	};
