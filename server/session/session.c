@@ -256,33 +256,40 @@ static void handle(struct session *s, const struct wire_frame *frame)
 	}
 }
 
-int session_readable(struct session *s)
+/* A worker has given the session up. Returns 0, or -ECONNRESET after the word to the client. */
+static int check_given_up(struct session *s)
 {
 	const char *why = session_qps_why(s);
+	struct error err;
+
+	if (!why)
+		return 0;
+	/* as a lost connection: the client comes back, with what it had in flight */
+	error_set(&err, -ECONNRESET, "the session is given up: %s", why);
+	session_refuse(s, &err);
+	return -ECONNRESET;
+}
+
+int session_readable(struct session *s)
+{
 	struct wire_frame frame;
 	struct error err;
-	int rc;
+	int rc = check_given_up(s);
 
-	if (why) {
-		/* as a lost connection: the client comes back, with what it had in flight */
-		error_set(&err, -ECONNRESET, "the session is given up: %s", why);
-		session_refuse(s, &err);
-		return -ECONNRESET;
-	}
 	/* What remains to be read keeps the socket readable: others have their turn first. */
-	for (unsigned i = 0; i < FRAMES_MAX && !s->ending; i++) {
+	for (unsigned i = 0; i < FRAMES_MAX && !s->ending && rc == 0; i++) {
 		rc = exchange_read(s->fd, &s->reader, &frame, &err);
 		if (rc == 0)
 			return 0;
 		if (rc > 0) {
 			handle(s, &frame);
-			continue;
-		}
-		if (rc != -ECONNRESET)
+			rc = 0;
+		} else if (check_given_up(s) == 0 && rc != -ECONNRESET) {
+			/* looked at again: a worker ends the reading, and says why before that */
 			session_refuse(s, &err);
-		return rc;
+		}
 	}
-	return s->ending ? -ECONNRESET : 0;
+	return s->ending ? -ECONNRESET : rc;
 }
 
 void session_end(struct session *s, uint64_t answer_until_ns)

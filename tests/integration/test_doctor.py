@@ -247,6 +247,8 @@ def test_failure_in_words():
 @contextlib.contextmanager
 def peer(answer):
     """A listener that does answer(connection) for each that comes; its address."""
+    if CONNECT != "tcp":
+        pytest.skip("the RDMA CM finds no device on the way to this peer, which stands on lo")
     listener = socket.socket()
     listener.bind((LOCAL, 0))
     listener.listen(8)

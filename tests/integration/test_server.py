@@ -298,7 +298,8 @@ def test_address_space_too_small_to_start(world, tmp_path, room):
 @pytest.mark.skipif(SANITIZED, reason="sanitizers need the address space")
 @pytest.mark.parametrize("room", [8, 24, 200])
 def test_memory_that_the_system_does_not_have(world, room):
-    """The settings promise 1 GiB; the system gives less: the store is full earlier, no more."""
+    """The settings promise 1 GiB; the system gives only some MiB beyond what a started server has:
+    the store is full earlier, no more."""
     probe = world.server(memory="1G")
     world.client(probe).put(b"key", bytes(200000))
     limit = probe.address_space_bytes() + room * MIB

@@ -54,6 +54,12 @@ check_shell() {
     shell_scripts | xargs -r -d '\n' shellcheck -x
 }
 
+code_files() {
+    c_files
+    shell_scripts
+    tree_files | grep -E '\.py$'
+}
+
 check_lengths() {
     local name lines bad=0
     while IFS= read -r name; do
@@ -62,11 +68,7 @@ check_lengths() {
             say "$name: $lines lines, more than $lines_max"
             bad=1
         fi
-    done < <(
-        c_files
-        shell_scripts
-        tree_files | grep -E '\.py$'
-    )
+    done < <(code_files)
     return "$bad"
 }
 
@@ -86,11 +88,7 @@ check_widths() {
             say "$lines"
             bad=1
         fi
-    done < <(
-        c_files
-        shell_scripts
-        tree_files | grep -E '\.py$'
-    )
+    done < <(code_files)
     return "$bad"
 }
 

@@ -68,6 +68,7 @@ suite_rxe() {
     one=$rxe_runner
     GRACEKV_TEST_CASES=1 rxe_start two "rxe (two guests)" 900 "$job server" "$job client $select$far"
     rxe_finish two "rxe (two guests)" "$rxe_runner"
+    # Beside the one guest still: most of their time these two wait.
     rxe_start failure "rxe (peer failure)" 300 "$job server" "$job failure $select"
     rxe_finish failure "rxe (peer failure)" "$rxe_runner"
     rxe_start up "rxe (rxe-up and rxe-down)" 200 "$here/rxe/test_rxe_up.sh"

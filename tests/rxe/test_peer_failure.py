@@ -239,7 +239,7 @@ def test_client_s_guest_stopped(world, server, there):
     print(f"the server ended the busy session after {took[0]:.2f} s, the idle one after "
           f"{took[1]:.2f} s")
     for seconds in took:
-        assert LIFELINE_S - 1.2 < seconds < LIFELINE_S + MARGIN_S, "before it went on"
+        assert LIFELINE_S - 1.2 < seconds < LIFELINE_S + MARGIN_S
     assert idle.get(b"key") == b"idle"
     assert idle.stats()["reconnects"] >= 1, "it was fenced"
     busy.kill()

@@ -100,8 +100,10 @@ static int load(struct bench *b)
 
 	for (uint64_t i = 0; i < b->o.keys && rc == 0; i++) {
 		key_of(i, key);
-		rc = gkv_exists(b->kv, key, KEY_LEN, NULL);
-		if (rc == -ENOENT)
+		struct gkv_meta meta;
+
+		rc = gkv_exists(b->kv, key, KEY_LEN, &meta);
+		if (rc == -ENOENT || (rc == 0 && meta.value_len != b->o.value_len))
 			rc = gkv_put(b->kv, key, KEY_LEN, b->value, b->o.value_len, NULL);
 	}
 	return rc ? die("loading", gkv_error(b->kv)) : 0;
@@ -121,6 +123,9 @@ static int once(struct bench *b, uint64_t *ns)
 	rc = b->put ? gkv_put(b->kv, key, KEY_LEN, b->value, b->o.value_len, NULL)
 		    : gkv_get_view(b->kv, key, KEY_LEN, &value, &meta);
 	*ns = time_now_ns() - start;
+	if (rc == 0 && !b->put && meta.value_len != b->o.value_len)
+		return die("get", "a record has another length: another program writes them (end "
+				  "it, or start a kv-server of its own)");
 	return rc ? die(b->put ? "put" : "get", gkv_error(b->kv)) : 0;
 }
 
