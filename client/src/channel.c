@@ -34,7 +34,7 @@
 #define SLOWEST_NS_PER_BYTE 250u /* 4 MB a second: less is taken for stuck */
 #define QUIET_NS	    (10 * NS_PER_MS)
 #define SLEEP_MS_MAX	    20 /* polled again then, whether there was an event or not */
-#define CHECK_NS	    (2 * NS_PER_MS) /* for the session's lock, which who connects may hold */
+#define CHECK_NS	    (2 * NS_PER_MS) /* for a lock that who connects holds */
 
 /* wr_id: what it was in the upper half, its number in the lower. */
 enum wr_kind { WR_READS = 1, WR_SEND = 2, WR_RECEIVE = 3 };
