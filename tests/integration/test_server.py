@@ -129,6 +129,7 @@ def test_empty_variable_is_not_set(world, tmp_path):
 
 
 @pytest.mark.skipif(bool(AGENT), reason="the default is an address of the server's machine alone")
+@pytest.mark.skipif(CONNECT != "tcp", reason="the default is on lo, which no device of the CM has")
 def test_default_port(world):
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", 7471)) == 0:
