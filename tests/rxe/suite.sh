@@ -49,7 +49,7 @@ rxe_finish() {
 }
 
 suite_rxe() {
-    local job=$here/rxe/job select='-m "not no_device"' far="" part one
+    local job=$here/rxe/job select='-m "not no_device"' far="" part one seconds=900 cases=1
     build build-test || return 0
     check "rxe: pytest in a venv" make_venv
     [ -x "$venv/bin/python" ] || return 0
@@ -57,16 +57,19 @@ suite_rxe() {
     [ -n "$rxe_boot" ] || return 0
     [ -n "${GRACEKV_TEST_ONLY:-}" ] && select+=" -k $(printf %q "$GRACEKV_TEST_ONLY")"
     # What the server does with its own memory, distance changes nothing of; it takes minutes.
-    if [ "$full" = 0 ]; then
+    if [ "$full" = 1 ]; then
+        seconds=5400 cases=0
+    else
         for part in memory rogue rogue_sessions; do
             far+=" --ignore=$here/integration/test_$part.py"
         done
     fi
     # Side by side: each waits a good deal of its time. Some seven minutes on two idle cores; the
     # limits are for machines that do other things as well.
-    GRACEKV_TEST_CASES=1 rxe_start one "rxe (one guest)" 900 "$job one $select"
+    GRACEKV_TEST_CASES=$cases rxe_start one "rxe (one guest)" "$seconds" "$job one $select"
     one=$rxe_runner
-    GRACEKV_TEST_CASES=1 rxe_start two "rxe (two guests)" 900 "$job server" "$job client $select$far"
+    GRACEKV_TEST_CASES=$cases rxe_start two "rxe (two guests)" "$seconds" "$job server" \
+        "$job client $select$far"
     rxe_finish two "rxe (two guests)" "$rxe_runner"
     # Beside the one guest still: most of their time these two wait.
     rxe_start failure "rxe (peer failure)" 300 "$job server" "$job failure $select"
