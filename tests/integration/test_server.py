@@ -299,12 +299,12 @@ def test_address_space_too_small_to_start(world, tmp_path, room):
 @pytest.mark.skipif(SANITIZED, reason="sanitizers need the address space")
 @pytest.mark.parametrize("room", [8, 24, 200])
 def test_memory_that_the_system_does_not_have(world, room):
-    """The settings promise 1 GiB; the system gives only some MiB beyond what a started server has:
+    """The settings promise 256 MiB; the system gives only some MiB beyond what a started server has:
     the store is full earlier, no more."""
-    probe = world.server(memory="1G")
+    probe = world.server(memory="256M")
     world.client(probe).put(b"key", bytes(200000))
     limit = probe.address_space_bytes() + room * MIB
-    server = world.server(memory="1G", address_space=limit)
+    server = world.server(memory="256M", address_space=limit)
     client = world.client(server)
     with pytest.raises(CallFailed, match="-12: done=.*memory") as failure:
         client.ask("fill", "record", 0, 10000, 200000, seconds=40)
