@@ -233,7 +233,8 @@ def test_killed_reader_does_not_hold_memory_back(world):
         reader, writer = world.client(server), world.client(server)
         writer.put(b"key", bytes(100000))
         reader.start("spin", b"key", 20000)
-        writer.ask("raise", b"key", 300, 100000)  # 30 MB through a store of 64 MiB
+        # 30 MB, 10 on a slow machine, through a store of 64 MiB
+        writer.ask("raise", b"key", max(scaled(300), 100), 100000)
         reader.kill()
         writer.quit()
         wait_until("all of it is freed", lambda: cli.stats()["deferred_bytes"] == 0, 5)

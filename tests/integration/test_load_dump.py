@@ -107,7 +107,7 @@ def test_dump_of_an_empty_store(world):
 
 
 def test_dump_of_many_records_has_each_once(world):
-    server, count = world.server(), scaled(20000)
+    server, count = world.server(), scaled(scaled(20000))
     cli, client = world.cli(server), world.client(server)
     client.ask("fill", "many", 0, count, 20)
     keys = [line.split(b"\t")[0] for line in cli.good("dump", "--format", "tsv").splitlines()]

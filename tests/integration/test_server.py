@@ -297,7 +297,7 @@ def test_address_space_too_small_to_start(world, tmp_path, room):
 
 
 @pytest.mark.skipif(SANITIZED, reason="sanitizers need the address space")
-@pytest.mark.parametrize("room", [8, 24, 200])
+@pytest.mark.parametrize("room", [24, 8, 200])
 def test_memory_that_the_system_does_not_have(world, room):
     """The settings promise 256 MiB; the system gives only some MiB beyond what a started server has:
     the store is full earlier, no more."""
