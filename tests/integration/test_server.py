@@ -299,7 +299,7 @@ def test_address_space_too_small_to_start(world, tmp_path, room):
 @pytest.mark.skipif(SANITIZED, reason="sanitizers need the address space")
 @pytest.mark.parametrize("room", [24, 8, 200])
 def test_memory_that_the_system_does_not_have(world, room):
-    """The settings promise 256 MiB; the system gives only some MiB beyond what a started server has:
+    """The settings promise 256 MiB; the system gives some MiB more than a started server has:
     the store is full earlier, no more."""
     probe = world.server(memory="256M")
     world.client(probe).put(b"key", bytes(200000))
