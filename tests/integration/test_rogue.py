@@ -160,7 +160,7 @@ def test_two_puts_at_once_in_one_slot(world, clean, rogue):
 
 @pytest.mark.parametrize("step, handles", [(0, 1), (1, 1), (0, 8), (1, 8)])
 def test_flood_does_not_starve_others(world, clean, rogue, step, handles):
-    good, count = [world.client(clean) for _ in range(3)], scaled(1000)
+    good, count = [world.client(clean) for _ in range(3)], scaled(2000)
     with Bystander(good[0]), Bystander(good[1]), Bystander(good[2]):
         for flood in range(40):
             it = rogue(clean, [(handle, 64, count) for handle in range(handles)])

@@ -69,7 +69,7 @@ class Bystander:
 
     def __init__(self, there, server, seconds):
         herd = shlex.join([program("kv-test-herd"), server.address, DEVICE, "1", "1", "5000",
-                       "2000"])
+                           "2000"])
         self.process = there.start("bash", "-c", f"echo 'run herd {int(seconds * 1000)}' | {herd}")
         assert self.process.read_line(15) == "ok"
 
@@ -239,7 +239,7 @@ def test_client_s_guest_stopped(world, server, there):
     print(f"the server ended the busy session after {took[0]:.2f} s, the idle one after "
           f"{took[1]:.2f} s")
     for seconds in took:
-        assert LIFELINE_S - 1.2 < seconds < LIFELINE_S + MARGIN_S
+        assert LIFELINE_S - 1.2 < seconds < LIFELINE_S + 1
     assert idle.get(b"key") == b"idle"
     assert idle.stats()["reconnects"] >= 1, "it was fenced"
     busy.kill()
