@@ -16,9 +16,6 @@
 #include "server/session/control.h"
 #include "server/stats.h"
 
-/* Memory for one record with its slot, that the index is sized for. */
-#define BYTES_PER_SLOT 512u
-
 static int register_region(void *ctx, int fd, void *addr, size_t len, struct memory_region *out,
 			   struct error *err)
 {
@@ -41,23 +38,11 @@ static void unregister_region(void *ctx, struct memory_region *region)
 	rdma_region_unregister(&r);
 }
 
-/* The largest power of two of segments whose slots the memory is expected to fill. */
-static uint64_t slots_for(const struct config *c)
-{
-	uint64_t segment = SEGMENT_BUCKETS * BUCKET_SLOTS, slots = segment;
-
-	if (c->index_slots)
-		return c->index_slots;
-	while (2 * slots <= c->memory_bytes / BYTES_PER_SLOT && slots < segment << DEPTH_MAX)
-		slots *= 2;
-	return slots;
-}
-
 static int make_store(struct server *s, uint64_t incarnation, struct error *err)
 {
 	struct store_config config = {
 		.bytes_max = s->config.memory_bytes,
-		.slots = slots_for(&s->config),
+		.slots = s->config.index_slots,
 		.server_incarnation = incarnation,
 		.hooks = { .register_region = register_region,
 			   .unregister_region = unregister_region,
@@ -87,7 +72,7 @@ static int make_root(struct server *s, uint64_t incarnation, struct error *err)
 	root->layout_hash = layout_hash();
 	root->server_incarnation = incarnation;
 	root->hash_seed = s->store.hash_seed;
-	index_describe(s->store.index, &root->directory);
+	index_set_root(s->store.index, &root->directory);
 	root->extents.addr = (uintptr_t)memory_extent_table(m);
 	root->extents.rkey = memory_extent_table_region(m)->rkey;
 	root->extents.entries = EXTENTS_MAX;
@@ -240,6 +225,8 @@ void server_destroy(struct server *s)
 	while (s->sessions.worker_count)
 		worker_destroy(s->sessions.workers[--s->sessions.worker_count]);
 	sessions_destroy(&s->sessions);
+	if (s->store.index)
+		index_set_root(s->store.index, NULL);
 	rdma_buffer_destroy(&s->root);
 	store_destroy(&s->store);
 	cm_unlisten(s->cm);

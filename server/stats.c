@@ -105,6 +105,10 @@ static void index_lines(struct writer *w, struct server *s)
 	line(w, ix.overflow_used, "index_overflow_buckets");
 	line(w, ix.slots, "index_slots");
 	line(w, ix.depth, "index_depth");
+	line(w, ix.splits, "index_splits");
+	line(w, ix.merges, "index_merges");
+	line(w, ix.doublings, "index_doublings");
+	line(w, ix.halvings, "index_halvings");
 }
 
 static void memory_lines(struct writer *w, struct server *s)
@@ -119,7 +123,11 @@ static void memory_lines(struct writer *w, struct server *s)
 	line(w, m.slabs_used * SLAB_BYTES, "memory_slab_bytes_used");
 	line(w, m.slabs_free * SLAB_BYTES, "memory_slab_bytes_free");
 	line(w, m.run_slabs * SLAB_BYTES, "memory_large_record_bytes");
+	line(w, m.segments_used * SEGMENT_BYTES, "memory_segment_bytes_used");
+	line(w, m.segments_free * SEGMENT_BYTES, "memory_segment_bytes_free");
+	line(w, m.directory_bytes_used, "memory_directory_bytes_used");
 	line(w, m.blocks_exhausted, "memory_blocks_exhausted");
+	line(w, m.segments_exhausted, "memory_segments_exhausted");
 	line(w, m.hugepages, "memory_hugepages");
 	for (unsigned i = 0; i < m.classes; i++) {
 		if (!m.class[i].slabs)

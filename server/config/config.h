@@ -17,7 +17,7 @@ struct config {
 	struct rdma_options rdma; /* strings are kept by the config */
 	char device[64];
 	uint64_t memory_bytes;
-	uint64_t index_slots; /* 0: from the memory */
+	uint64_t index_slots; /* to begin with; 0: the least */
 	unsigned workers;
 	unsigned lease_ms;
 	enum log_level log_level;

@@ -23,7 +23,7 @@ const struct setting settings[SETTINGS_COUNT] = {
 			 "for records and index, with K, M or G; default: a quarter of RAM, at most "
 			 "4G" },
 	[SET_INDEX_SLOTS] = { "index-slots", 0, "N", "0",
-			      "slots of the index, give 3/2 of the records; 0: one for 512 B of memory" },
+			      "slots of the index to begin with; it grows; 0: the least" },
 	[SET_WORKERS] = { "workers", 'w', "N", "0",
 			  "threads that answer requests; 0: half the cores" },
 	[SET_LEASE] = { "lease", 0, "MS", "1000",

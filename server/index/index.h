@@ -2,12 +2,16 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * The index: an extendible directory of segments of buckets (bucket.h) in registered memory.
+ * The index: an extendible directory of segments of buckets (bucket.h) in registered memory, which
+ * grows and shrinks under its readers.
  *
- * Writers take the bucket's lock (a table of locks outside of registered memory, by bucket);
- * local readers are wait-free inside an RCU read-side section (liburcu, QSBR); remote readers
- * READ. Growth of the directory comes later: today it is sized at creation, and a chain whose
- * segment has no overflow bucket left answers -ENOMEM.
+ * Writers take the lock of the hash (a table of locks outside of registered memory: two buckets of
+ * one segment have different ones); local readers are wait-free inside an RCU read-side section
+ * (liburcu, QSBR), in which the caller of everything below is; remote readers READ.
+ *
+ * A segment is split when its overflow buckets run out, by the writer that needs one, and merged
+ * with its buddy when most of both is deleted. What a change of the shape unlinks, segments and
+ * directories, goes to the caller, who retires it (reclaim.h) like a block.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,23 +25,31 @@
 struct index;
 
 struct index_config {
-	uint64_t slots_min; /* the directory is made large enough for so many slots */
+	uint64_t slots_min; /* to begin with; 0: as few as there can be, INDEX_SLOTS_MIN */
 	uint64_t server_incarnation;
 };
 
+/* What the least index has: 64 segments, 1.25 MiB. */
+#define INDEX_SLOTS_MIN (64u * SEGMENT_BUCKETS * BUCKET_SLOTS)
+
 /*
  * index_create - allocate and initialise DIR and INDEX extents. Returns 0, -ENOMEM, -EINVAL.
- * slots_min counts main buckets only, so it is the number of records at an even spread. Hashes
- * spread unevenly: the first chain runs out of overflow buckets at 3/4 to 4/5 of slots_min in large
- * tables. Take 3/2 of the records expected.
+ * slots_min counts main buckets only; segments are split from 4/5 of it on.
  * After a failure extents may stay in @m; they go with memory_destroy().
  */
 int index_create(struct index **out, struct memory *m, const struct index_config *config,
 		 struct error *err);
 void index_destroy(struct index *ix);
 
-/* index_describe - fill and seal the root's directory descriptor. */
-void index_describe(const struct index *ix, struct root_directory *out);
+/* index_describe - fill and seal a descriptor of the directory as it is now. */
+void index_describe(struct index *ix, struct root_directory *out);
+
+/*
+ * index_set_root - from now on the descriptor in the root page names the newest directory. Words
+ * are stored one by one, the checksum last (release): a READ that mixes two does not verify.
+ * @root stays until index_destroy(), or until the call with NULL.
+ */
+void index_set_root(struct index *ix, struct root_directory *root);
 
 /*
  * What a look-up found. Valid until the reader's next quiescent state; as @old of the writers'
@@ -50,15 +62,16 @@ struct index_hit {
 };
 
 /*
- * index_lookup - find a key. Caller is inside an RCU read-side section (or holds the lock).
- * Returns 0; -ENOENT; -EAGAIN: a matching block was OBSOLETE or being replaced: take the lock
- * and look again (index_lookup_locked) before you say that it is absent.
- * Pairs with index_publish(): acquire on the slot, block before slot.
+ * index_lookup - find a key. Caller is inside an RCU read-side section. Returns 0; -ENOENT;
+ * -EAGAIN: a matching block was OBSOLETE or being replaced, or the shape changed time and again:
+ * take the lock and look again (index_lookup_locked) before you say that it is absent. Pairs with
+ * index_publish(): acquire on the slot, block before slot.
  */
 int index_lookup(const struct index *ix, uint64_t hash, const void *key, uint32_t key_len,
 		 struct index_hit *hit);
 
-/* The writer lock of a hash's bucket. Held briefly: no I/O, no allocation under it. */
+/* The writer lock of a hash's bucket. Held briefly: no I/O, no allocation under it. A split of its
+ * segment holds it for some 100 us. */
 void index_lock(struct index *ix, uint64_t hash);
 void index_unlock(struct index *ix, uint64_t hash);
 
@@ -68,10 +81,31 @@ int index_lookup_locked(const struct index *ix, uint64_t hash, const void *key, 
 
 /*
  * index_reserve - must hold the lock: make sure that publishing this key cannot fail: the slot
- * it stands in, an empty slot, or a fresh overflow bucket. Returns 0 or -ENOMEM (nothing changed).
+ * it stands in, an empty slot, or a fresh overflow bucket. Nothing has changed where it fails.
+ * @last: take any overflow bucket that there is. Otherwise those of a segment that should be split.
+ * Returns 0; -EAGAIN: unlock, index_split(), lock, and try again (never with @last); -ENOMEM.
  */
-int index_reserve(struct index *ix, uint64_t hash, const void *key, uint32_t key_len,
+int index_reserve(struct index *ix, uint64_t hash, const void *key, uint32_t key_len, bool last,
 		  struct index_hit *old, bool *found);
+
+/* What a change of the shape unlinked: to be retired by the caller, for memory_free(). */
+#define INDEX_RETIRED_MAX 10u
+
+struct index_retired {
+	unsigned count;
+	struct {
+		struct memory_place place;
+		uint32_t bytes;
+	} piece[INDEX_RETIRED_MAX];
+};
+
+/*
+ * index_split - no lock held: split the segment of @hash, unless somebody was first. @retired is
+ * set in any case. Takes 100 us, more where the directory doubles; one thread at a time.
+ * Returns 0: try again; -EAGAIN: memory is growing (memory_growth_wait()); -ENOMEM; -ENOSPC: it
+ * is as deep as it may be: its keys collide.
+ */
+int index_split(struct index *ix, uint64_t hash, struct index_retired *retired);
 
 /*
  * index_publish - must hold the lock, after index_reserve() under the same hold: @block, whose
@@ -83,8 +117,24 @@ int index_reserve(struct index *ix, uint64_t hash, const void *key, uint32_t key
 void index_publish(struct index *ix, uint64_t hash, const struct index_hit *old, bool found,
 		   struct block *block, uint64_t slot);
 
-/* index_remove - must hold the lock: @old goes OBSOLETE, then its slot is cleared. */
-void index_remove(struct index *ix, uint64_t hash, const struct index_hit *old);
+/*
+ * index_remove - must hold the lock: @old goes OBSOLETE, then its slot is cleared.
+ * Returns whether index_shrink() should look at its segment.
+ */
+bool index_remove(struct index *ix, uint64_t hash, const struct index_hit *old);
+
+/*
+ * index_shrink - no lock held: merge the segment of @hash with its buddy while both are sparse, and
+ * halve the directory where it has become too deep. @retired is set in any case.
+ */
+void index_shrink(struct index *ix, uint64_t hash, struct index_retired *retired);
+
+/*
+ * index_untidy - merges were put off, for want of memory or because there were many.
+ * index_tidy - no lock held: go on with them; a few a call. Returns whether anything was done.
+ */
+bool index_untidy(const struct index *ix);
+bool index_tidy(struct index *ix, struct index_retired *retired);
 
 struct index_stats {
 	uint64_t records;
@@ -92,6 +142,8 @@ struct index_stats {
 	uint64_t buckets; /* without overflow */
 	uint64_t overflow_used;
 	uint64_t slots; /* of all buckets that are linked */
+	uint64_t splits, merges, doublings, halvings; /* since the start */
+	uint64_t locks_bytes; /* book-keeping outside of registered memory, memory's heads aside */
 	unsigned depth;
 };
 

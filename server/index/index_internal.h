@@ -4,9 +4,16 @@
 /*
  * Private to server/index.
  *
- * A stripe's lock protects every bucket that maps to it: header, slots, and chain. The number of
- * overflow buckets that a segment has given out is an atomic, since chains of one segment are
- * under different locks.
+ * Locks, in the order in which they are taken:
+ *   shape     which segments there are, which directory lists them, what root says of it. One
+ *             split, merge, doubling or halving at a time.
+ *   stripe[]  a bucket's header, slots and chain, hence the records in it. A stripe is chosen by
+ *             the hash alone: its top STRIPE_DEPTH bits and its bucket number. The directory
+ *             never has less depth, so all hashes of a bucket have one stripe, whatever the depth,
+ *             and a segment has SEGMENT_BUCKETS of them, all its own but for its neighbours'
+ *             under the same top bits.
+ * Who changes the shape holds all stripes of the segments that it replaces; who holds a stripe may
+ * rely on the directory's entries for its hashes.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,7 +21,29 @@
 
 #include "server/index/index.h"
 
-#define INDEX_STRIPES 4096u
+#define STRIPE_DEPTH  6u
+#define INDEX_STRIPES (SEGMENT_BUCKETS << STRIPE_DEPTH)
+
+#define SEGMENT_SLOTS (SEGMENT_BUCKETS * BUCKET_SLOTS)
+#define SEGMENT_ALL   (SEGMENT_BUCKETS + SEGMENT_OVERFLOW)
+
+/*
+ * A segment is split before it gives out more overflow buckets than this. With hashes that spread
+ * evenly that is at 4/5 of its main slots; the rest is for the time in which it can not be split.
+ */
+#define SPLIT_OVERFLOW (SEGMENT_OVERFLOW / 2)
+
+/* Two buddies are merged when both together fill no more than this: a quarter of the result. */
+#define MERGE_RECORDS (SEGMENT_SLOTS / 4)
+
+/* Looked at when a removal leaves a multiple of so many records in a segment. */
+#define MERGE_LOOK 16u
+
+/*
+ * The directory is at most so much deeper than its segments would need if hashes spread evenly:
+ * keys that were chosen to collide get no directory of 2^24 entries.
+ */
+#define DEPTH_SLACK 8u
 
 /* Records are counted by stripe, so that writers of different buckets share no line. */
 struct index_stripe {
@@ -22,29 +51,78 @@ struct index_stripe {
 	_Atomic uint64_t records; /* written under lock */
 } __attribute__((aligned(64)));
 
-struct index_segment {
-	struct segment *segment;
-	_Atomic unsigned overflow_used; /* at most SEGMENT_OVERFLOW */
-};
-
 struct index {
 	struct memory *memory;
-	unsigned depth;
-	struct index_segment *segment; /* 2^depth, by the hash's top bits; constant */
+	const struct memory_map *map;
 	struct index_stripe *stripe; /* INDEX_STRIPES */
-	_Atomic uint64_t overflow_used; /* of all segments: a statistic */
-	struct root_directory described;
+	/* The newest. Release by directory_publish(), acquire by whoever follows it. */
+	_Atomic(struct directory *) directory;
+
+	pthread_mutex_t shape;
+	/* All that follows is written under shape. */
+	struct memory_place directory_place;
+	uint32_t directory_incarnation; /* last one given out */
+	uint64_t server_incarnation;
+	struct root_directory *root; /* NULL: nobody reads it yet */
+	uint64_t at_depth[DEPTH_MAX + 1]; /* segments, by local depth */
+	struct copied *copied; /* scratch of copy.c: SEGMENT_ALL * BUCKET_SLOTS of them */
+
+	/* Statistics: read by anyone. */
+	_Atomic uint64_t segments;
+	_Atomic uint64_t overflow_used; /* of all segments; writers add to it as well */
+	_Atomic uint64_t splits, merges, doublings, halvings;
+	_Atomic bool untidy; /* segments were left unmerged for want of memory */
 };
 
-static inline struct index_segment *index_segment_of(const struct index *ix, uint64_t hash)
-{
-	return &ix->segment[hash_prefix(hash, ix->depth)];
-}
+/* A slot on its way from one segment to another. */
+struct copied {
+	uint64_t slot;
+	unsigned bucket;
+};
+
+/* A segment as its directory entry names it. */
+struct index_segment {
+	struct segment *segment;
+	struct segment_head *head;
+	struct memory_place place;
+	uint64_t entry;
+};
 
 static inline struct index_stripe *index_stripe_of(const struct index *ix, uint64_t hash)
 {
-	return &ix->stripe[(hash_prefix(hash, ix->depth) * SEGMENT_BUCKETS + hash_bucket(hash)) %
-			   INDEX_STRIPES];
+	return &ix->stripe[hash_prefix(hash, STRIPE_DEPTH) * SEGMENT_BUCKETS + hash_bucket(hash)];
+}
+
+static inline struct directory *index_directory(const struct index *ix)
+{
+	/* pairs with directory_publish(): the directory's words before the pointer to it */
+	return atomic_load_explicit(&ix->directory, memory_order_acquire);
+}
+
+static inline uint64_t index_entry(const struct directory *d, uint64_t hash)
+{
+	/* pairs with entries_publish(): the segment before the entry */
+	return atomic_load_explicit(&d->entry[hash_prefix(hash, d->depth)], memory_order_acquire);
+}
+
+static inline struct segment *index_entry_segment(const struct index *ix, uint64_t entry)
+{
+	return memory_map_at(ix->map, directory_entry_extent(entry),
+			     (uint64_t)directory_entry_segment(entry) * SEGMENT_BYTES);
+}
+
+/* index_segment_of - must hold shape, or the hash's stripe. */
+static inline struct index_segment index_segment_of(const struct index *ix, uint64_t hash)
+{
+	uint64_t entry = index_entry(index_directory(ix), hash);
+	unsigned extent = directory_entry_extent(entry), number = directory_entry_segment(entry);
+
+	return (struct index_segment){
+		.segment = index_entry_segment(ix, entry),
+		.head = memory_segment_head(ix->memory, extent, number),
+		.place = { extent, number * SEGMENT_BYTES },
+		.entry = entry,
+	};
 }
 
 /* index_next - the bucket after the one with @header in its chain, or NULL. */
@@ -54,3 +132,57 @@ static inline struct bucket *index_next(struct segment *s, uint64_t header)
 
 	return overflow ? &s->overflow[overflow - 1] : NULL;
 }
+
+/* shape_retire - @place is reachable no more: for the caller of the change. */
+static inline void shape_retire(struct index_retired *r, struct memory_place place, uint64_t bytes)
+{
+	r->piece[r->count].place = place;
+	r->piece[r->count++].bytes = (uint32_t)bytes;
+}
+
+/* stripes_lock - must hold shape: all stripes of the segments under the top bits of @hash. */
+void stripes_lock(struct index *ix, uint64_t hash);
+void stripes_unlock(struct index *ix, uint64_t hash);
+
+/*
+ * directory_first - the first directory, of @depth, without entries. Returns 0, -EAGAIN, -ENOMEM.
+ * directory_resize - must hold shape: replace it by one with twice or half as many entries.
+ *	-ENOSPC: it is as deep as it may be.
+ */
+int directory_first(struct index *ix, unsigned depth);
+int directory_resize(struct index *ix, unsigned depth, struct index_retired *retired);
+
+/* directory_enter - must hold shape: let all entries under @prefix name @s. Releases @s. */
+void directory_enter(struct index *ix, uint32_t prefix, unsigned depth,
+		     const struct memory_segment *s);
+
+/* A segment that is being filled, known to nobody else yet. */
+struct builder {
+	struct memory_segment s;
+	struct bucket *last[SEGMENT_BUCKETS]; /* of each chain */
+	uint8_t fill[SEGMENT_BUCKETS]; /* slots used in it */
+	uint32_t prefix;
+	unsigned depth;
+	unsigned overflow_used;
+	unsigned records;
+};
+
+/*
+ * builder_begin - take a segment and write its headers. @spare: only where there are enough.
+ * Returns 0, -EAGAIN or -ENOMEM.
+ */
+int builder_begin(struct builder *b, struct index *ix, uint32_t prefix, unsigned depth, bool spare);
+
+/*
+ * segment_copy - must hold shape and the stripes: all slots of @from go into @to[0], or, where
+ * @split is set, to the builder of whose prefix their hash is. Returns 0; -ENOSPC: a chain has no
+ * overflow bucket left (never where @split is set).
+ */
+int segment_copy(struct index *ix, const struct index_segment *from, struct builder *to,
+		 bool split);
+
+/* builder_publish - must hold shape and the stripes: its segment stands in the directory. */
+void builder_publish(struct index *ix, const struct builder *b);
+
+/* segment_leave - must hold shape and the stripes: mark every header MOVED, and retire it. */
+void segment_leave(struct index *ix, const struct index_segment *s, struct index_retired *retired);

@@ -15,6 +15,13 @@
  * was linked before its slot was written; so the look-up, which knows of that write, sees the link
  * and the slot, old value or new. A link that it does not see is of keys that came after.
  *
+ * MOVED. A split or merge marks the headers of the segments that it replaced, after the new ones
+ * stand in the directory and before a write is applied in them (split.c). The header is loaded
+ * before the slots. Not MOVED: at that moment no write was applied elsewhere, and the slots of
+ * this segment stay what they were then, or change by its own writers. So it is enough to look at
+ * the first bucket's header; overflow buckets are of the same segment, whose memory stays while
+ * the section is open.
+ *
  * NO OLD VALUE AFTER A NEW ONE. The state is loaded after the slot. LIVE: at that moment the
  * old block was not yet OBSOLETE, hence the new one neither published nor acknowledged. OBSOLETE:
  * the answer is -EAGAIN, never -ENOENT, because a successor may be about to be published.
@@ -23,22 +30,22 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/layout/size_code.h"
 #include "common/layout/slot.h"
 #include "server/index/index_internal.h"
+
+/* Each one more needs a split or a merge of the same segment in the middle of the look-up. */
+#define LOOKUP_ATTEMPTS 4u
 
 static bool block_has_key(const struct block *b, uint64_t hash, const void *key, uint32_t key_len)
 {
 	return b->key_hash == hash && b->key_len == key_len && memcmp(b->data, key, key_len) == 0;
 }
 
-static struct block *slot_block(const struct index *ix, uint64_t slot)
+/* The four lines of a bucket at once, instead of one miss after the other. */
+static inline void bucket_prefetch(const struct bucket *bucket)
 {
-	struct block *b = memory_addr(ix->memory, slot_extent(slot), slot_offset(slot),
-				      size_code_bytes(slot_size_code(slot)));
-
-	assert(b);
-	return b;
+	for (unsigned i = 1; i < BUCKET_BYTES / 64; i++)
+		__builtin_prefetch((const uint8_t *)bucket + i * 64);
 }
 
 /* Walk one bucket. Returns 0, -EAGAIN: the key, but not LIVE; -ENOENT. */
@@ -56,7 +63,7 @@ static int bucket_find(const struct index *ix, struct bucket *bucket, uint64_t h
 
 		if (slot_fingerprint(slot) != fingerprint || slot == 0)
 			continue;
-		b = slot_block(ix, slot);
+		b = memory_map_at(ix->map, slot_extent(slot), slot_offset(slot));
 		if (!block_has_key(b, hash, key, key_len))
 			continue;
 		/* pairs with index_publish() and index_remove(): OBSOLETE before the slot's
@@ -72,25 +79,42 @@ static int bucket_find(const struct index *ix, struct bucket *bucket, uint64_t h
 	return rc;
 }
 
-int index_lookup(const struct index *ix, uint64_t hash, const void *key, uint32_t key_len,
-		 struct index_hit *hit)
+/* Walk the chain of @bucket, which had @header. */
+static int chain_find(const struct index *ix, struct segment *s, struct bucket *bucket,
+		      uint64_t header, uint64_t hash, const void *key, uint32_t key_len,
+		      struct index_hit *hit)
 {
-	struct segment *s = index_segment_of(ix, hash)->segment;
-	struct bucket *bucket = &s->bucket[hash_bucket(hash)];
 	int rc, miss = -ENOENT;
 
-	while (bucket) {
-		/* pairs with overflow_link(): header of the next bucket before the link to it */
-		uint64_t header = atomic_load_explicit(&bucket->header, memory_order_acquire);
-
+	for (;;) {
 		rc = bucket_find(ix, bucket, hash, key, key_len, hit);
 		if (rc == 0)
 			return 0;
 		if (rc == -EAGAIN)
 			miss = -EAGAIN;
 		bucket = index_next(s, header);
+		if (!bucket)
+			return miss;
+		/* pairs with overflow_link(): header of the next bucket before the link to it */
+		header = atomic_load_explicit(&bucket->header, memory_order_acquire);
 	}
-	return miss;
+}
+
+int index_lookup(const struct index *ix, uint64_t hash, const void *key, uint32_t key_len,
+		 struct index_hit *hit)
+{
+	for (unsigned i = 0; i < LOOKUP_ATTEMPTS; i++) {
+		struct segment *s = index_entry_segment(ix, index_entry(index_directory(ix), hash));
+		struct bucket *bucket = &s->bucket[hash_bucket(hash)];
+		uint64_t header;
+
+		bucket_prefetch(bucket);
+		/* pairs with segment_leave(), and with overflow_link() */
+		header = atomic_load_explicit(&bucket->header, memory_order_acquire);
+		if (!bucket_header_moved(header))
+			return chain_find(ix, s, bucket, header, hash, key, key_len, hit);
+	}
+	return -EAGAIN;
 }
 
 int index_lookup_locked(const struct index *ix, uint64_t hash, const void *key, uint32_t key_len,
@@ -98,6 +122,7 @@ int index_lookup_locked(const struct index *ix, uint64_t hash, const void *key, 
 {
 	int rc = index_lookup(ix, hash, key, key_len, hit);
 
-	assert(rc != -EAGAIN); /* whatever a slot names under the lock is LIVE */
+	/* Under the lock the directory's entry stays, and whatever a slot names is LIVE. */
+	assert(rc != -EAGAIN);
 	return rc;
 }

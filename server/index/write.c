@@ -13,9 +13,9 @@
  * which is written first; then one release store of the predecessor's header links it. A remote
  * reader learns its number only from a completed READ of that header, and posts the READ of the
  * overflow bucket after it: it finds the header, and a slot is either zero or published. It never
- * comes off the chain again, and no other chain uses it: a reader cannot be led astray. That the
- * link and the slots before it are fetched by one READ in any order does no harm: a header without
- * the link was fetched before any key stood behind the link.
+ * comes off the chain again while the segment lives, and no other chain uses it: a reader cannot
+ * be led astray. That the link and the slots before it are fetched by one READ in any order does
+ * no harm: a header without the link was fetched before any key stood behind the link.
  */
 #include <assert.h>
 #include <errno.h>
@@ -37,7 +37,7 @@ void index_unlock(struct index *ix, uint64_t hash)
 /* must hold the lock. First empty slot of the chain; NULL, and the chain's @last bucket. */
 static _Atomic uint64_t *chain_empty(const struct index *ix, uint64_t hash, struct bucket **last)
 {
-	struct segment *s = index_segment_of(ix, hash)->segment;
+	struct segment *s = index_segment_of(ix, hash).segment;
 	struct bucket *bucket = &s->bucket[hash_bucket(hash)];
 
 	while (bucket) {
@@ -51,51 +51,57 @@ static _Atomic uint64_t *chain_empty(const struct index *ix, uint64_t hash, stru
 	return NULL;
 }
 
-/* must hold the lock. Hang a fresh bucket behind @last. Returns 0 or -ENOMEM. */
-static int overflow_link(struct index *ix, struct index_segment *seg, struct bucket *last)
+/* must hold the lock. Hang a fresh bucket behind @last. Returns 0, -EAGAIN or -ENOMEM. */
+static int overflow_link(struct index *ix, const struct index_segment *seg, struct bucket *behind,
+			 unsigned limit)
 {
-	uint64_t header = atomic_load_explicit(&last->header, memory_order_relaxed);
+	uint64_t header = atomic_load_explicit(&behind->header, memory_order_relaxed);
 	uint32_t incarnation = bucket_header_incarnation(header);
 	uint32_t prefix = bucket_header_prefix(header);
 	unsigned depth = bucket_header_depth(header);
-	unsigned n = atomic_load_explicit(&seg->overflow_used, memory_order_relaxed);
+	unsigned n = atomic_load_explicit(&seg->head->overflow_used, memory_order_relaxed);
 
 	do {
-		if (n == SEGMENT_OVERFLOW)
-			return -ENOMEM;
+		if (n >= limit)
+			return limit == SEGMENT_OVERFLOW ? -ENOMEM : -EAGAIN;
 		/* relaxed: only the number counts; nothing was ever written to bucket n */
 	} while (!atomic_compare_exchange_weak_explicit(
-		&seg->overflow_used, &n, n + 1, memory_order_relaxed, memory_order_relaxed));
+		&seg->head->overflow_used, &n, n + 1, memory_order_relaxed, memory_order_relaxed));
 	atomic_fetch_add_explicit(&ix->overflow_used, 1, memory_order_relaxed);
 	atomic_store_explicit(&seg->segment->overflow[n].header,
 			      bucket_header_make(incarnation, prefix, depth, false, 0),
 			      memory_order_relaxed);
 	/* pairs with index_lookup(): the new header before the link to it */
-	atomic_store_explicit(&last->header,
+	atomic_store_explicit(&behind->header,
 			      bucket_header_make(incarnation, prefix, depth, false, n + 1),
 			      memory_order_release);
 	return 0;
 }
 
-int index_reserve(struct index *ix, uint64_t hash, const void *key, uint32_t key_len,
+int index_reserve(struct index *ix, uint64_t hash, const void *key, uint32_t key_len, bool last,
 		  struct index_hit *old, bool *found)
 {
-	struct bucket *last = NULL;
+	struct index_segment seg;
+	struct bucket *behind = NULL;
 
 	*found = index_lookup_locked(ix, hash, key, key_len, old) == 0;
-	if (*found || chain_empty(ix, hash, &last))
+	if (*found || chain_empty(ix, hash, &behind))
 		return 0;
-	return overflow_link(ix, index_segment_of(ix, hash), last);
+	seg = index_segment_of(ix, hash);
+	return overflow_link(ix, &seg, behind, last ? SEGMENT_OVERFLOW : SPLIT_OVERFLOW);
 }
 
-/* must hold the lock, and the stripe's with it */
-static void records_add(struct index *ix, uint64_t hash, int64_t n)
+/* must hold the lock. Returns how many the segment has now. */
+static unsigned records_add(struct index *ix, uint64_t hash, int n)
 {
 	_Atomic uint64_t *records = &index_stripe_of(ix, hash)->records;
+	struct index_segment seg = index_segment_of(ix, hash);
 
 	atomic_store_explicit(records,
 			      atomic_load_explicit(records, memory_order_relaxed) + (uint64_t)n,
 			      memory_order_relaxed);
+	return atomic_fetch_add_explicit(&seg.head->records, (uint32_t)n, memory_order_relaxed) +
+	       (unsigned)n;
 }
 
 static void state_change(struct block *b, enum block_state from, enum block_state to)
@@ -130,11 +136,14 @@ void index_publish(struct index *ix, uint64_t hash, const struct index_hit *old,
 	atomic_store_explicit(place, slot, memory_order_release);
 }
 
-void index_remove(struct index *ix, uint64_t hash, const struct index_hit *old)
+bool index_remove(struct index *ix, uint64_t hash, const struct index_hit *old)
 {
+	unsigned left;
+
 	assert(atomic_load_explicit(old->place, memory_order_relaxed) == old->slot);
 	state_change(old->block, BLOCK_LIVE, BLOCK_OBSOLETE);
-	records_add(ix, hash, -1);
+	left = records_add(ix, hash, -1);
 	/* pairs with index_lookup(): OBSOLETE before the slot is empty */
 	atomic_store_explicit(old->place, 0, memory_order_release);
+	return left <= MERGE_RECORDS / 2 && left % MERGE_LOOK == 0;
 }

@@ -169,13 +169,11 @@ int memory_alloc(struct memory_cache *cache, uint32_t bytes, struct memory_place
 	return 0;
 }
 
-void memory_free(struct memory *m, struct memory_place place)
+static void block_free(struct memory *m, struct memory_place place)
 {
 	uint64_t state;
 	struct slab *slab;
 
-	assert(memory_addr(m, place.extent, place.offset, OFFSET_UNIT) &&
-	       m->extent[place.extent].kind == EXTENT_DATA);
 	slab = &m->extent[place.extent].slab[place.offset / SLAB_BYTES];
 	state = atomic_load_explicit(&place_block(m, place)->state, memory_order_relaxed);
 	assert(block_state_of(state) != BLOCK_LIVE); /* still published */
@@ -184,5 +182,21 @@ void memory_free(struct memory *m, struct memory_place place)
 	} else {
 		assert(slab->use == SLAB_RUN && place.offset % SLAB_BYTES == 0);
 		run_free(m, slab, block_state_incarnation(state));
+	}
+}
+
+void memory_free(struct memory *m, struct memory_place place)
+{
+	assert(memory_addr(m, place.extent, place.offset, OFFSET_UNIT));
+	switch (m->extent[place.extent].kind) {
+	case EXTENT_INDEX:
+		segment_free(m, place);
+		break;
+	case EXTENT_DIR:
+		directory_free(m, place);
+		break;
+	default:
+		block_free(m, place);
+		break;
 	}
 }

@@ -5,6 +5,12 @@
  *
  * Extents are only ever added, one at a time (extent_lock), and stay until the end (I6).
  *
+ * SIZES. The first of each kind has 4 MiB. DATA doubles from one to the next, up to 256 MiB, but
+ * takes at most a quarter of what is left of the store's size: so the index, which grows in the
+ * same budget, finds room as long as there is some, and the last extents are small. INDEX grows by
+ * an eighth of what it has: its share of a record is small, and should not be rounded up by half.
+ * What was asked for is the least in any case.
+ *
  * ORDERING. Local threads: `bytes` of an extent is stored last, with release, and loaded first,
  * with acquire; all other fields are constant from then on. Clients: the four words of a table
  * entry are stored once, over zeros, the checksum last with release. What a client fetches is
@@ -27,13 +33,31 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-/* must hold extent_lock. How large the next extent of @kind wants to be, and must be. */
+/* must hold extent_lock. How large the next extent of @kind would like to be, see SIZES. */
+static uint64_t extent_wish(struct memory *m, enum extent_kind kind, uint64_t left)
+{
+	uint64_t have = atomic_load_explicit(&m->kind_bytes[kind], memory_order_relaxed);
+	uint64_t want = EXTENT_BYTES_FIRST;
+
+	if (kind == EXTENT_INDEX && have / INDEX_GROWTH_SHARE > want)
+		want = have / INDEX_GROWTH_SHARE;
+	if (kind == EXTENT_DATA) {
+		for (unsigned i = m->kind_count[kind]; i && want < EXTENT_BYTES_MAX; i--)
+			want *= 2;
+		if (m->kind_count[kind] && want > left / DATA_SHARE)
+			want = left / DATA_SHARE;
+	}
+	if (want > EXTENT_BYTES_MAX)
+		want = EXTENT_BYTES_MAX;
+	return want < HUGEPAGE_BYTES ? want : round_up(want - HUGEPAGE_BYTES + 1, HUGEPAGE_BYTES);
+}
+
+/* must hold extent_lock. How large the next extent of @kind should be, and must be. */
 static int extent_size(struct memory *m, enum extent_kind kind, uint64_t bytes_min, uint64_t *least,
 		       uint64_t *want, struct error *err)
 {
 	uint64_t used = atomic_load_explicit(&m->bytes_committed, memory_order_relaxed);
 	uint64_t left = (m->config.bytes_max - used) / SLAB_BYTES * SLAB_BYTES;
-	unsigned doublings = m->kind_count[kind];
 
 	if (m->extents == EXTENTS_MAX)
 		return error_set(
@@ -54,9 +78,7 @@ static int extent_size(struct memory *m, enum extent_kind kind, uint64_t bytes_m
 				 (unsigned long long)(*least >> 20),
 				 (unsigned long long)(used >> 20),
 				 (unsigned long long)(m->config.bytes_max >> 20));
-	*want = EXTENT_BYTES_FIRST;
-	while (doublings-- && *want < EXTENT_BYTES_MAX)
-		*want *= 2;
+	*want = extent_wish(m, kind, left);
 	if (*want < *least)
 		*want = round_up(*least, HUGEPAGE_BYTES);
 	if (*want > left)
@@ -80,8 +102,20 @@ static int extent_map(struct mapping *map, enum extent_kind kind, uint64_t least
 	}
 }
 
-static int extent_slabs(struct extent *x, unsigned number, unsigned slabs, struct error *err)
+/* What is kept of the parts of an extent outside of registered memory. */
+static int extent_heads(struct extent *x, unsigned number, uint64_t bytes, struct error *err)
 {
+	unsigned slabs = (unsigned)(bytes / SLAB_BYTES);
+
+	if (x->kind == EXTENT_INDEX) {
+		x->head = calloc(bytes / SEGMENT_BYTES, sizeof(*x->head));
+		return x->head ? 0
+			       : error_set(err, -ENOMEM,
+					   "no memory for the heads of %llu segments; free memory",
+					   (unsigned long long)(bytes / SEGMENT_BYTES));
+	}
+	if (x->kind != EXTENT_DATA)
+		return 0;
 	x->slab = calloc(slabs, sizeof(*x->slab));
 	x->slab_bits = calloc(slabs, SLAB_WORDS * sizeof(uint64_t));
 	if (!x->slab || !x->slab_bits) {
@@ -96,6 +130,13 @@ static int extent_slabs(struct extent *x, unsigned number, unsigned slabs, struc
 		x->slab[i].free = x->slab_bits + (size_t)i * SLAB_WORDS;
 	}
 	return 0;
+}
+
+static void heads_free(struct extent *x)
+{
+	free(x->slab);
+	free(x->slab_bits);
+	free(x->head);
 }
 
 /* Enter an extent into the table that clients fetch; see ORDERING. */
@@ -139,32 +180,49 @@ static int extent_add(struct memory *m, enum extent_kind kind, uint64_t bytes_mi
 	x->base = map.base;
 	x->fd = map.fd;
 	x->kind = kind;
-	if (kind == EXTENT_DATA) {
-		rc = extent_slabs(x, number, (unsigned)(map.bytes / SLAB_BYTES), err);
-		if (rc)
-			goto err_map;
-	}
+	rc = extent_heads(x, number, map.bytes, err);
+	if (rc)
+		goto err_map;
 	rc = hooks->register_region(hooks->ctx, map.fd, map.base, map.bytes, &x->region, err);
 	if (rc)
-		goto err_slabs;
+		goto err_heads;
+	/* relaxed: handed on with the extent's number, through a lock */
+	atomic_store_explicit(&m->map.base[number], map.base, memory_order_relaxed);
 	extent_enter(m, number, x, map.bytes);
 	if (map.hugepages)
 		atomic_store_explicit(&m->hugepages, true, memory_order_relaxed);
 	atomic_fetch_add_explicit(&m->bytes_committed, map.bytes, memory_order_relaxed);
 	atomic_fetch_add_explicit(&m->kind_bytes[kind], map.bytes, memory_order_relaxed);
 	m->kind_count[kind]++;
-	m->extents++;
+	atomic_store_explicit(&m->extents, number + 1, memory_order_relaxed);
 	/* pairs with extent_bytes(): the other fields before bytes */
 	atomic_store_explicit(&x->bytes, map.bytes, memory_order_release);
 	return 0;
 
-err_slabs:
-	free(x->slab);
-	free(x->slab_bits);
+err_heads:
+	heads_free(x);
 err_map:
 	mapping_destroy(&map);
 	memset(x, 0, sizeof(*x));
 	return rc;
+}
+
+/* must hold extent_lock. The new extent goes to the pool of its kind. */
+static void extent_give(struct memory *m, unsigned number)
+{
+	uint64_t bytes = memory_extent_bytes(m, number);
+
+	switch (m->extent[number].kind) {
+	case EXTENT_INDEX:
+		segments_add(m, number, (unsigned)(bytes / SEGMENT_BYTES));
+		break;
+	case EXTENT_DIR:
+		directories_add(m, number);
+		break;
+	default:
+		pool_add(m, number, (unsigned)(bytes / SLAB_BYTES));
+		break;
+	}
 }
 
 int memory_extent_add(struct memory *m, enum extent_kind kind, uint64_t bytes_min, unsigned *extent,
@@ -177,9 +235,7 @@ int memory_extent_add(struct memory *m, enum extent_kind kind, uint64_t bytes_mi
 	rc = extent_add(m, kind, bytes_min, err);
 	if (rc == 0) {
 		*extent = m->extents - 1;
-		if (kind == EXTENT_DATA)
-			pool_add(m, *extent,
-				 (unsigned)(memory_extent_bytes(m, *extent) / SLAB_BYTES));
+		extent_give(m, *extent);
 	}
 	pthread_mutex_unlock(&m->extent_lock);
 	return rc;
@@ -193,8 +249,7 @@ void extents_destroy(struct memory *m)
 
 		m->config.hooks.unregister_region(m->config.hooks.ctx, &x->region);
 		mapping_destroy(&map);
-		free(x->slab);
-		free(x->slab_bits);
+		heads_free(x);
 	}
 	m->extents = 0;
 }
@@ -214,6 +269,11 @@ void *memory_addr(const struct memory *m, unsigned extent, uint64_t offset, uint
 	if (have == 0 || offset > have || bytes > have - offset)
 		return NULL;
 	return m->extent[extent].base + offset;
+}
+
+const struct memory_map *memory_map(const struct memory *m)
+{
+	return &m->map;
 }
 
 const struct memory_region *memory_extent_region(const struct memory *m, unsigned extent)

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * The growth thread: adds DATA extents before they are needed.
+ * The growth thread: adds extents before they are needed.
  *
  * Mapping, committing and registering 256 MiB takes long, so no worker does it. Whoever takes a
- * slab and sees that few are left orders an extent (growth_consider); whoever finds none orders
- * one as large as it needs (growth_request) and is told to come back. The thread sleeps on a
- * condition between orders and uses no CPU then. After a failure nothing is ordered for a second:
- * until then the store is as full as it looks.
+ * slab, a segment or room for a directory and sees that little is left orders an extent of that
+ * kind; whoever finds none orders one as large as it needs (growth_request) and is told to come
+ * back. The thread sleeps on a condition between orders and uses no CPU then. After a failure
+ * nothing of that kind is ordered for a second: until then the store is as full as it looks.
+ *
+ * What keeps the index from growing stops every writer of new keys, so its orders go first.
  */
 #include <errno.h>
 
@@ -15,19 +17,28 @@
 #include "common/base/time.h"
 #include "server/memory/memory_internal.h"
 
-static bool growth_possible(struct memory *m, uint64_t bytes)
+static const enum extent_kind by_urgency[] = { EXTENT_DIR, EXTENT_INDEX, EXTENT_DATA };
+
+#define KINDS (sizeof(by_urgency) / sizeof(by_urgency[0]))
+
+static bool growth_possible(struct memory *m, enum extent_kind kind, uint64_t bytes)
 {
 	uint64_t used = atomic_load_explicit(&m->bytes_committed, memory_order_relaxed);
 
-	return m->sets < EXTENTS_MAX && bytes <= EXTENT_BYTES_MAX &&
-	       m->config.bytes_max - used >= bytes && time_now_ns() >= m->growth.retry_at_ns;
+	return atomic_load_explicit(&m->extents, memory_order_relaxed) < EXTENTS_MAX &&
+	       (kind != EXTENT_DIR || m->directories.extents < DIRECTORY_EXTENTS) &&
+	       bytes <= EXTENT_BYTES_MAX && m->config.bytes_max - used >= bytes &&
+	       time_now_ns() >= m->growth.retry_at_ns[kind];
 }
 
-/* must hold pool_lock */
-static void growth_order(struct memory *m, uint64_t bytes)
+void growth_order(struct memory *m, enum extent_kind kind, uint64_t bytes)
 {
-	m->growth.wanted = bytes;
-	pthread_cond_signal(&m->growth.order);
+	struct growth *g = &m->growth;
+
+	if (g->wanted[kind] >= bytes || g->busy == kind || !growth_possible(m, kind, bytes))
+		return;
+	g->wanted[kind] = bytes;
+	pthread_cond_signal(&g->order);
 }
 
 void growth_consider(struct memory *m)
@@ -36,27 +47,35 @@ void growth_consider(struct memory *m)
 
 	if (low > LOW_WATER_MAX)
 		low = LOW_WATER_MAX;
-	if (m->growth.wanted || m->growth.busy || (m->slabs_total && m->slabs_free > low) ||
-	    !growth_possible(m, SLAB_BYTES))
-		return;
-	growth_order(m, SLAB_BYTES);
+	if (m->slabs_total == 0 || m->slabs_free <= low)
+		growth_order(m, EXTENT_DATA, SLAB_BYTES);
 }
 
-int growth_request(struct memory *m, uint64_t bytes)
+int growth_request(struct memory *m, enum extent_kind kind, uint64_t bytes)
 {
-	if (m->growth.busy)
+	struct growth *g = &m->growth;
+
+	if (g->busy == kind)
 		return -EAGAIN; /* its end decides */
-	if (!growth_possible(m, bytes))
-		return m->growth.wanted ? -EAGAIN : -ENOMEM;
-	if (m->growth.wanted < bytes)
-		growth_order(m, bytes);
-	return -EAGAIN;
+	growth_order(m, kind, bytes);
+	return g->wanted[kind] ? -EAGAIN : -ENOMEM;
+}
+
+/* must hold pool_lock. What to do next; EXTENT_NONE: nothing. */
+static enum extent_kind next_order(const struct growth *g)
+{
+	for (unsigned i = 0; i < KINDS; i++) {
+		if (g->wanted[by_urgency[i]])
+			return by_urgency[i];
+	}
+	return EXTENT_NONE;
 }
 
 static void *growth_main(void *arg)
 {
 	struct memory *m = arg;
 	struct growth *g = &m->growth;
+	enum extent_kind kind;
 	struct error err;
 	unsigned extent;
 	uint64_t bytes;
@@ -64,26 +83,28 @@ static void *growth_main(void *arg)
 
 	pthread_mutex_lock(&m->pool_lock);
 	while (!g->stop) {
-		if (!g->wanted) {
+		kind = next_order(g);
+		if (kind == EXTENT_NONE) {
 			pthread_cond_wait(&g->order, &m->pool_lock);
 			continue;
 		}
-		bytes = g->wanted;
-		g->wanted = 0;
-		g->busy = true;
+		bytes = g->wanted[kind];
+		g->wanted[kind] = 0;
+		g->busy = kind;
 		pthread_mutex_unlock(&m->pool_lock);
 
-		rc = memory_extent_add(m, EXTENT_DATA, bytes, &extent, &err);
+		rc = memory_extent_add(m, kind, bytes, &extent, &err);
 		if (rc)
 			log_warn("memory", "the store did not grow: %s", err.text);
 
 		pthread_mutex_lock(&m->pool_lock);
 		if (rc)
-			g->retry_at_ns = time_now_ns() + GROWTH_RETRY_NS;
-		g->busy = false;
+			g->retry_at_ns[kind] = time_now_ns() + GROWTH_RETRY_NS;
+		g->busy = EXTENT_NONE;
 		pthread_cond_broadcast(&g->done);
 	}
-	g->wanted = 0;
+	for (unsigned i = 0; i < KINDS; i++)
+		g->wanted[by_urgency[i]] = 0;
 	pthread_cond_broadcast(&g->done);
 	pthread_mutex_unlock(&m->pool_lock);
 	return NULL;
@@ -136,7 +157,7 @@ void memory_growth_wait(struct memory *m, unsigned ms)
 	};
 
 	pthread_mutex_lock(&m->pool_lock);
-	while ((g->wanted || g->busy) && !g->stop) {
+	while ((g->busy || next_order(g)) && !g->stop) {
 		if (pthread_cond_timedwait(&g->done, &m->pool_lock, &until) == ETIMEDOUT)
 			break;
 	}

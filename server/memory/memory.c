@@ -122,6 +122,7 @@ void memory_destroy(struct memory *m)
 {
 	assert(LIST_EMPTY(&m->caches));
 	growth_stop(m);
+	directories_destroy(m);
 	extents_destroy(m);
 	table_destroy(m);
 	free(m->set);
@@ -162,7 +163,7 @@ void memory_stats_get(struct memory *m, struct memory_stats *out)
 	static_assert(SIZE_CLASSES <= sizeof(out->class) / sizeof(out->class[0]), "classes");
 	memset(out, 0, sizeof(*out));
 	out->bytes_max = m->config.bytes_max;
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned i = 0; i < EXTENT_KINDS; i++)
 		out->extent_bytes[i] =
 			atomic_load_explicit(&m->kind_bytes[i], memory_order_relaxed);
 	out->hugepages = atomic_load_explicit(&m->hugepages, memory_order_relaxed);
@@ -179,6 +180,11 @@ void memory_stats_get(struct memory *m, struct memory_stats *out)
 	out->slabs_used = m->slabs_total - m->slabs_free - m->slabs_dead;
 	out->slabs_dead = m->slabs_dead;
 	out->run_slabs = m->run_slabs;
+	out->segments_used = m->segments.total - m->segments.free;
+	out->segments_free = m->segments.free;
+	out->segments_exhausted = m->segments.exhausted;
+	out->heads_bytes = m->segments.heads_bytes;
+	out->directory_bytes_used = m->directories.bytes_used;
 	pthread_mutex_unlock(&m->pool_lock);
 
 	out->classes = SIZE_CLASSES;

@@ -7,16 +7,19 @@
  * An extent is a memfd mapping of one kind (root.h), registered once through the hooks, listed in
  * the extent table, and never unmapped while the server lives (I6). DATA extents are cut into
  * slabs of SLAB_BYTES, slabs into blocks of one size class; a record above a quarter of a slab
- * takes a run of consecutive slabs.
+ * takes a run of consecutive slabs. INDEX extents are cut into segments, DIR extents hold
+ * directories of any size.
  *
- * Book-keeping (free lists, slab headers) lies outside of registered memory.
+ * Book-keeping (free lists, heads of slabs and segments) lies outside of registered memory.
  */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/error.h"
 #include "common/layout/block.h"
+#include "common/layout/bucket.h"
 #include "common/layout/root.h"
 
 /* What the transport knows of a registered range. */
@@ -52,6 +55,33 @@ struct memory_place {
 };
 
 /*
+ * Where extents begin, by number: for whoever follows a slot or a directory entry that the server
+ * wrote itself, and so needs no bounds checked. NULL: there is none. Stored once.
+ */
+struct memory_map {
+	_Atomic(uint8_t *) base[EXTENTS_MAX];
+};
+
+/*
+ * What is kept of one segment outside of registered memory. While it is given out, @records and
+ * @overflow_used are its owner's (the index); the rest is memory's.
+ */
+struct segment_head {
+	_Atomic uint32_t records;
+	_Atomic uint32_t overflow_used; /* at most SEGMENT_OVERFLOW */
+	uint32_t incarnation; /* of the segment that stands here now, or stood last; 0: none yet */
+	uint32_t next; /* free ones */
+};
+
+/* A segment that was given out. */
+struct memory_segment {
+	struct memory_place place;
+	struct segment *segment;
+	struct segment_head *head;
+	uint32_t incarnation; /* never used at this address before */
+};
+
+/*
  * memory_create - map the extent table and start the growth thread; no extent yet.
  * Returns 0; -EINVAL: bytes_max too small or beyond the RAM of the machine; -ENOMEM and what the
  * hooks return. @err says which limit it was and what to set.
@@ -67,9 +97,10 @@ const struct memory_region *memory_extent_table_region(const struct memory *m);
 
 /*
  * memory_extent_add - map (hugepages where there are any), commit and register a new extent of
- * @kind of at least @bytes_min, and enter it into the table. Not on the data path.
- * Returns 0; -ENOMEM: bytes_max reached, or the system has no memory; -ENOSPC: EXTENTS_MAX;
- * -EINVAL: @bytes_min over EXTENT_BYTES_MAX; or what the hook returns. Then nothing was added.
+ * @kind of at least @bytes_min, enter it into the table, and give it to the pool of its kind. Not
+ * on the data path. Returns 0; -ENOMEM: bytes_max reached, or the system has no memory; -ENOSPC:
+ * EXTENTS_MAX; -EINVAL: @bytes_min over EXTENT_BYTES_MAX; or what the hook returns. Then nothing
+ * was added.
  */
 int memory_extent_add(struct memory *m, enum extent_kind kind, uint64_t bytes_min, unsigned *extent,
 		      struct error *err);
@@ -79,6 +110,15 @@ int memory_extent_add(struct memory *m, enum extent_kind kind, uint64_t bytes_mi
  * or ends before @offset + @bytes. Any thread, wait-free.
  */
 void *memory_addr(const struct memory *m, unsigned extent, uint64_t offset, uint64_t bytes);
+
+/* memory_map - constant while the memory lives. */
+const struct memory_map *memory_map(const struct memory *m);
+
+/* memory_map_at - the address of a place. relaxed: whoever knows the place knows its extent. */
+static inline void *memory_map_at(const struct memory_map *map, unsigned extent, uint64_t offset)
+{
+	return atomic_load_explicit(&map->base[extent], memory_order_relaxed) + offset;
+}
 
 /* memory_extent_region - registration of an extent; NULL where it does not exist. Wait-free. */
 const struct memory_region *memory_extent_region(const struct memory *m, unsigned extent);
@@ -105,9 +145,28 @@ int memory_alloc(struct memory_cache *cache, uint32_t bytes, struct memory_place
 void memory_growth_wait(struct memory *m, unsigned ms);
 
 /*
- * memory_free - give a block back. The caller guarantees that no local or remote reader can still
- * reach it (reclaim.h), or that it never was published. Its state is not LIVE (asserted). Any
- * thread.
+ * memory_segment_alloc - take a segment. What stands in it is of its last life: write the headers
+ * first, then the rest. Segments are added in the background before the last one is taken.
+ * @spare: only where enough are left; nothing is added for it.
+ * Returns 0; -EAGAIN: growth is under way; -ENOMEM. Any thread; takes a lock briefly.
+ */
+int memory_segment_alloc(struct memory *m, bool spare, struct memory_segment *out);
+
+/* memory_segment_head - of a segment that a directory entry names. Wait-free. */
+struct segment_head *memory_segment_head(const struct memory *m, unsigned extent, unsigned number);
+
+/*
+ * memory_directory_alloc - room for a directory of @depth, 64 B aligned; what stands there is of
+ * former lives. Room for one of twice the size is ordered along with it.
+ * Returns 0; -EAGAIN: growth is under way; -ENOMEM. Any thread; takes a lock briefly.
+ */
+int memory_directory_alloc(struct memory *m, unsigned depth, struct memory_place *place,
+			   struct directory **out);
+
+/*
+ * memory_free - give a block, a segment or a directory back. The caller guarantees that no local or
+ * remote reader can still reach it (reclaim.h), or that it never was published. A block's state
+ * is not LIVE (asserted). Any thread.
  */
 void memory_free(struct memory *m, struct memory_place place);
 
@@ -126,6 +185,11 @@ struct memory_stats {
 	uint64_t slabs_dead; /* neither: all that is left of them are exhausted addresses */
 	uint64_t run_slabs; /* of slabs_used */
 	uint64_t blocks_exhausted; /* addresses whose incarnations are used up */
+	uint64_t segments_used;
+	uint64_t segments_free;
+	uint64_t segments_exhausted; /* addresses whose incarnations are used up */
+	uint64_t directory_bytes_used;
+	uint64_t heads_bytes; /* of segments: book-keeping outside of registered memory */
 	bool hugepages;
 	unsigned classes;
 	struct memory_class_stats class[96];

@@ -7,7 +7,8 @@
  * Locks, in the order in which they are taken:
  *   extent_lock   adding extents: bytes_committed, kind_count, extent count, the hooks' calls
  *   class[].lock  the cut slabs of one class: their bitmaps and counts
- *   pool_lock     free slabs and runs, the growth thread's orders, the list of caches
+ *   pool_lock     free slabs and runs, segments, directories, the growth thread's orders, the
+ *                 list of caches
  *
  * A slab's fields belong to pool_lock while it is free or part of a run, and to its class's lock
  * while it is cut. `use` and `class_no` change only while no block of the slab is out, so whoever
@@ -37,6 +38,18 @@
 /* Growth starts when fewer than 1/LOW_WATER_SHARE of the slabs are free, or LOW_WATER_MAX slabs. */
 #define LOW_WATER_SHARE 8u
 #define LOW_WATER_MAX	64u
+
+/* The same for segments; and how much is added then, of what there is. */
+#define SEGMENTS_LOW_SHARE 16u
+#define SEGMENTS_LOW_MIN   16u
+#define INDEX_GROWTH_SHARE 8u
+
+/* Of what is left of the store's size, one DATA extent takes a share of one in so many. */
+#define DATA_SHARE 4u
+
+#define SEGMENT_INCARNATION_MAX 0xffffffu
+#define DIRECTORY_EXTENTS	64u
+#define EXTENT_KINDS		4u
 
 /* After a failed growth the system is not asked again for so long. */
 #define GROWTH_RETRY_NS 1000000000ull
@@ -70,6 +83,7 @@ struct extent {
 	uint8_t *base;
 	struct slab *slab; /* of DATA extents */
 	uint64_t *slab_bits; /* all their bitmaps */
+	struct segment_head *head; /* of INDEX extents */
 	struct memory_region region;
 	int fd;
 	enum extent_kind kind;
@@ -90,23 +104,54 @@ struct slab_set {
 	unsigned slabs_free;
 };
 
+/* Segments that are given out or free, in all INDEX extents. Under pool_lock. */
+struct segment_pool {
+	uint32_t first; /* free one, by segment_name(); 0: none */
+	uint64_t total; /* without exhausted ones */
+	uint64_t free;
+	uint64_t exhausted;
+	uint64_t heads_bytes;
+};
+
+/* A directory that is given out, or waits for its grace period. */
+struct directory_range {
+	TAILQ_ENTRY(directory_range) link; /* by offset */
+	uint64_t offset, bytes;
+};
+
+TAILQ_HEAD(directory_list, directory_range);
+
+struct directory_extent {
+	unsigned extent;
+	uint64_t bytes;
+	struct directory_list ranges;
+};
+
+/* Under pool_lock. */
+struct directory_pool {
+	unsigned extents;
+	struct directory_extent extent[DIRECTORY_EXTENTS];
+	uint64_t bytes_used;
+};
+
 struct growth {
 	pthread_t thread;
 	pthread_cond_t order; /* the thread waits for work */
 	pthread_cond_t done; /* memory_growth_wait() waits for its end */
-	uint64_t wanted; /* bytes at least; 0: nothing */
-	uint64_t retry_at_ns; /* not before, after a failure */
-	bool busy;
+	uint64_t wanted[EXTENT_KINDS]; /* bytes at least; 0: nothing */
+	uint64_t retry_at_ns[EXTENT_KINDS]; /* not before, after a failure */
+	enum extent_kind busy; /* EXTENT_NONE: it sleeps */
 	bool stop;
 	bool started;
 };
 
 struct memory {
 	struct extent extent[EXTENTS_MAX];
+	struct memory_map map; /* written under extent_lock */
 	struct size_class class[SIZE_CLASSES];
 
 	pthread_mutex_t extent_lock;
-	unsigned extents;
+	_Atomic unsigned extents; /* written under extent_lock */
 	unsigned kind_count[4];
 	_Atomic uint64_t kind_bytes[4];
 	_Atomic uint64_t bytes_committed; /* written under extent_lock */
@@ -120,6 +165,8 @@ struct memory {
 	uint64_t slabs_free;
 	uint64_t slabs_dead;
 	uint64_t run_slabs;
+	struct segment_pool segments;
+	struct directory_pool directories;
 	struct growth growth;
 	LIST_HEAD(, memory_cache) caches;
 
@@ -169,14 +216,29 @@ int pool_take(struct memory *m, unsigned count, struct slab **first);
 /* pool_give - slabs that hold no block any more. One with exhausted addresses becomes dead. */
 void pool_give(struct memory *m, struct slab *first, unsigned count);
 
+/* segments_add, directories_add - a new extent of that kind. */
+void segments_add(struct memory *m, unsigned extent, unsigned segments);
+void directories_add(struct memory *m, unsigned extent);
+void directories_destroy(struct memory *m);
+
+/* segment_free, directory_free - memory_free() of such a place. */
+void segment_free(struct memory *m, struct memory_place place);
+void directory_free(struct memory *m, struct memory_place place);
+
 int growth_start(struct memory *m, struct error *err);
 void growth_stop(struct memory *m);
 
-/* growth_consider - must hold pool_lock: order growth where free slabs are few. */
+/* growth_consider - must hold pool_lock: order growth of DATA where free slabs are few. */
 void growth_consider(struct memory *m);
 
-/* growth_request - must hold pool_lock: -EAGAIN where growth by @bytes may come, or -ENOMEM. */
-int growth_request(struct memory *m, uint64_t bytes);
+/* growth_order - must hold pool_lock: order growth of @kind by @bytes, where it can come. */
+void growth_order(struct memory *m, enum extent_kind kind, uint64_t bytes);
+
+/*
+ * growth_request - must hold pool_lock: there is nothing left of @kind. -EAGAIN where growth by
+ * @bytes may come, or -ENOMEM.
+ */
+int growth_request(struct memory *m, enum extent_kind kind, uint64_t bytes);
 
 /*
  * class_refill - take up to @want blocks of a class, cutting a slab where @cut is set.

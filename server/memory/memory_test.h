@@ -8,3 +8,6 @@
 
 /* memory_test_incarnation - every slab that is free now has used incarnations up to @used. */
 void memory_test_incarnation(struct memory *m, uint32_t used);
+
+/* memory_test_segment_incarnation - every segment that is free now has used incarnations so far. */
+void memory_test_segment_incarnation(struct memory *m, uint32_t used);

@@ -102,7 +102,7 @@ int pool_take(struct memory *m, unsigned count, struct slab **first)
 		*first = &m->extent[extent].slab[number];
 		growth_consider(m);
 	} else {
-		rc = growth_request(m, (uint64_t)count * SLAB_BYTES);
+		rc = growth_request(m, EXTENT_DATA, (uint64_t)count * SLAB_BYTES);
 	}
 	pthread_mutex_unlock(&m->pool_lock);
 	return rc;

@@ -10,6 +10,8 @@
 #include "common/layout/size_code.h"
 #include "common/layout/slot.h"
 
+#define SPLITS_MAX (2 * DEPTH_MAX) /* of one PUT: others may merge meanwhile */
+
 /* Say so before memory is filled with an index that it does not hold. */
 static int check_index_fits(const struct store_config *config, struct error *err)
 {
@@ -18,13 +20,16 @@ static int check_index_fits(const struct store_config *config, struct error *err
 	while (bytes / SEGMENT_BYTES * SEGMENT_BUCKETS * BUCKET_SLOTS < config->slots &&
 	       bytes <= config->bytes_max)
 		bytes *= 2;
-	if (bytes + EXTENT_BYTES_FIRST <= config->bytes_max)
+	if (bytes < EXTENT_BYTES_FIRST)
+		bytes = EXTENT_BYTES_FIRST;
+	/* the directory's first extent, and that of the records */
+	if (bytes + 2 * EXTENT_BYTES_FIRST <= config->bytes_max)
 		return 0;
 	return error_set(err, -ENOMEM,
 			 "an index of %llu slots and its first records do not fit into %llu MiB of "
-			 "memory (give more --memory or fewer --index-slots)",
+			 "memory (give more --memory, %u MiB at least, or fewer --index-slots)",
 			 (unsigned long long)config->slots,
-			 (unsigned long long)config->bytes_max >> 20);
+			 (unsigned long long)config->bytes_max >> 20, 3 * EXTENT_BYTES_FIRST >> 20);
 }
 
 int store_create(struct store *store, const struct store_config *config, struct error *err)
@@ -139,6 +144,40 @@ int store_put_begin(struct store_worker *w, const void *key, uint32_t key_len, u
 	return 0;
 }
 
+static void retire_all(struct store_worker *w, const struct index_retired *r)
+{
+	for (unsigned i = 0; i < r->count; i++)
+		reclaim_retire(w->reclaim, r->piece[i].place, r->piece[i].bytes);
+}
+
+/*
+ * Lock the bucket of the PUT with a slot for it, splitting its segment where that has to come
+ * first. Each split adds a bit to the prefix, so there is an end; a segment that can not be split
+ * gives what overflow buckets it has left. Returns 0, the lock is held; -EAGAIN or -ENOMEM: it is
+ * not.
+ */
+static int lock_with_room(struct store_worker *w, const struct store_put *put,
+			  struct index_hit *old, bool *found)
+{
+	struct index *ix = w->store->index;
+	const struct block *b = put->block;
+	struct index_retired retired;
+	int rc, why = 0;
+
+	for (unsigned i = 0;; i++) {
+		index_lock(ix, put->hash);
+		rc = index_reserve(ix, put->hash, b->data, b->key_len, why || i == SPLITS_MAX, old,
+				   found);
+		if (rc == 0)
+			return 0;
+		index_unlock(ix, put->hash);
+		if (rc != -EAGAIN)
+			return why == -EAGAIN ? why : rc;
+		why = index_split(ix, put->hash, &retired);
+		retire_all(w, &retired);
+	}
+}
+
 int store_put_commit(struct store_worker *w, struct store_put *put, struct store_result *out)
 {
 	struct store *s = w->store;
@@ -152,11 +191,10 @@ int store_put_commit(struct store_worker *w, struct store_put *put, struct store
 	fresh.slot = slot_make(slot_fingerprint_of_hash(put->hash),
 			       size_code_for(block_bytes(b->key_len, b->value_len)),
 			       put->place.extent, put->place.offset);
-	index_lock(s->index, put->hash);
-	rc = index_reserve(s->index, put->hash, b->data, b->key_len, &old, &found);
+	rc = lock_with_room(w, put, &old, &found);
 	if (rc) {
-		index_unlock(s->index, put->hash);
-		store_put_abort(w, put);
+		if (rc != -EAGAIN)
+			store_put_abort(w, put);
 		return rc;
 	}
 	/* Relaxed: writers of one key are ordered by its bucket's lock. */
@@ -181,7 +219,9 @@ static int delete_if(struct store_worker *w, uint64_t hash, const void *key, uin
 		     uint64_t now_ms, struct store_result *out)
 {
 	struct store *s = w->store;
+	struct index_retired retired;
 	struct index_hit old;
+	bool sparse = false;
 	int rc;
 
 	index_lock(s->index, hash);
@@ -194,11 +234,15 @@ static int delete_if(struct store_worker *w, uint64_t hash, const void *key, uin
 	if (rc == 0) {
 		describe(&old, out);
 		out->version = atomic_fetch_add_explicit(&s->version, 1, memory_order_relaxed) + 1;
-		index_remove(s->index, hash, &old);
+		sparse = index_remove(s->index, hash, &old);
 	}
 	index_unlock(s->index, hash);
 	if (rc == 0)
 		retire(w, &old);
+	if (sparse) {
+		index_shrink(s->index, hash, &retired);
+		retire_all(w, &retired);
+	}
 	return rc ? rc : 1;
 }
 
@@ -234,4 +278,18 @@ int store_del(struct store_worker *w, const void *key, uint32_t key_len, struct 
 	out->block = NULL;
 	out->slot = 0;
 	return rc < 0 ? rc : 0;
+}
+
+bool store_untidy(const struct store *store)
+{
+	return index_untidy(store->index);
+}
+
+bool store_tidy(struct store_worker *w)
+{
+	struct index_retired retired;
+	bool changed = index_tidy(w->store->index, &retired);
+
+	retire_all(w, &retired);
+	return changed;
 }

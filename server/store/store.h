@@ -32,7 +32,7 @@ struct store {
 
 struct store_config {
 	uint64_t bytes_max;
-	uint64_t slots; /* of the index */
+	uint64_t slots; /* of the index, to begin with; 0: as few as there can be */
 	uint64_t server_incarnation;
 	uint64_t hash_seed;
 	struct memory_hooks hooks;
@@ -80,8 +80,10 @@ int store_put_begin(struct store_worker *w, const void *key, uint32_t key_len, u
 		    uint64_t expiry_ms, struct store_put *put);
 
 /*
- * store_put_commit - the value stands in the block: publish it.
- * Returns 0, or -ENOMEM: the index has no room; the block is given back and nothing changed.
+ * store_put_commit - the value stands in the block: publish it. A full segment is split first.
+ * Returns 0; -ENOMEM: the index has no room; the block is given back and nothing changed; -EAGAIN:
+ * memory for the index is growing; nothing changed and the block is still the caller's: call
+ * memory_growth_wait() and commit again, or abort.
  * On return every later look-up, local or remote, finds this record or a newer one.
  */
 int store_put_commit(struct store_worker *w, struct store_put *put, struct store_result *out);
@@ -95,3 +97,11 @@ int store_get(struct store_worker *w, const void *key, uint32_t key_len, uint64_
 
 /* store_del - returns 0 (out->version: of the deletion) or -ENOENT. */
 int store_del(struct store_worker *w, const void *key, uint32_t key_len, struct store_result *out);
+
+/*
+ * store_untidy - the index has become sparser than it is small; store_tidy() then goes on with
+ * what was put off: a few merges of at most 50 us each. Returns whether anything was done; where
+ * not, memory is short: some 100 ms later is soon enough.
+ */
+bool store_untidy(const struct store *store);
+bool store_tidy(struct store_worker *w);

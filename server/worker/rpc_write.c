@@ -45,7 +45,18 @@ static bool may_apply(struct rpc_worker *w, struct request *r, const struct rpc_
 	return false;
 }
 
-/* The value stands in the block: check, apply and remember in one hold of the client's lock. */
+/* Nothing found by look-up is held here. */
+static void growth_wait(struct rpc_worker *w)
+{
+	qsbr_offline();
+	memory_growth_wait(w->store.store->memory, GROWTH_WAIT_MS);
+	qsbr_online();
+}
+
+/*
+ * The value stands in the block: check, apply and remember in one hold of the client's lock. While
+ * memory for the index grows the lock is dropped, and all is checked again.
+ */
 static void put_commit(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
 		       struct store_put *put)
 {
@@ -53,12 +64,22 @@ static void put_commit(struct rpc_worker *w, struct request *r, const struct rpc
 	struct client_reply said = { .sequence = q->sequence };
 	struct store_result result;
 
-	pthread_mutex_lock(&c->client->lock);
-	if (!may_apply(w, r, q)) {
-		store_put_abort(&w->store, put);
-		return;
+	for (unsigned i = 0;; i++) {
+		pthread_mutex_lock(&c->client->lock);
+		if (!may_apply(w, r, q)) {
+			store_put_abort(&w->store, put);
+			return;
+		}
+		said.status = store_put_commit(&w->store, put, &result);
+		if (said.status != -EAGAIN || i == GROWTH_WAITS)
+			break;
+		pthread_mutex_unlock(&c->client->lock);
+		growth_wait(w);
 	}
-	said.status = store_put_commit(&w->store, put, &result);
+	if (said.status == -EAGAIN) {
+		store_put_abort(&w->store, put);
+		said.status = -ENOMEM;
+	}
 	if (said.status == 0) {
 		said.version = result.version;
 		said.index_slot = result.slot;
@@ -83,9 +104,7 @@ static int put_begin(struct rpc_worker *w, const struct rpc_request_view *view,
 			return rc;
 		if (i == GROWTH_WAITS)
 			return -ENOMEM;
-		qsbr_offline(); /* nothing found by look-up is held here */
-		memory_growth_wait(w->store.store->memory, GROWTH_WAIT_MS);
-		qsbr_online();
+		growth_wait(w);
 	}
 }
 

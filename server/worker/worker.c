@@ -35,6 +35,7 @@
 #define DRAIN_NS   (1 * NS_PER_S) /* for the marker behind all sends of a failed queue pair */
 /* Of WORKER_SPIN_NS: then let others run between polls. On an only core, at once. */
 #define SPIN_YIELD_NS 10000u
+#define TIDY_NS	      (100 * NS_PER_MS) /* the index waits for memory: ask again */
 
 static struct conn **chain_of(struct worker *w, uint32_t qpn)
 {
@@ -251,14 +252,31 @@ void worker_command(struct worker *w, struct command *cmd)
 	sem_destroy(&cmd->done);
 }
 
+/* Go on with merges that were put off. Returns nanoseconds until it wants to be called again. */
+static uint64_t tidy_poll(struct worker *w, uint64_t now)
+{
+	if (!store_untidy(w->rpc.store.store))
+		return UINT64_MAX;
+	if (now < w->tidy_at_ns)
+		return w->tidy_at_ns - now;
+	if (store_tidy(&w->rpc.store))
+		return 0;
+	w->tidy_at_ns = now + TIDY_NS;
+	return TIDY_NS;
+}
+
 /* Sleep until a completion, a command, or the open batch of retired blocks is due. */
 static void sleep_until_work(struct worker *w)
 {
 	struct pollfd fds[2] = { { .fd = rdma_cq_fd(&w->cq), .events = POLLIN },
 				 { .fd = w->wake_fd, .events = POLLIN } };
-	uint64_t due = reclaim_poll(w->rpc.store.reclaim, time_now_ns()), wakes;
-	struct timespec ts = { (time_t)(due / NS_PER_S), (long)(due % NS_PER_S) };
+	uint64_t now = time_now_ns(), tidy = tidy_poll(w, now), wakes;
+	uint64_t due = reclaim_poll(w->rpc.store.reclaim, now);
+	struct timespec ts;
 
+	if (tidy < due)
+		due = tidy;
+	ts = (struct timespec){ (time_t)(due / NS_PER_S), (long)(due % NS_PER_S) };
 	qsbr_offline();
 	ppoll(fds, 2, due == UINT64_MAX ? NULL : &ts, NULL);
 	qsbr_online();

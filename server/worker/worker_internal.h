@@ -43,6 +43,7 @@ struct worker {
 
 	/* Worker thread. */
 	bool stopping;
+	uint64_t tidy_at_ns; /* not before: there was no memory for it */
 	struct conn *conns[WORKER_CONNS];
 };
 

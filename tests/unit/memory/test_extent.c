@@ -54,7 +54,9 @@ static void sizes_double_within_the_limit(void **state)
 	assert_int_equal(memory_extent_add(m, EXTENT_DATA, 17 * MIB, &x, &err), -ENOMEM);
 	assert_non_null(strstr(err.text, "64 MiB"));
 	assert_int_equal(memory_extent_add(m, EXTENT_DATA, 1, &x, &err), 0);
-	assert_int_equal(memory_extent_bytes(m, 4), 16 * MIB);
+	assert_int_equal(memory_extent_bytes(m, 4), 4 * MIB); /* a quarter of what is left */
+	assert_int_equal(memory_extent_add(m, EXTENT_DATA, 12 * MIB, &x, &err), 0);
+	assert_int_equal(memory_extent_bytes(m, 5), 12 * MIB); /* but what was asked for */
 	assert_int_equal(memory_extent_add(m, EXTENT_DIR, 1, &x, &err), -ENOMEM);
 	assert_int_equal(memory_extent_add(m, EXTENT_DIR, EXTENT_BYTES_MAX + 1, &x, &err), -EINVAL);
 	memory_stats_get(m, &stats);
@@ -62,13 +64,42 @@ static void sizes_double_within_the_limit(void **state)
 	assert_int_equal(stats.extent_bytes[EXTENT_INDEX], 6 * MIB);
 	assert_int_equal(stats.slabs_free, 58);
 
-	assert_null(memory_addr(m, 5, 0, 1));
+	assert_null(memory_addr(m, 6, 0, 1));
 	assert_null(memory_addr(m, EXTENTS_MAX, 0, 1));
 	assert_null(memory_addr(m, 0, 4 * MIB, 1));
 	assert_null(memory_addr(m, 0, 4 * MIB - 8, 9));
 	assert_null(memory_addr(m, 0, UINT64_MAX, 9));
 	assert_non_null(memory_addr(m, 0, 4 * MIB - 8, 8));
-	assert_null(memory_extent_region(m, 5));
+	assert_null(memory_extent_region(m, 6));
+	recorder_end(&r, m);
+}
+
+/* DATA never takes all, so that the index can grow with it; the index grows in small steps. */
+static void the_index_finds_room(void **state)
+{
+	struct recorder r;
+	struct memory *m = recorder_memory(&r, 256 * MIB);
+	uint64_t index = 0, step = 0;
+	struct memory_stats stats;
+	struct error err;
+	unsigned x;
+
+	for (unsigned i = 0; i < 12; i++)
+		assert_int_equal(memory_extent_add(m, EXTENT_DATA, 1, &x, &err), 0);
+	memory_stats_get(m, &stats);
+	assert_true(stats.extent_bytes[EXTENT_DATA] > 200 * MIB);
+	assert_true(stats.extent_bytes[EXTENT_DATA] < 250 * MIB);
+	assert_int_equal(memory_extent_add(m, EXTENT_INDEX, 1, &x, &err), 0);
+	recorder_end(&r, m);
+
+	m = recorder_memory(&r, 1024 * MIB);
+	while (index < 512 * MIB) {
+		assert_int_equal(memory_extent_add(m, EXTENT_INDEX, 1, &x, &err), 0);
+		step = memory_extent_bytes(m, x);
+		assert_true(step >= 4 * MIB && (step == 4 * MIB || step <= index / 8));
+		index += step;
+	}
+	assert_true(step >= 48 * MIB);
 	recorder_end(&r, m);
 }
 
@@ -253,6 +284,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(limits_are_named),
 		cmocka_unit_test(sizes_double_within_the_limit),
+		cmocka_unit_test(the_index_finds_room),
 		cmocka_unit_test(table_entries_are_sound),
 		cmocka_unit_test(failing_hooks_leave_nothing),
 		cmocka_unit_test(failed_growth_is_tried_again_later),
