@@ -125,6 +125,13 @@ static inline struct index_segment index_segment_of(const struct index *ix, uint
 	};
 }
 
+/*
+ * segment_lookup - as index_lookup(), in the segment that @entry names. -ESTALE: it was replaced,
+ * which the directory says since before.
+ */
+int segment_lookup(const struct index *ix, uint64_t entry, uint64_t hash, const void *key,
+		   uint32_t key_len, struct index_hit *hit);
+
 /* index_next - the bucket after the one with @header in its chain, or NULL. */
 static inline struct bucket *index_next(struct segment *s, uint64_t header)
 {

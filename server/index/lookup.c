@@ -100,19 +100,30 @@ static int chain_find(const struct index *ix, struct segment *s, struct bucket *
 	}
 }
 
+int segment_lookup(const struct index *ix, uint64_t entry, uint64_t hash, const void *key,
+		   uint32_t key_len, struct index_hit *hit)
+{
+	struct segment *s = index_entry_segment(ix, entry);
+	struct bucket *bucket = &s->bucket[hash_bucket(hash)];
+	uint64_t header;
+
+	bucket_prefetch(bucket);
+	/* pairs with segment_leave(), and with overflow_link() */
+	header = atomic_load_explicit(&bucket->header, memory_order_acquire);
+	if (bucket_header_moved(header))
+		return -ESTALE;
+	return chain_find(ix, s, bucket, header, hash, key, key_len, hit);
+}
+
 int index_lookup(const struct index *ix, uint64_t hash, const void *key, uint32_t key_len,
 		 struct index_hit *hit)
 {
 	for (unsigned i = 0; i < LOOKUP_ATTEMPTS; i++) {
-		struct segment *s = index_entry_segment(ix, index_entry(index_directory(ix), hash));
-		struct bucket *bucket = &s->bucket[hash_bucket(hash)];
-		uint64_t header;
+		uint64_t entry = index_entry(index_directory(ix), hash);
+		int rc = segment_lookup(ix, entry, hash, key, key_len, hit);
 
-		bucket_prefetch(bucket);
-		/* pairs with segment_leave(), and with overflow_link() */
-		header = atomic_load_explicit(&bucket->header, memory_order_acquire);
-		if (!bucket_header_moved(header))
-			return chain_find(ix, s, bucket, header, hash, key, key_len, hit);
+		if (rc != -ESTALE)
+			return rc;
 	}
 	return -EAGAIN;
 }

@@ -16,6 +16,7 @@
 
 #include "common/base/hash.h"
 #include "common/layout/slot.h"
+#include "server/index/index_internal.h"
 #include "server/memory/memory_test.h"
 #include "tests/unit/index/table.h"
 
@@ -259,6 +260,64 @@ static void segments_are_used_again(void **state)
 	model_close(&m);
 }
 
+static void keep(struct table *t, struct memory_place place, uint32_t bytes)
+{
+}
+
+/* Readers that took a directory entry before a split or merge, and look into the segment after. */
+static void check_left_behind(struct model *m, const uint64_t *entry, unsigned depth)
+{
+	struct directory *d = directory_of(&m->t);
+	unsigned replaced = 0;
+
+	for (uint64_t i = 0; i < 1ull << depth; i++) {
+		uint64_t hash = i << (64 - depth);
+		struct segment *s = segment_of(&m->t, entry[i]);
+		struct index_hit hit;
+
+		if (atomic_load(&d->entry[hash_prefix(hash, d->depth)]) == entry[i])
+			continue;
+		replaced++;
+		for (uint64_t b = 0; b < SEGMENT_BUCKETS; b++)
+			assert_int_equal(
+				segment_lookup(m->t.index, entry[i], hash | b << 22, "k", 1, &hit),
+				-ESTALE);
+		for (unsigned b = 0; b < SEGMENT_OVERFLOW; b++) {
+			uint64_t header = atomic_load(&s->overflow[b].header);
+
+			assert_true(header == 0 || bucket_header_moved(header));
+		}
+	}
+	assert_true(replaced > 0);
+}
+
+static void a_reader_left_behind_is_sent_on(void **state)
+{
+	uint64_t entry[1 << LARGE_DEPTH];
+	struct directory *d = NULL;
+	struct model m;
+
+	model_open(&m);
+	m.t.retire = keep; /* nothing is reused, so old segments can be looked into */
+	for (unsigned i = 0; i < KEYS; i++) {
+		if (i % (KEYS / 2) == 0) {
+			d = directory_of(&m.t);
+			for (unsigned k = 0; k < 1u << d->depth; k++)
+				entry[k] = atomic_load(&d->entry[k]);
+		}
+		model_put(&m, i);
+		if ((i + 1) % (KEYS / 2) == 0)
+			check_left_behind(&m, entry, d->depth);
+	}
+	d = directory_of(&m.t);
+	for (unsigned k = 0; k < 1u << d->depth; k++)
+		entry[k] = atomic_load(&d->entry[k]);
+	for (unsigned i = 0; i < KEYS; i++)
+		model_del(&m, i);
+	check_left_behind(&m, entry, d->depth);
+	model_close(&m);
+}
+
 static unsigned retired_segments;
 static uint64_t seen_incarnation[1 << 16];
 
@@ -396,6 +455,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_grows_and_shrinks_as_a_plain_array_does),
 		cmocka_unit_test(segments_are_used_again),
+		cmocka_unit_test(a_reader_left_behind_is_sent_on),
 		cmocka_unit_test(an_exhausted_segment_is_never_used_again),
 		cmocka_unit_test(colliding_keys_do_not_grow_the_directory_for_ever),
 		cmocka_unit_test(a_full_store_loses_nothing),
