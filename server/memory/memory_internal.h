@@ -44,9 +44,6 @@
 #define SEGMENTS_LOW_MIN   16u
 #define INDEX_GROWTH_SHARE 8u
 
-/* Of what is left of the store's size, one DATA extent takes a share of one in so many. */
-#define DATA_SHARE 4u
-
 #define SEGMENT_INCARNATION_MAX 0xffffffu
 #define DIRECTORY_EXTENTS	64u
 #define EXTENT_KINDS		4u
@@ -220,6 +217,9 @@ void pool_give(struct memory *m, struct slab *first, unsigned count);
 void segments_add(struct memory *m, unsigned extent, unsigned segments);
 void directories_add(struct memory *m, unsigned extent);
 void directories_destroy(struct memory *m);
+
+/* segments_used_bytes - of those that are given out. Takes pool_lock. */
+uint64_t segments_used_bytes(struct memory *m);
 
 /* segment_free, directory_free - memory_free() of such a place. */
 void segment_free(struct memory *m, struct memory_place place);

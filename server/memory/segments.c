@@ -53,6 +53,16 @@ void segments_add(struct memory *m, unsigned extent, unsigned segments)
 	pthread_mutex_unlock(&m->pool_lock);
 }
 
+uint64_t segments_used_bytes(struct memory *m)
+{
+	uint64_t used;
+
+	pthread_mutex_lock(&m->pool_lock);
+	used = m->segments.total - m->segments.free;
+	pthread_mutex_unlock(&m->pool_lock);
+	return used * SEGMENT_BYTES;
+}
+
 /* must hold pool_lock. When so few are free, more are ordered. */
 static uint64_t low_water(const struct memory *m)
 {
