@@ -9,6 +9,7 @@
 #include "tests/unit/memory/recorder.h"
 
 #define STORE_BYTES (96 * MIB)
+#define EXTENT_SIZE (32 * MIB)
 #define LIVES	    400000u
 #define RUNS	    128u
 
@@ -28,10 +29,15 @@ struct sim {
 static struct sim *sim_begin(void)
 {
 	struct sim *s = calloc(1, sizeof(*s));
+	struct error err;
+	unsigned extent;
 
 	check(s);
 	s->rng = test_seed();
 	s->memory = recorder_memory(&s->recorder, STORE_BYTES);
+	/* all of it at once, or the growth thread would have a say in what goes where */
+	for (unsigned i = 0; i < STORE_BYTES; i += EXTENT_SIZE)
+		check(memory_extent_add(s->memory, EXTENT_DATA, EXTENT_SIZE, &extent, &err) == 0);
 	check(memory_cache_create(&s->cache, s->memory) == 0);
 	return s;
 }
@@ -141,28 +147,61 @@ static void few_records_draw_together(void **state)
 		sim_drop(s, (unsigned)rng_below(&s->rng, s->count));
 	}
 	report(s, "each overwritten 10 times");
+	/* of each class one slab, and few more */
+	assert_true(slabs_used(s) <= 36);
+	assert_true(runs_that_fit(s, 5 * MIB) >= 3);
 	sim_end(s);
 }
 
-/* Small and large come and go in a store that is half full. */
+/* Small and large come and go in a store of which 55 in 100 are taken. */
+static void churn(struct sim *s, unsigned *asked, unsigned *refused)
+{
+	for (unsigned i = 0; i < 1000000; i++) {
+		bool large = rng_below(&s->rng, 3000) == 0;
+		uint32_t bytes =
+			large ? (uint32_t)(MIB + rng_below(&s->rng, 5 * MIB)) : small_bytes(s);
+
+		while (s->bytes + bytes > STORE_BYTES / 100 * 55)
+			sim_drop(s, (unsigned)rng_below(&s->rng, s->count));
+		*asked += large;
+		if (sim_add(s, bytes))
+			*refused += large;
+	}
+	report(s, "55 in 100 taken");
+}
+
 static void large_ones_among_small_ones(void **state)
 {
 	struct sim *s = sim_begin();
 	unsigned refused = 0, asked = 0;
 
-	for (unsigned i = 0; i < 400000; i++) {
-		bool large = rng_below(&s->rng, 4000) == 0;
-		uint32_t bytes =
-			large ? (uint32_t)(MIB + rng_below(&s->rng, 5 * MIB)) : small_bytes(s);
-
-		while (s->bytes + bytes > STORE_BYTES / 2)
-			sim_drop(s, (unsigned)rng_below(&s->rng, s->count));
-		asked += large;
-		if (sim_add(s, bytes))
-			refused += large;
+	for (unsigned round = 0; round < 4; round++) {
+		churn(s, &asked, &refused);
+		sim_drop_all(s);
 	}
 	printf("%u of %u large records found no place\n", refused, asked);
-	report(s, "half full");
+	assert_true(asked > 1000);
+	assert_true(refused * 16 < asked);
+	sim_end(s);
+}
+
+/* One size of record, a quarter of which is left, overwritten at random. */
+static void few_of_one_size_draw_together(void **state)
+{
+	struct sim *s = sim_begin();
+
+	while (sim_add(s, 1000) == 0)
+		;
+	for (unsigned keep = s->count / 4; s->count > keep;)
+		sim_drop(s, (unsigned)rng_below(&s->rng, s->count));
+	report(s, "1/4 of them left");
+	for (unsigned i = 0; i < 20 * s->count; i++) {
+		sim_drop(s, (unsigned)rng_below(&s->rng, s->count));
+		check(sim_add(s, 1000) == 0);
+	}
+	report(s, "each overwritten 20 times");
+	assert_true(slabs_used(s) <= slabs_needed(s) * 5 / 4);
+	assert_true(runs_that_fit(s, 5 * MIB) >= 3);
 	sim_end(s);
 }
 
@@ -170,6 +209,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(few_records_draw_together),
+		cmocka_unit_test(few_of_one_size_draw_together),
 		cmocka_unit_test(large_ones_among_small_ones),
 	};
 
