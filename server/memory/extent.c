@@ -7,7 +7,9 @@
  *
  * SIZES. The first of each kind has 4 MiB. DATA doubles from one to the next, up to 256 MiB, but
  * takes at most a quarter of what is left of the store's size: so the index, which grows in the
- * same budget, finds room as long as there is some, and the last extents are small. INDEX grows by
+ * same budget, finds room as long as there is some, and the last extents are small. But for half of
+ * what is left it may be as large as the largest record needs: of a small store, quarters would be
+ * too short for the runs of large records, and would stay so when all else is deleted. INDEX grows by
  * an eighth of what it has: its share of a record is small, and should not be rounded up by half.
  * What was asked for is the least in any case.
  *
@@ -33,6 +35,18 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
+/* At most so much of @left; see SIZES. */
+static uint64_t data_wish(uint64_t want, uint64_t left)
+{
+	uint64_t most = left / DATA_SHARE, run = left / 2;
+
+	if (run > EXTENT_BYTES_RUN)
+		run = EXTENT_BYTES_RUN;
+	if (most < run)
+		most = run;
+	return want < most ? want : most;
+}
+
 /* must hold extent_lock. How large the next extent of @kind would like to be, see SIZES. */
 static uint64_t extent_wish(struct memory *m, enum extent_kind kind, uint64_t left)
 {
@@ -44,8 +58,8 @@ static uint64_t extent_wish(struct memory *m, enum extent_kind kind, uint64_t le
 	if (kind == EXTENT_DATA) {
 		for (unsigned i = m->kind_count[kind]; i && want < EXTENT_BYTES_MAX; i--)
 			want *= 2;
-		if (m->kind_count[kind] && want > left / DATA_SHARE)
-			want = left / DATA_SHARE;
+		if (m->kind_count[kind])
+			want = data_wish(want, left);
 	}
 	if (want > EXTENT_BYTES_MAX)
 		want = EXTENT_BYTES_MAX;

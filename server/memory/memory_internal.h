@@ -50,6 +50,9 @@
 /* Of what is left of the store's size, one DATA extent takes a share of one in so many. */
 #define DATA_SHARE 4u
 
+/* Room for the largest record, in whole hugepages. */
+#define EXTENT_BYTES_RUN ((RECORD_BYTES_MAX + HUGEPAGE_BYTES - 1) / HUGEPAGE_BYTES * HUGEPAGE_BYTES)
+
 #define SEGMENT_INCARNATION_MAX 0xffffffu
 #define DIRECTORY_EXTENTS	64u
 #define EXTENT_KINDS		4u

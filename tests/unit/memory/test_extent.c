@@ -54,9 +54,9 @@ static void sizes_double_within_the_limit(void **state)
 	assert_int_equal(memory_extent_add(m, EXTENT_DATA, 17 * MIB, &x, &err), -ENOMEM);
 	assert_non_null(strstr(err.text, "64 MiB"));
 	assert_int_equal(memory_extent_add(m, EXTENT_DATA, 1, &x, &err), 0);
-	assert_int_equal(memory_extent_bytes(m, 4), 4 * MIB); /* a quarter of what is left */
-	assert_int_equal(memory_extent_add(m, EXTENT_DATA, 12 * MIB, &x, &err), 0);
-	assert_int_equal(memory_extent_bytes(m, 5), 12 * MIB); /* but what was asked for */
+	assert_int_equal(memory_extent_bytes(m, 4), 8 * MIB); /* half of what is left */
+	assert_int_equal(memory_extent_add(m, EXTENT_DATA, 8 * MIB, &x, &err), 0);
+	assert_int_equal(memory_extent_bytes(m, 5), 8 * MIB); /* but what was asked for */
 	assert_int_equal(memory_extent_add(m, EXTENT_DIR, 1, &x, &err), -ENOMEM);
 	assert_int_equal(memory_extent_add(m, EXTENT_DIR, EXTENT_BYTES_MAX + 1, &x, &err), -EINVAL);
 	memory_stats_get(m, &stats);
@@ -71,6 +71,22 @@ static void sizes_double_within_the_limit(void **state)
 	assert_null(memory_addr(m, 0, UINT64_MAX, 9));
 	assert_non_null(memory_addr(m, 0, 4 * MIB - 8, 8));
 	assert_null(memory_extent_region(m, 6));
+	recorder_end(&r, m);
+}
+
+/* Of a large store a quarter of what is left at most, but for room for the largest record. */
+static void data_leaves_room_for_the_index(void **state)
+{
+	struct recorder r;
+	struct memory *m = recorder_memory(&r, 256 * MIB);
+	const unsigned mib[] = { 4, 8, 16, 32, 48, 36, 28, 20, 18, 18, 14, 6 };
+	struct error err;
+	unsigned x;
+
+	for (unsigned i = 0; i < sizeof(mib) / sizeof(mib[0]); i++) {
+		assert_int_equal(memory_extent_add(m, EXTENT_DATA, 1, &x, &err), 0);
+		assert_int_equal(memory_extent_bytes(m, x) / MIB, mib[i]);
+	}
 	recorder_end(&r, m);
 }
 
@@ -284,6 +300,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(limits_are_named),
 		cmocka_unit_test(sizes_double_within_the_limit),
+		cmocka_unit_test(data_leaves_room_for_the_index),
 		cmocka_unit_test(the_index_finds_room),
 		cmocka_unit_test(table_entries_are_sound),
 		cmocka_unit_test(failing_hooks_leave_nothing),
