@@ -89,7 +89,7 @@ static void give(struct memory *m, struct taken *t)
 static void every_class_and_run_is_zeroed(void **state)
 {
 	struct recorder r;
-	struct memory *m = recorder_memory(&r, 64 * MIB);
+	struct memory *m = recorder_memory(&r, 192 * MIB);
 	struct memory_cache *cache;
 	struct taken t;
 
