@@ -7,11 +7,11 @@
  *
  * SIZES. The first of each kind has 4 MiB. DATA doubles from one to the next, up to 256 MiB, but
  * takes at most a quarter of what is left of the store's size: so the index, which grows in the
- * same budget, finds room as long as there is some, and the last extents are small. But for half of
- * what is left it may be as large as the largest record needs: of a small store, quarters would be
- * too short for the runs of large records, and would stay so when all else is deleted. INDEX grows by
- * an eighth of what it has: its share of a record is small, and should not be rounded up by half.
- * What was asked for is the least in any case.
+ * same budget, finds room as long as there is some, and the last extents are small. But from the
+ * second on it is as large as the largest record needs, or half of what is left: of a small store,
+ * quarters would be too short for the runs of large records, and would stay so when all else is
+ * deleted. INDEX grows by an eighth of what it has: its share of a record is small, and should not
+ * be rounded up by half. What was asked for is the least in any case.
  *
  * ORDERING. Local threads: `bytes` of an extent is stored last, with release, and loaded first,
  * with acquire; all other fields are constant from then on. Clients: the four words of a table
@@ -35,16 +35,15 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-/* At most so much of @left; see SIZES. */
+/* How large a DATA extent after the first would like to be, see SIZES. @want: by doubling. */
 static uint64_t data_wish(uint64_t want, uint64_t left)
 {
-	uint64_t most = left / DATA_SHARE, run = left / 2;
+	uint64_t most = left / DATA_SHARE;
+	uint64_t run = left / 2 < EXTENT_BYTES_RUN ? left / 2 : EXTENT_BYTES_RUN;
 
-	if (run > EXTENT_BYTES_RUN)
-		run = EXTENT_BYTES_RUN;
-	if (most < run)
-		most = run;
-	return want < most ? want : most;
+	if (want > most)
+		want = most;
+	return want > run ? want : run;
 }
 
 /* must hold extent_lock. How large the next extent of @kind would like to be, see SIZES. */
