@@ -111,6 +111,22 @@ static void index_lines(struct writer *w, struct server *s)
 	line(w, ix.halvings, "index_halvings");
 }
 
+/*
+ * What the blocks that are taken cost, those of replaced and deleted records included that are not
+ * reused yet: each with its share of the rest behind the last block of its slab.
+ */
+static uint64_t block_bytes_taken(const struct memory_stats *m)
+{
+	uint64_t bytes = m->run_slabs * SLAB_BYTES;
+
+	for (unsigned i = 0; i < m->classes; i++) {
+		uint64_t in_slab = SLAB_BYTES / m->class[i].block_bytes;
+
+		bytes += m->class[i].blocks_used * SLAB_BYTES / in_slab;
+	}
+	return bytes;
+}
+
 static void memory_lines(struct writer *w, struct server *s)
 {
 	struct memory_stats m;
@@ -120,6 +136,8 @@ static void memory_lines(struct writer *w, struct server *s)
 	line(w, m.extent_bytes[EXTENT_INDEX], "memory_index_bytes");
 	line(w, m.extent_bytes[EXTENT_DIR], "memory_directory_bytes");
 	line(w, m.extent_bytes[EXTENT_DATA], "memory_data_bytes");
+	line(w, get(&s->store.record_bytes), "memory_record_bytes");
+	line(w, block_bytes_taken(&m), "memory_block_bytes");
 	line(w, m.slabs_used * SLAB_BYTES, "memory_slab_bytes_used");
 	line(w, m.slabs_free * SLAB_BYTES, "memory_slab_bytes_free");
 	line(w, m.run_slabs * SLAB_BYTES, "memory_large_record_bytes");

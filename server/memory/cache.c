@@ -17,10 +17,21 @@
  * release fence, then the caller's stores to the body. Readers that reached the old life lawfully
  * are gone, says the caller of memory_free(). Who follows a stray or outdated address and fetches
  * bytes of the new body, then looks at the state word, does not find the old incarnation.
+ *
+ * ZEROES. Every extent begins as zeroes, and memory_free() zeroes the whole block but for its state
+ * word, whatever was written of it. So a free block, the rest of a slab behind its last block, and
+ * the bytes behind a record that is shorter than its block hold nothing but zeroes and state words
+ * (those of older cuts stay where they are, one in a unit of 64 B at offset 8: no byte of a record,
+ * and never LIVE). The zeroes are stored while the block is nobody's: after its state word went
+ * OBSOLETE and the grace period passed, or while it still is INVALID; before the class's lock or
+ * pool_lock is taken to give it back, hence before the next life. A reader that had no right to be
+ * there sees a word that is not LIVE; one that fetched the word while it was LIVE and bytes after
+ * they were zeroed has a checksum that is wrong. No lock is held meanwhile: a run takes a while.
  */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "server/memory/memory_internal.h"
 
@@ -169,18 +180,31 @@ int memory_alloc(struct memory_cache *cache, uint32_t bytes, struct memory_place
 	return 0;
 }
 
+/* See ZEROES. The caller owns the block: nobody else stores to it. */
+static void block_zero(struct block *b, size_t bytes)
+{
+	const size_t body = offsetof(struct block, version);
+
+	b->checksum = 0;
+	memset((uint8_t *)b + body, 0, bytes - body);
+}
+
 static void block_free(struct memory *m, struct memory_place place)
 {
+	struct block *b;
 	uint64_t state;
 	struct slab *slab;
 
 	slab = &m->extent[place.extent].slab[place.offset / SLAB_BYTES];
-	state = atomic_load_explicit(&place_block(m, place)->state, memory_order_relaxed);
+	b = place_block(m, place);
+	state = atomic_load_explicit(&b->state, memory_order_relaxed);
 	assert(block_state_of(state) != BLOCK_LIVE); /* still published */
 	if (slab->use == SLAB_CUT) {
+		block_zero(b, size_class_bytes(slab->class_no));
 		class_free(m, slab, place.offset, block_state_incarnation(state));
 	} else {
 		assert(slab->use == SLAB_RUN && place.offset % SLAB_BYTES == 0);
+		block_zero(b, (size_t)slab->blocks * SLAB_BYTES);
 		run_free(m, slab, block_state_incarnation(state));
 	}
 }

@@ -3,9 +3,9 @@
 /*
  * The cut slabs of each size class: free blocks that no worker cache holds.
  *
- * A bit per block. A cut slab with a set bit is in its class's list of partial slabs; blocks are
- * taken from the head and slabs that get a block back join at the tail, so that the others may
- * run empty. A slab whose blocks are all back goes to the pool at once.
+ * A bit per block. A cut slab with a set bit is in one of its class's lists of partial slabs, by the
+ * share of its blocks that are free. Blocks are taken from the fullest, so that the others run
+ * empty. A slab whose blocks are all back goes to the pool at once.
  *
  * The state word of a block carries its incarnation from one life to the next. Cutting sets all
  * of them to INVALID with the highest incarnation that the slab has seen (pool.c); readers that
@@ -16,6 +16,50 @@
 #include <string.h>
 
 #include "server/memory/memory_internal.h"
+
+void class_init(struct size_class *class)
+{
+	pthread_mutex_init(&class->lock, NULL);
+	for (unsigned i = 0; i < CLASS_LEVELS; i++)
+		TAILQ_INIT(&class->partial[i]);
+}
+
+/* Which list a slab with @free free blocks, at least one, is in. */
+static struct slab_list *list_of(struct size_class *class, const struct slab *slab, unsigned free)
+{
+	return &class->partial[(free - 1) * CLASS_LEVELS / slab->blocks];
+}
+
+/*
+ * must hold the class's lock. The free blocks of @slab become @free: move it where it belongs. One
+ * that gets emptier comes before the others of its new list, one that gets fuller after them: each
+ * list is sorted well enough.
+ */
+static void slab_count(struct size_class *class, struct slab *slab, unsigned free)
+{
+	struct slab_list *from = slab->blocks_free ? list_of(class, slab, slab->blocks_free) : NULL;
+	struct slab_list *to = free ? list_of(class, slab, free) : NULL;
+
+	slab->blocks_free = (uint16_t)free;
+	if (from == to)
+		return;
+	if (from)
+		TAILQ_REMOVE(from, slab, link);
+	if (to && (!from || from < to))
+		TAILQ_INSERT_HEAD(to, slab, link);
+	else if (to)
+		TAILQ_INSERT_TAIL(to, slab, link);
+}
+
+/* must hold the class's lock. The slab to take blocks from; NULL: none has any. */
+static struct slab *class_fullest(struct size_class *class)
+{
+	for (unsigned i = 0; class->blocks_free && i < CLASS_LEVELS; i++) {
+		if (!TAILQ_EMPTY(&class->partial[i]))
+			return TAILQ_FIRST(&class->partial[i]);
+	}
+	return NULL;
+}
 
 /* must hold the class's lock; @slab is the caller's alone */
 static void slab_cut(struct memory *m, struct slab *slab, unsigned class_no)
@@ -29,7 +73,7 @@ static void slab_cut(struct memory *m, struct slab *slab, unsigned class_no)
 	slab->use = SLAB_CUT;
 	slab->class_no = (uint8_t)class_no;
 	slab->blocks = (uint16_t)blocks;
-	slab->blocks_free = (uint16_t)blocks;
+	slab->blocks_free = 0;
 	slab->blocks_dropped = 0;
 	slab->word = 0;
 	memset(slab->free, 0, SLAB_WORDS * sizeof(uint64_t));
@@ -39,14 +83,14 @@ static void slab_cut(struct memory *m, struct slab *slab, unsigned class_no)
 		atomic_store_explicit(&b->state, state, memory_order_relaxed);
 		slab->free[i / 64] |= 1ull << (i % 64);
 	}
-	TAILQ_INSERT_TAIL(&class->partial, slab, link);
+	slab_count(class, slab, blocks);
 	class->slabs++;
 	class->blocks += blocks;
 	class->blocks_free += blocks;
 }
 
 /* must hold the class's lock. Take one block of a partial slab: its number. */
-static unsigned slab_take(struct slab *slab)
+static unsigned slab_take(struct size_class *class, struct slab *slab)
 {
 	unsigned bit;
 
@@ -54,7 +98,7 @@ static unsigned slab_take(struct slab *slab)
 		slab->word++;
 	bit = (unsigned)__builtin_ctzll(slab->free[slab->word]);
 	slab->free[slab->word] &= slab->free[slab->word] - 1;
-	slab->blocks_free--;
+	slab_count(class, slab, slab->blocks_free - 1u);
 	return slab->word * 64u + bit;
 }
 
@@ -69,8 +113,8 @@ int class_refill(struct memory *m, unsigned class_no, bool cut, struct memory_pl
 	int rc;
 
 	pthread_mutex_lock(&class->lock);
-	if (TAILQ_EMPTY(&class->partial)) {
-		rc = cut ? pool_take(m, 1, &slab) : -ENOMEM;
+	if (class->blocks_free == 0) {
+		rc = cut ? pool_take(m, 1, false, &slab) : -ENOMEM;
 		if (rc) {
 			pthread_mutex_unlock(&class->lock);
 			return rc;
@@ -82,14 +126,13 @@ int class_refill(struct memory *m, unsigned class_no, bool cut, struct memory_pl
 	if (want > share)
 		want = (unsigned)share;
 	while (taken < want) {
-		slab = TAILQ_FIRST(&class->partial);
+		slab = class_fullest(class);
 		place[taken].extent = slab->extent;
-		place[taken].offset = (uint32_t)slab->number * SLAB_BYTES + slab_take(slab) * bytes;
+		place[taken].offset =
+			(uint32_t)slab->number * SLAB_BYTES + slab_take(class, slab) * bytes;
 		taken++;
-		if (slab->blocks_free == 0)
-			TAILQ_REMOVE(&class->partial, slab, link);
+		class->blocks_free--;
 	}
-	class->blocks_free -= taken;
 	pthread_mutex_unlock(&class->lock);
 	return (int)taken;
 }
@@ -101,11 +144,10 @@ static bool slab_leaves(struct size_class *class, struct slab *slab)
 		return false;
 	if (slab->incarnation == INCARNATION_MAX && slab->blocks_free)
 		return false; /* no other cut is possible: keep it for what is left */
-	if (slab->blocks_free)
-		TAILQ_REMOVE(&class->partial, slab, link);
 	class->slabs--;
 	class->blocks -= slab->blocks_free;
 	class->blocks_free -= slab->blocks_free;
+	slab_count(class, slab, 0);
 	return true;
 }
 
@@ -129,8 +171,7 @@ void class_free(struct memory *m, struct slab *slab, uint32_t offset, uint32_t i
 		slab->free[number / 64] |= mask;
 		if (slab->word > number / 64)
 			slab->word = (uint16_t)(number / 64);
-		if (slab->blocks_free++ == 0)
-			TAILQ_INSERT_TAIL(&class->partial, slab, link);
+		slab_count(class, slab, slab->blocks_free + 1u);
 		class->blocks_free++;
 	}
 	/* Under the lock, so that nobody finds the slab in neither place and thinks all is full. */

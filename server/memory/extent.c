@@ -5,11 +5,12 @@
  *
  * Extents are only ever added, one at a time (extent_lock), and stay until the end (I6).
  *
- * SIZES. The first of each kind has 4 MiB. DATA doubles from one to the next, up to 256 MiB. Where
- * the store's size comes near it leaves the index, which grows in the same budget, the share that
- * the index has now beside the data that there is: with small records a quarter, with large ones
- * next to nothing. INDEX grows by an eighth of what it has: its share of a record is small, and
- * should not be rounded up by half. What was asked for is the least in any case.
+ * SIZES. The first of each kind has 4 MiB. DATA doubles from one to the next, up to 256 MiB; from
+ * the second on it has room for the largest record. Where the store's size comes near it leaves
+ * the index, which grows in the same budget, the share that the index has now beside the data
+ * that there is: with small records a quarter, with large ones next to nothing. INDEX grows by an
+ * eighth of what it has: its share of a record is small, and should not be rounded up by half.
+ * What was asked for is the least in any case.
  *
  * ORDERING. Local threads: `bytes` of an extent is stored last, with release, and loaded first,
  * with acquire; all other fields are constant from then on. Clients: the four words of a table
@@ -46,6 +47,8 @@ static uint64_t extent_wish(struct memory *m, enum extent_kind kind, uint64_t le
 
 		for (unsigned i = m->kind_count[kind]; i && want < EXTENT_BYTES_MAX; i--)
 			want *= 2;
+		if (want < EXTENT_BYTES_RUN)
+			want = EXTENT_BYTES_RUN;
 		most = (left >> 20) * have / (have + index) << 20;
 		if (want > most)
 			want = most;

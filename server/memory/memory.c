@@ -65,10 +65,8 @@ static void locks_init(struct memory *m)
 	pthread_mutex_init(&m->extent_lock, NULL);
 	pthread_mutex_init(&m->pool_lock, NULL);
 	LIST_INIT(&m->caches);
-	for (unsigned i = 0; i < SIZE_CLASSES; i++) {
-		pthread_mutex_init(&m->class[i].lock, NULL);
-		TAILQ_INIT(&m->class[i].partial);
-	}
+	for (unsigned i = 0; i < SIZE_CLASSES; i++)
+		class_init(&m->class[i]);
 }
 
 static void locks_destroy(struct memory *m)

@@ -35,6 +35,9 @@
 #define CACHE_BLOCKS 64u
 #define CACHE_BYTES  (64u << 10)
 
+/* Partial slabs of a class are listed by how many of their blocks are free, in so many steps. */
+#define CLASS_LEVELS 8u
+
 /* Growth starts when fewer than 1/LOW_WATER_SHARE of the slabs are free, or LOW_WATER_MAX slabs. */
 #define LOW_WATER_SHARE 8u
 #define LOW_WATER_MAX	64u
@@ -43,6 +46,9 @@
 #define SEGMENTS_LOW_SHARE 16u
 #define SEGMENTS_LOW_MIN   16u
 #define INDEX_GROWTH_SHARE 8u
+
+/* Room for the largest record, in whole hugepages. */
+#define EXTENT_BYTES_RUN ((RECORD_BYTES_MAX + HUGEPAGE_BYTES - 1) / HUGEPAGE_BYTES * HUGEPAGE_BYTES)
 
 #define SEGMENT_INCARNATION_MAX 0xffffffu
 #define DIRECTORY_EXTENTS	64u
@@ -88,7 +94,7 @@ struct extent {
 
 struct size_class {
 	pthread_mutex_t lock;
-	struct slab_list partial;
+	struct slab_list partial[CLASS_LEVELS]; /* [0]: the fullest */
 	uint64_t slabs;
 	uint64_t blocks; /* of all its slabs, without dropped ones */
 	uint64_t blocks_free; /* set bits */
@@ -205,10 +211,11 @@ void extents_destroy(struct memory *m);
 void pool_add(struct memory *m, unsigned extent, unsigned slabs);
 
 /*
- * pool_take - @count consecutive free slabs of one extent; orders growth when they get few.
+ * pool_take - @count consecutive free slabs of one extent, for a record of its own (@run), or one to
+ * be cut; orders growth when they get few.
  * Returns 0, -EAGAIN: growth is under way; -ENOMEM.
  */
-int pool_take(struct memory *m, unsigned count, struct slab **first);
+int pool_take(struct memory *m, unsigned count, bool run, struct slab **first);
 
 /* pool_give - slabs that hold no block any more. One with exhausted addresses becomes dead. */
 void pool_give(struct memory *m, struct slab *first, unsigned count);
@@ -239,6 +246,9 @@ void growth_order(struct memory *m, enum extent_kind kind, uint64_t bytes);
  * @bytes may come, or -ENOMEM.
  */
 int growth_request(struct memory *m, enum extent_kind kind, uint64_t bytes);
+
+/* class_init - a class without slabs. Its lock is destroyed by whoever destroys the memory. */
+void class_init(struct size_class *class);
 
 /*
  * class_refill - take up to @want blocks of a class, cutting a slab where @cut is set.

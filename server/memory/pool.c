@@ -3,8 +3,10 @@
 /*
  * The pool of free slabs, and runs of them.
  *
- * One bit per slab and extent; a run is the first stretch of set bits that is long enough, so
- * neighbours that come back grow together by themselves.
+ * One bit per slab and extent; a run is a stretch of set bits that is long enough, so neighbours
+ * that come back grow together by themselves. Slabs to be cut are taken from the first extent on and
+ * from its low end, runs from the last extent on and from its high end: small records stay away
+ * from where large ones find room.
  *
  * INCARNATIONS. A slab keeps the highest incarnation that any address in it has used. Blocks of
  * the next cut, and the head of the next run, start above it: so no address repeats one, whatever
@@ -33,22 +35,30 @@ static void bit_put(struct slab_set *set, unsigned slab, bool free)
 		set->bits[slab / 64] &= ~mask;
 }
 
-/* First slab of @count consecutive free ones, or -1. */
-static int set_find(const struct slab_set *set, unsigned count)
+/* First slab of the highest stretch of @count free ones, or -1. */
+static int set_find_high(const struct slab_set *set, unsigned count)
 {
 	unsigned run = 0;
 
-	if (set->slabs_free < count)
-		return -1;
-	for (unsigned i = 0; i < set->slabs; i++) {
-		if (i % 64 == 0 && set->bits[i / 64] == 0) {
+	for (unsigned i = set->slabs; i-- > 0;) {
+		if (i % 64 == 63 && set->bits[i / 64] == 0) {
 			run = 0;
-			i += 63;
+			i -= 63;
 			continue;
 		}
 		run = bit_get(set, i) ? run + 1 : 0;
 		if (run == count)
-			return (int)(i + 1 - count);
+			return (int)i;
+	}
+	return -1;
+}
+
+/* The lowest free slab, or -1. */
+static int set_find_low(const struct slab_set *set)
+{
+	for (unsigned i = 0; i < EXTENT_SLABS / 64; i++) {
+		if (set->bits[i])
+			return (int)(i * 64 + (unsigned)__builtin_ctzll(set->bits[i]));
 	}
 	return -1;
 }
@@ -71,13 +81,25 @@ void pool_add(struct memory *m, unsigned extent, unsigned slabs)
 	pthread_mutex_unlock(&m->pool_lock);
 }
 
-/* must hold pool_lock. Returns false where no extent has @count free slabs in a row. */
-static bool pool_find(struct memory *m, unsigned count, unsigned *extent, unsigned *number)
+/* must hold pool_lock. For a cut: the first free slab of all. Returns false where there is none. */
+static bool pool_find_slab(struct memory *m, unsigned *extent, unsigned *number)
 {
 	while (m->first < m->sets && m->set[m->first].slabs_free == 0)
 		m->first++;
-	for (unsigned i = m->first; i < m->sets; i++) {
-		int at = set_find(&m->set[i], count);
+	if (m->first == m->sets)
+		return false;
+	*extent = m->first;
+	*number = (unsigned)set_find_low(&m->set[m->first]);
+	return true;
+}
+
+/* must hold pool_lock. Returns false where no extent has @count free slabs in a row. */
+static bool pool_find_run(struct memory *m, unsigned count, unsigned *extent, unsigned *number)
+{
+	if (m->slabs_free < count)
+		return false;
+	for (unsigned i = m->sets; i-- > m->first;) {
+		int at = m->set[i].slabs_free < count ? -1 : set_find_high(&m->set[i], count);
 
 		if (at >= 0) {
 			*extent = i;
@@ -88,13 +110,13 @@ static bool pool_find(struct memory *m, unsigned count, unsigned *extent, unsign
 	return false;
 }
 
-int pool_take(struct memory *m, unsigned count, struct slab **first)
+int pool_take(struct memory *m, unsigned count, bool run, struct slab **first)
 {
 	unsigned extent, number;
 	int rc = 0;
 
 	pthread_mutex_lock(&m->pool_lock);
-	if (pool_find(m, count, &extent, &number)) {
+	if (run ? pool_find_run(m, count, &extent, &number) : pool_find_slab(m, &extent, &number)) {
 		for (unsigned i = 0; i < count; i++)
 			bit_put(&m->set[extent], number + i, false);
 		m->set[extent].slabs_free -= count;
@@ -140,7 +162,7 @@ void pool_give(struct memory *m, struct slab *first, unsigned count)
 int run_alloc(struct memory *m, unsigned slabs, struct memory_place *place, struct block **block)
 {
 	struct slab *first;
-	int rc = pool_take(m, slabs, &first);
+	int rc = pool_take(m, slabs, true, &first);
 
 	if (rc)
 		return rc;

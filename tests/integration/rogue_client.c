@@ -19,6 +19,7 @@
  *	reply HANDLE MS			the next reply
  *	read|write HANDLE WHAT OFFSET LENGTH	WHAT: root, table, slot, or the number of an extent
  *	rdma HANDLE read|write ADDR RKEY LENGTH
+ *	search HANDLE HEX		all DATA extents, for so many bytes: how often they are there
  *	where				addresses and rkeys of root and epoch slot
  *	line MS				wait for the end of the life line
  *	quit
@@ -435,6 +436,62 @@ static void cmd_read(char **word, unsigned words)
 	access_at(word, false);
 }
 
+/* Adds to @hits how often @want stands in the extent at @addr. Returns the status of a READ. */
+static int search_extent(struct handle *h, const struct extent_entry *e, const uint8_t *want,
+			 size_t len, uint64_t *hits)
+{
+	uint64_t step = local.len - (len - 1); /* so that each place is whole in one READ */
+
+	for (uint64_t at = 0; at < e->length; at += step) {
+		uint64_t left = e->length - at, got = left < local.len ? left : local.len;
+		const uint8_t *from = local.addr, *end = from + got;
+		int rc = rdma(h, false, e->addr + at, e->rkey, got);
+
+		if (rc)
+			return rc;
+		while ((from = memmem(from, (size_t)(end - from), want, len))) {
+			++*hits;
+			from++;
+		}
+	}
+	return 0;
+}
+
+static void cmd_search(char **word, unsigned words)
+{
+	struct handle *h = handle_of(word[0]);
+	uint64_t bytes = 0, hits = 0, addr;
+	struct extent_entry entry;
+	uint8_t want[64];
+	size_t len = 0;
+	uint32_t rkey;
+	int rc = 0;
+
+	while (len < sizeof(want) && sscanf(word[1] + 2 * len, "%2hhx", &want[len]) == 1)
+		len++;
+	if (!h || len == 0 || word[1][2 * len]) {
+		fail(-EINVAL, "up to 64 bytes in hex are wanted");
+		return;
+	}
+	for (unsigned i = 0; i < EXTENTS_MAX && rc == 0; i++) {
+		char number[16];
+
+		snprintf(number, sizeof(number), "%u", i);
+		rc = find(h, number, &addr, &rkey); /* leaves the entry in `local` */
+		if (rc == -ENOENT)
+			break;
+		memcpy(&entry, local.addr, sizeof(entry));
+		if (rc || entry.kind != EXTENT_DATA)
+			continue;
+		rc = search_extent(h, &entry, want, len, &hits);
+		bytes += entry.length;
+	}
+	if (rc && rc != -ENOENT)
+		fail(rc, "a READ failed");
+	else
+		printf("ok bytes=%" PRIu64 " hits=%" PRIu64 "\n", bytes, hits);
+}
+
 static void cmd_write(char **word, unsigned words)
 {
 	access_at(word, true);
@@ -488,10 +545,10 @@ static const struct {
 	unsigned words, more;
 	void (*run)(char **word, unsigned words);
 } commands[] = {
-	{ "hello", 0, 0, cmd_hello }, { "open", 3, 0, cmd_open },   { "ready", 1, 0, cmd_ready },
-	{ "send", 1, 20, cmd_send },  { "reply", 2, 0, cmd_reply }, { "read", 4, 0, cmd_read },
-	{ "write", 4, 0, cmd_write }, { "rdma", 5, 0, cmd_rdma },   { "where", 0, 0, cmd_where },
-	{ "line", 1, 0, cmd_line },
+	{ "hello", 0, 0, cmd_hello }, { "open", 3, 0, cmd_open },     { "ready", 1, 0, cmd_ready },
+	{ "send", 1, 20, cmd_send },  { "reply", 2, 0, cmd_reply },   { "read", 4, 0, cmd_read },
+	{ "write", 4, 0, cmd_write }, { "rdma", 5, 0, cmd_rdma },     { "where", 0, 0, cmd_where },
+	{ "line", 1, 0, cmd_line },   { "search", 2, 0, cmd_search },
 };
 
 static bool obey(char *text)

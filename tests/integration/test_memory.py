@@ -2,6 +2,8 @@
 # SPDX-FileCopyrightText: The GraceKV authors
 """A store that fills up, and memory that comes back."""
 import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -121,6 +123,37 @@ def test_overwriting_one_key_needs_no_more_memory(world):
 def test_one_client_overwrites_for_ever(world):
     client = world.client(world.server(memory="32M"), 10000)
     client.ask("raise", b"key", 20000, 10000, seconds=50)
+
+
+def available_packages(count):
+    """Real records: the first so many stanzas of apt's package lists, as deploy/quickstart loads."""
+    if not shutil.which("apt-cache"):
+        pytest.skip("there is no apt-cache")
+    text = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, timeout=60 * SLOW,
+                          check=True).stdout
+    stanzas = [s for s in text.split(b"\n\n") if s.strip()][:count]
+    if len(stanzas) < 1000:
+        pytest.skip(f"apt knows {len(stanzas)} packages only (apt-get update)")
+    return b"\n\n".join(stanzas) + b"\n"
+
+
+def test_waste_of_memory_on_real_records(world, tmp_path):
+    cli = world.cli(world.server(memory="256M"))
+    path = tmp_path / "available.deb822"
+    path.write_bytes(available_packages(scaled(100000)))
+    cli.good("load", "--format", "deb822", str(path), seconds=60)
+    wait_until("what was loaded twice is freed",
+               lambda: cli.stats()["sessions"] == 1 and cli.stats()["blocks_deferred"] == 0, 10)
+    stats = cli.stats()
+    records, blocks = stats["memory_record_bytes"], stats["memory_block_bytes"]
+    print(f"{stats['records']} records of {records} bytes in blocks of {blocks}: "
+          f"{100 * blocks / records - 100:.1f} % more; in slabs of "
+          f"{stats['memory_slab_bytes_used']}, partly filled ones included")
+    assert stats["records"] > 500 and records > 48 * stats["records"]
+    assert records <= blocks < 1.15 * records
+    # blocks that are free in the slabs of all sizes: less than one slab for each size, and caches
+    classes = sum(1 for name in stats if name.startswith("class_") and name.endswith("_slabs"))
+    assert stats["memory_slab_bytes_used"] - blocks < (classes + 4) * MIB
 
 
 def test_load_into_a_full_store_says_so(world):

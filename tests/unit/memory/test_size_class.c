@@ -19,7 +19,7 @@ static void classes_are_codes_in_order(void **state)
 		assert_true(bytes > before);
 		assert_int_equal(bytes % OFFSET_UNIT, 0);
 		assert_int_equal(size_code_bytes(size_code_for(bytes)), bytes);
-		if (c >= 16)
+		if (c >= 16 && c < SIZE_CLASS_STEPS_END)
 			assert_true(bytes - before <= before / 8);
 		before = bytes;
 	}
@@ -45,11 +45,38 @@ static void every_length_fits(void **state)
 	}
 }
 
+/* Of large blocks, as many share a slab as READs of such a length allow. */
+static void large_blocks_fill_their_slabs(void **state)
+{
+	for (uint32_t bytes = SIZE_CLASS_STEPS_MAX + 1; bytes <= SIZE_CLASS_BYTES_MAX; bytes++) {
+		uint32_t read = size_code_bytes(size_code_for(bytes));
+		uint32_t block = size_class_bytes(size_class_for(bytes));
+
+		if (SLAB_BYTES / block != SLAB_BYTES / read)
+			fail_msg("%u bytes: %u blocks a slab, %u are possible", bytes,
+				 SLAB_BYTES / block, SLAB_BYTES / read);
+	}
+}
+
+/* What the rest of a slab behind its last block comes to. */
+static void slabs_have_small_rests(void **state)
+{
+	for (unsigned c = 0; c < SIZE_CLASSES; c++) {
+		uint32_t rest = SLAB_BYTES % size_class_bytes(c);
+
+		if (rest > SLAB_BYTES / 100 * 6)
+			fail_msg("class of %u bytes leaves %u of a slab", size_class_bytes(c),
+				 rest);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(classes_are_codes_in_order),
 		cmocka_unit_test(every_length_fits),
+		cmocka_unit_test(large_blocks_fill_their_slabs),
+		cmocka_unit_test(slabs_have_small_rests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -135,6 +135,25 @@ static void expiry(void **state)
 	close_store();
 }
 
+static void record_bytes_are_counted(void **state)
+{
+	struct store_result a;
+
+	open_store(64 << 20, 2000);
+	assert_int_equal(put("key", "four", 4, 0, &a), 0);
+	assert_int_equal(f.store.record_bytes, 48 + 3 + 4);
+	assert_int_equal(put("expires", "", 0, 1000, &a), 0);
+	assert_int_equal(f.store.record_bytes, 48 + 3 + 4 + 48 + 7);
+	assert_int_equal(put("key", "2b", 2, 0, &a), 0);
+	assert_int_equal(f.store.record_bytes, 48 + 3 + 2 + 48 + 7);
+	assert_int_equal(get("expires", 1000, &a), -ENOENT);
+	assert_int_equal(f.store.record_bytes, 48 + 3 + 2);
+	assert_int_equal(store_del(&f.worker, "key", 3, &a), 0);
+	assert_int_equal(store_del(&f.worker, "key", 3, &a), -ENOENT);
+	assert_int_equal(f.store.record_bytes, 0);
+	close_store();
+}
+
 /* Full, by memory or by index: -ENOMEM, nothing is lost, and there is room again after DELs. */
 static void full(uint64_t bytes, uint64_t slots, uint32_t value_len)
 {
@@ -196,6 +215,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(basics),
 		cmocka_unit_test(expiry),
+		cmocka_unit_test(record_bytes_are_counted),
 		cmocka_unit_test(full_memory),
 		cmocka_unit_test(full_index),
 	};

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""A full store, and that its space serves records of other sizes afterwards: over sessions and
+the reclaimer. How much it holds of which size is looked at in tests/unit/store/test_space.c."""
+import pytest
+
+from kvt_client import CallFailed
+from kvt_process import wait_until
+from test_memory import ENOMEM, MIB, fill_up
+
+SMALL, MEDIUM, LARGE = 2000, 200000, 5000000
+
+
+def emptied(cli):
+    """All sessions of the time have gone and nothing waits for them; the statistics then."""
+    wait_until("nothing is deferred", lambda: cli.stats()["sessions"] == 1
+               and cli.stats()["blocks_deferred"] == 0, 20, step=0.1)
+    return cli.stats()
+
+
+def fill(world, server, size, prefix="record"):
+    """A client that has filled the store; how many records, and the statistics then."""
+    client = world.client(server, 20000)
+    done, _ = fill_up(client, size, prefix)
+    return client, done, world.cli(server).stats()
+
+
+def test_full_store_refuses_writes_and_nothing_else(world):
+    server = world.server(memory="32M")
+    cli = world.cli(server)
+    client, done, _ = fill(world, server, 6000)
+    for i in range(20):
+        key = b"record%08d" % i
+        old = client.get(key)
+        assert old is not None and len(old) == 6000
+        for what in key, b"new %d" % i:
+            with pytest.raises(CallFailed) as refusal:
+                client.put(what, bytes(6000))
+            assert refusal.value.code == ENOMEM, refusal.value
+        assert client.get(key) == old, "a refused overwrite changes nothing"
+        assert client.get(b"new %d" % i) is None
+    for i in range(0, done, 2):
+        client.delete(b"record%08d" % i)
+    left = client.ask("check", "record", 0, done, 6000)
+    assert (int(left["found"]), int(left["wrong"])) == (done // 2, 0)
+    client.quit()
+    emptied(cli)
+    other = world.client(server, 20000)
+    other.ask("fill", "more", 0, done // 2 - 20, 6000, seconds=50)
+    left = other.ask("check", "record", 0, done, 6000)
+    assert (int(left["found"]), int(left["wrong"])) == (done // 2, 0)
+    assert other.ask("check", "more", 0, done // 2 - 20, 6000)["found"] == str(done // 2 - 20)
+
+
+def test_space_serves_other_sizes_when_all_is_deleted(world):
+    server = world.server(memory="40M")
+    cli = world.cli(server)
+    counts = {}
+    for size in [SMALL, MEDIUM, LARGE, SMALL, LARGE, MEDIUM]:
+        client, done, full = fill(world, server, size)
+        counts.setdefault(size, []).append(done)
+        assert full["memory_record_bytes"] > done * size
+        assert full["memory_block_bytes"] >= full["memory_record_bytes"]
+        if size != LARGE:
+            assert full["memory_slab_bytes_free"] == 0, "what is free was not used"
+        assert client.ask("check", "record", 0, done, size, seconds=50)["found"] == str(done)
+        assert client.ask("drop", "record", 0, done, seconds=50)["deleted"] == str(done)
+        client.quit()
+        empty = emptied(cli)
+        assert (empty["records"], empty["memory_record_bytes"], empty["memory_block_bytes"]) == \
+            (0, 0, 0), empty
+        # what the caches of the workers hold on to: at most a slab of each class
+        assert empty["memory_slab_bytes_used"] <= 3 * MIB * empty["workers"], empty
+    print(f"records: {counts}")
+    for size, done in counts.items():
+        assert min(done) >= 0.95 * done[0], f"{size} B: fewer and fewer: {counts}"
+    assert min(counts[MEDIUM]) * MEDIUM >= 0.8 * min(counts[SMALL]) * SMALL, counts
+    assert min(counts[LARGE]) * LARGE >= 0.5 * min(counts[SMALL]) * SMALL, counts
