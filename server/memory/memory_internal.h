@@ -211,9 +211,8 @@ void extents_destroy(struct memory *m);
 void pool_add(struct memory *m, unsigned extent, unsigned slabs);
 
 /*
- * pool_take - @count consecutive free slabs of one extent, for a record of its own (@run), or one to
- * be cut; orders growth when they get few.
- * Returns 0, -EAGAIN: growth is under way; -ENOMEM.
+ * pool_take - @count consecutive free slabs of one extent, for a record of its own (@run), or one
+ * to be cut; orders growth when they get few. Returns 0, -EAGAIN: growth is under way; -ENOMEM.
  */
 int pool_take(struct memory *m, unsigned count, bool run, struct slab **first);
 

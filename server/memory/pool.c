@@ -4,9 +4,9 @@
  * The pool of free slabs, and runs of them.
  *
  * One bit per slab and extent; a run is a stretch of set bits that is long enough, so neighbours
- * that come back grow together by themselves. Slabs to be cut are taken from the first extent on and
- * from its low end, runs from the last extent on and from its high end: small records stay away
- * from where large ones find room.
+ * that come back grow together by themselves. Slabs to be cut are taken from the first extent on
+ * and from its low end, runs from the last extent on and from its high end: small records stay
+ * away from where large ones find room.
  *
  * INCARNATIONS. A slab keeps the highest incarnation that any address in it has used. Blocks of
  * the next cut, and the head of the next run, start above it: so no address repeats one, whatever

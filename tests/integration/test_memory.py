@@ -126,7 +126,7 @@ def test_one_client_overwrites_for_ever(world):
 
 
 def available_packages(count):
-    """Real records: the first so many stanzas of apt's package lists, as deploy/quickstart loads."""
+    """Real records: the first so many stanzas of apt's lists, as deploy/quickstart loads."""
     if not shutil.which("apt-cache"):
         pytest.skip("there is no apt-cache")
     text = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, timeout=60 * SLOW,
