@@ -131,7 +131,8 @@ void index_shrink(struct index *ix, uint64_t hash, struct index_retired *retired
 
 /*
  * index_untidy - merges were put off, for want of memory or because there were many.
- * index_tidy - no lock held: go on with them; a few a call. Returns whether anything was done.
+ * index_tidy - no lock held: go on with them; a few a call. Returns whether to call it again at
+ * once; where not and it is untidy still, memory is short.
  */
 bool index_untidy(const struct index *ix);
 bool index_tidy(struct index *ix, struct index_retired *retired);

@@ -65,6 +65,7 @@ struct index {
 	uint64_t server_incarnation;
 	struct root_directory *root; /* NULL: nobody reads it yet */
 	uint64_t at_depth[DEPTH_MAX + 1]; /* segments, by local depth */
+	uint64_t tidy_hash; /* where index_tidy() goes on; 0: a new pass */
 	struct copied *copied; /* scratch of copy.c: SEGMENT_ALL * BUCKET_SLOTS of them */
 
 	/* Statistics: read by anyone. */
@@ -190,6 +191,12 @@ int segment_copy(struct index *ix, const struct index_segment *from, struct buil
 
 /* builder_publish - must hold shape and the stripes: its segment stands in the directory. */
 void builder_publish(struct index *ix, const struct builder *b);
+
+/*
+ * shape_is_sparse - must hold the hash's stripe: whether its segment and the buddy are to be
+ * merged, and index_tidy() will not come by anyway. So that no delete takes shape for nothing.
+ */
+bool shape_is_sparse(const struct index *ix, uint64_t hash);
 
 /* segment_leave - must hold shape and the stripes: mark every header MOVED, and retire it. */
 void segment_leave(struct index *ix, const struct index_segment *s, struct index_retired *retired);

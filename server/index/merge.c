@@ -22,6 +22,9 @@
 /* At most so many merges in one go: each of them locks out writers for a while. */
 #define MERGES_AT_ONCE 4u
 
+/* Segments that one call of index_tidy() looks at. */
+#define TIDY_SEGMENTS 1024u
+
 /* must hold shape. Replace two buddies by one segment. Returns 0; -EAGAIN, -ENOMEM: no segment;
  * -ENOSPC: their chains do not fit into one. */
 static int merge(struct index *ix, uint64_t hash, const struct index_segment buddy[2],
@@ -55,13 +58,11 @@ static unsigned records_of(const struct index_segment *s)
 	return atomic_load_explicit(&s->head->records, memory_order_relaxed);
 }
 
-/* must hold shape. Merge the segment of @hash with its buddy, if both are sparse. Returns 1: done;
- * 0: they are not; -EAGAIN, -ENOMEM: no memory. */
-static int merge_if_sparse(struct index *ix, uint64_t hash, struct index_retired *retired)
+/* must hold shape, or the hash's stripe, which is the buddy's as well. Their depth, or 0: they are
+ * not to be merged. */
+static unsigned sparse_buddies(const struct index *ix, uint64_t hash, struct index_segment buddy[2])
 {
-	struct index_segment buddy[2];
 	unsigned depth;
-	int rc;
 
 	buddy[0] = index_segment_of(ix, hash);
 	depth = directory_entry_depth(buddy[0].entry);
@@ -71,7 +72,24 @@ static int merge_if_sparse(struct index *ix, uint64_t hash, struct index_retired
 	if (directory_entry_depth(buddy[1].entry) != depth ||
 	    records_of(&buddy[0]) + records_of(&buddy[1]) > MERGE_RECORDS)
 		return 0;
-	rc = merge(ix, hash, buddy, depth, retired);
+	return depth;
+}
+
+bool shape_is_sparse(const struct index *ix, uint64_t hash)
+{
+	struct index_segment buddy[2];
+
+	return !index_untidy(ix) && sparse_buddies(ix, hash, buddy);
+}
+
+/* must hold shape. Merge the segment of @hash with its buddy, if both are sparse. Returns 1: done;
+ * 0: they are not; -EAGAIN, -ENOMEM: no memory. */
+static int merge_if_sparse(struct index *ix, uint64_t hash, struct index_retired *retired)
+{
+	struct index_segment buddy[2];
+	unsigned depth = sparse_buddies(ix, hash, buddy);
+	int rc = depth ? merge(ix, hash, buddy, depth, retired) : -ENOSPC;
+
 	return rc == -ENOSPC ? 0 : rc ? rc : 1;
 }
 
@@ -110,21 +128,34 @@ void index_shrink(struct index *ix, uint64_t hash, struct index_retired *retired
 	pthread_mutex_unlock(&ix->shape);
 }
 
+/* must hold shape. One call's share of a pass. Returns whether something was done. */
+static bool tidy_some(struct index *ix, struct index_retired *retired)
+{
+	if (ix->tidy_hash == 0) /* a new pass: what it leaves undone sets it again */
+		atomic_store_explicit(&ix->untidy, false, memory_order_relaxed);
+	for (unsigned i = 0; i < TIDY_SEGMENTS; i++) {
+		uint64_t hash = ix->tidy_hash;
+		bool changed = shrink(ix, hash, retired);
+		unsigned depth = directory_entry_depth(index_segment_of(ix, hash).entry);
+
+		ix->tidy_hash = (hash | UINT64_MAX >> depth) + 1;
+		if (changed || ix->tidy_hash == 0)
+			return changed;
+	}
+	return true;
+}
+
 bool index_tidy(struct index *ix, struct index_retired *retired)
 {
-	const struct directory *d;
-	bool changed = false;
+	bool more;
 
 	retired->count = 0;
 	pthread_mutex_lock(&ix->shape);
-	atomic_store_explicit(&ix->untidy, false, memory_order_relaxed);
-	d = index_directory(ix);
-	for (uint64_t i = 0; i < 1ull << d->depth && !changed && !index_untidy(ix); i++)
-		changed = shrink(ix, i << (64 - d->depth), retired);
-	if (changed) /* there may be more */
+	more = tidy_some(ix, retired);
+	if (more || ix->tidy_hash)
 		atomic_store_explicit(&ix->untidy, true, memory_order_relaxed);
 	pthread_mutex_unlock(&ix->shape);
-	return changed;
+	return more;
 }
 
 bool index_untidy(const struct index *ix)

@@ -101,8 +101,8 @@ int store_del(struct store_worker *w, const void *key, uint32_t key_len, struct 
 
 /*
  * store_untidy - the index has become sparser than it is small; store_tidy() then goes on with
- * what was put off: a few merges of at most 50 us each. Returns whether anything was done; where
- * not, memory is short: some 100 ms later is soon enough.
+ * what was put off: a few merges of at most 50 us each. Returns whether to call it again at once;
+ * where not, memory is short: some 100 ms later is soon enough.
  */
 bool store_untidy(const struct store *store);
 bool store_tidy(struct store_worker *w);

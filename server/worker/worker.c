@@ -35,6 +35,7 @@
 #define DRAIN_NS   (1 * NS_PER_S) /* for the marker behind all sends of a failed queue pair */
 /* Of WORKER_SPIN_NS: then let others run between polls. On an only core, at once. */
 #define SPIN_YIELD_NS 10000u
+#define TIDY_BUSY_NS  (5 * NS_PER_MS) /* between a few merges each, of a busy worker */
 #define TIDY_NS	      (100 * NS_PER_MS) /* the index waits for memory: ask again */
 
 static struct conn **chain_of(struct worker *w, uint32_t qpn)
@@ -252,17 +253,21 @@ void worker_command(struct worker *w, struct command *cmd)
 	sem_destroy(&cmd->done);
 }
 
-/* Go on with merges that were put off. Returns nanoseconds until it wants to be called again. */
-static uint64_t tidy_poll(struct worker *w, uint64_t now)
+/*
+ * Go on with merges that were put off, a few every @pause_ns. Returns nanoseconds until it wants to
+ * be called again.
+ */
+static uint64_t tidy_poll(struct worker *w, uint64_t now, uint64_t pause_ns)
 {
+	uint64_t wait_ns;
+
 	if (!store_untidy(w->rpc.store.store))
 		return UINT64_MAX;
 	if (now < w->tidy_at_ns)
 		return w->tidy_at_ns - now;
-	if (store_tidy(&w->rpc.store))
-		return 0;
-	w->tidy_at_ns = now + TIDY_NS;
-	return TIDY_NS;
+	wait_ns = store_tidy(&w->rpc.store) ? pause_ns : TIDY_NS;
+	w->tidy_at_ns = now + wait_ns;
+	return wait_ns;
 }
 
 /* Sleep until a completion, a command, or the open batch of retired blocks is due. */
@@ -270,7 +275,7 @@ static void sleep_until_work(struct worker *w)
 {
 	struct pollfd fds[2] = { { .fd = rdma_cq_fd(&w->cq), .events = POLLIN },
 				 { .fd = w->wake_fd, .events = POLLIN } };
-	uint64_t now = time_now_ns(), tidy = tidy_poll(w, now), wakes;
+	uint64_t now = time_now_ns(), tidy = tidy_poll(w, now, 0), wakes;
 	uint64_t due = reclaim_poll(w->rpc.store.reclaim, now);
 	struct timespec ts;
 
@@ -315,8 +320,11 @@ static void *worker_main(void *arg)
 	qsbr_register();
 	while (!w->stopping) {
 		if (poll_once(w) > 0) {
+			uint64_t now = time_now_ns();
+
 			idle_since = 0;
-			reclaim_poll(w->rpc.store.reclaim, time_now_ns());
+			reclaim_poll(w->rpc.store.reclaim, now);
+			tidy_poll(w, now, TIDY_BUSY_NS);
 		} else {
 			idle(w, &idle_since);
 		}

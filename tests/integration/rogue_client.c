@@ -19,7 +19,7 @@
  *	reply HANDLE MS			the next reply
  *	read|write HANDLE WHAT OFFSET LENGTH	WHAT: root, table, slot, or the number of an extent
  *	rdma HANDLE read|write ADDR RKEY LENGTH
- *	search HANDLE HEX		all DATA extents, for so many bytes: how often they are there
+ *	search HANDLE HEX		all DATA extents, for these bytes: how often they are there
  *	where				addresses and rkeys of root and epoch slot
  *	line MS				wait for the end of the life line
  *	quit
