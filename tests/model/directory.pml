@@ -50,6 +50,9 @@
  *    to do without the prefix.
  * 3. A worker needs neither prefix nor incarnation, and not even MOVED (V_BLIND): pointer, entry and
  *    bucket are one read-side section.
+ * 4. What M_INVALIDLATE breaks stands in the server by two habits: a directory is put at the start of a
+ *    gap (server/memory/directories.c), and its entries are written upwards (server/index/
+ *    directory.c), so the header of what stood there goes before its entries.
  *
  * STATES  -DLOCALS=0 1.0 M, with V_NODGP 4.8 M; -DREMOTE=0 under 0.1 M; -DGETS=1, both readers, 16 M.
  */
