@@ -47,7 +47,7 @@
  * With V_BLIND they do not look at MOVED either, and are right as well: their entry is of this very
  * GET, so the segment was K's home inside of it. M_NOSGP and M_LINKFIRST break them.
  *
- * STATES  -DGETS=1 4.1 M; defaults 8.7 M; -DLOCAL 5.0 M; two readers: README.md.
+ * STATES  -DGETS=1 4.1 M; defaults 8.7 M; -DLOCAL 5.0 M; -DNR=2 -DGETS=1 -DOPS=1 -DSPLITS=1 16.8 M.
  */
 #ifndef NR
 #define NR 1
