@@ -77,6 +77,7 @@ struct slab {
 	uint16_t word; /* no bit is set in free[] before this word */
 	uint8_t use;
 	uint8_t class_no;
+	uint8_t level; /* of its class's lists, which it is in while a block is free */
 };
 
 TAILQ_HEAD(slab_list, slab);
