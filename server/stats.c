@@ -146,7 +146,7 @@ static void memory_lines(struct writer *w, struct server *s)
 	line(w, m.directory_bytes_used, "memory_directory_bytes_used");
 	line(w, m.blocks_exhausted, "memory_blocks_exhausted");
 	line(w, m.segments_exhausted, "memory_segments_exhausted");
-	line(w, m.hugepages, "memory_hugepages");
+	line(w, m.hugepage_bytes, "memory_hugepage_bytes");
 	for (unsigned i = 0; i < m.classes; i++) {
 		if (!m.class[i].slabs)
 			continue;

@@ -24,31 +24,29 @@ void class_init(struct size_class *class)
 		TAILQ_INIT(&class->partial[i]);
 }
 
-/* Which list a slab with @free free blocks, at least one, is in. */
-static struct slab_list *list_of(struct size_class *class, const struct slab *slab, unsigned free)
-{
-	return &class->partial[(free - 1) * CLASS_LEVELS / slab->blocks];
-}
-
 /*
- * must hold the class's lock. The free blocks of @slab become @free: move it where it belongs. One
- * that gets emptier comes before the others of its new list, one that gets fuller after them: each
- * list is sorted well enough.
+ * must hold the class's lock. The free blocks of @slab become @free: move it to the list where it
+ * belongs. One that gets emptier comes before the others of its new list, one that gets fuller
+ * after them: each list is sorted well enough.
  */
 static void slab_count(struct size_class *class, struct slab *slab, unsigned free)
 {
-	struct slab_list *from = slab->blocks_free ? list_of(class, slab, slab->blocks_free) : NULL;
-	struct slab_list *to = free ? list_of(class, slab, free) : NULL;
+	bool was_listed = slab->blocks_free != 0;
+	unsigned from = slab->level, to = from;
 
 	slab->blocks_free = (uint16_t)free;
-	if (from == to)
-		return;
-	if (from)
-		TAILQ_REMOVE(from, slab, link);
-	if (to && (!from || from < to))
-		TAILQ_INSERT_HEAD(to, slab, link);
-	else if (to)
-		TAILQ_INSERT_TAIL(to, slab, link);
+	if (free) {
+		to = (free - 1) * CLASS_LEVELS / slab->blocks;
+		if (was_listed && from == to)
+			return;
+		slab->level = (uint8_t)to;
+	}
+	if (was_listed)
+		TAILQ_REMOVE(&class->partial[from], slab, link);
+	if (free && (!was_listed || from < to))
+		TAILQ_INSERT_HEAD(&class->partial[to], slab, link);
+	else if (free)
+		TAILQ_INSERT_TAIL(&class->partial[to], slab, link);
 }
 
 /* must hold the class's lock. The slab to take blocks from; NULL: none has any. */

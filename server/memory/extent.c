@@ -196,7 +196,7 @@ static int extent_add(struct memory *m, enum extent_kind kind, uint64_t bytes_mi
 	atomic_store_explicit(&m->map.base[number], map.base, memory_order_relaxed);
 	extent_enter(m, number, x, map.bytes);
 	if (map.hugepages)
-		atomic_store_explicit(&m->hugepages, true, memory_order_relaxed);
+		atomic_fetch_add_explicit(&m->hugepage_bytes, map.bytes, memory_order_relaxed);
 	atomic_fetch_add_explicit(&m->bytes_committed, map.bytes, memory_order_relaxed);
 	atomic_fetch_add_explicit(&m->kind_bytes[kind], map.bytes, memory_order_relaxed);
 	m->kind_count[kind]++;

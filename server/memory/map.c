@@ -20,18 +20,19 @@
 #include <unistd.h>
 
 #include "common/base/cleanup.h"
+#include "common/base/log.h"
 #include "server/memory/memory_internal.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* since Linux 5.14 */
 #endif
 
-#define HUGEPAGES_FREE "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"
+#define HUGEPAGES "/sys/kernel/mm/hugepages/hugepages-2048kB/"
 
-static uint64_t hugepages_free(void)
+static uint64_t hugepages(const char *path)
 {
 	unsigned long pages = 0;
-	FILE *f = fopen(HUGEPAGES_FREE, "re");
+	FILE *f = fopen(path, "re");
 
 	if (!f)
 		return 0;
@@ -39,6 +40,15 @@ static uint64_t hugepages_free(void)
 		pages = 0;
 	fclose(f);
 	return pages;
+}
+
+/* Those that nobody has, nor has been promised. */
+static uint64_t hugepages_available(void)
+{
+	uint64_t promised = hugepages(HUGEPAGES "resv_hugepages");
+	uint64_t unused = hugepages(HUGEPAGES "free_hugepages");
+
+	return unused > promised ? unused - promised : 0;
 }
 
 /* Map @fd at a multiple of 2 MiB, so that hugepages of either sort can back it. */
@@ -102,12 +112,47 @@ static int try_map(struct mapping *map, const char *name, size_t bytes, bool hug
 	return 0;
 }
 
+/*
+ * All of it in hugepages; false: small pages have to do, which the log says where somebody has
+ * reserved hugepages. Another process may take them between the look and the mapping.
+ */
+static bool try_hugepages(struct mapping *map, const char *name, size_t bytes)
+{
+	uint64_t needed = bytes / HUGEPAGE_BYTES, available;
+	int rc;
+
+	if (bytes < HUGEPAGE_BYTES || hugepages(HUGEPAGES "nr_hugepages") == 0)
+		return false;
+	available = hugepages_available();
+	if (bytes % HUGEPAGE_BYTES) {
+		log_info("memory", "%s: %zu MiB in small pages: no multiple of 2 MiB", name,
+			 bytes >> 20);
+		return false;
+	}
+	if (available < needed) {
+		log_info(
+			"memory",
+			"%s: %zu MiB in small pages: of %llu hugepages that it needs %llu are free; "
+			"reserve more in /proc/sys/vm/nr_hugepages before kv-server starts",
+			name, bytes >> 20, (unsigned long long)needed,
+			(unsigned long long)available);
+		return false;
+	}
+	rc = try_map(map, name, bytes, true);
+	if (rc)
+		log_info(
+			"memory",
+			"%s: %zu MiB in small pages: mapping %llu hugepages that were free failed: "
+			"%s; another process may have taken them, or a control group limits them",
+			name, bytes >> 20, (unsigned long long)needed, error_name(rc));
+	return rc == 0;
+}
+
 int mapping_create(struct mapping *map, const char *name, size_t bytes, struct error *err)
 {
 	int rc;
 
-	if (bytes % HUGEPAGE_BYTES == 0 && hugepages_free() >= bytes / HUGEPAGE_BYTES &&
-	    try_map(map, name, bytes, true) == 0)
+	if (try_hugepages(map, name, bytes))
 		return 0;
 	rc = try_map(map, name, bytes, false);
 	if (rc == 0)

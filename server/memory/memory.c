@@ -164,7 +164,8 @@ void memory_stats_get(struct memory *m, struct memory_stats *out)
 	for (unsigned i = 0; i < EXTENT_KINDS; i++)
 		out->extent_bytes[i] =
 			atomic_load_explicit(&m->kind_bytes[i], memory_order_relaxed);
-	out->hugepages = atomic_load_explicit(&m->hugepages, memory_order_relaxed);
+	out->hugepage_bytes = atomic_load_explicit(&m->hugepage_bytes, memory_order_relaxed);
+	out->hugepages = out->hugepage_bytes != 0;
 	out->blocks_exhausted = atomic_load_explicit(&m->blocks_exhausted, memory_order_relaxed);
 
 	pthread_mutex_lock(&m->pool_lock);

@@ -190,7 +190,8 @@ struct memory_stats {
 	uint64_t segments_exhausted; /* addresses whose incarnations are used up */
 	uint64_t directory_bytes_used;
 	uint64_t heads_bytes; /* of segments: book-keeping outside of registered memory */
-	bool hugepages;
+	bool hugepages; /* whether there are any: */
+	uint64_t hugepage_bytes; /* of the extents, what is in explicit hugepages */
 	unsigned classes;
 	struct memory_class_stats class[96];
 };

@@ -77,6 +77,7 @@ struct slab {
 	uint16_t word; /* no bit is set in free[] before this word */
 	uint8_t use;
 	uint8_t class_no;
+	uint8_t level; /* of its class's lists, which it is in while a block is free */
 };
 
 TAILQ_HEAD(slab_list, slab);
@@ -158,7 +159,7 @@ struct memory {
 	unsigned kind_count[4];
 	_Atomic uint64_t kind_bytes[4];
 	_Atomic uint64_t bytes_committed; /* written under extent_lock */
-	_Atomic bool hugepages;
+	_Atomic uint64_t hugepage_bytes; /* written under extent_lock */
 
 	pthread_mutex_t pool_lock;
 	struct slab_set *set; /* EXTENTS_MAX of them */

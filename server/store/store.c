@@ -12,24 +12,33 @@
 
 #define SPLITS_MAX (2 * DEPTH_MAX) /* of one PUT: others may merge meanwhile */
 
+#define INDEX_BYTES_MAX (1ull << 50) /* more than any machine has */
+
 /* Say so before memory is filled with an index that it does not hold. */
 static int check_index_fits(const struct store_config *config, struct error *err)
 {
 	uint64_t bytes = SEGMENT_BYTES;
 
 	while (bytes / SEGMENT_BYTES * SEGMENT_BUCKETS * BUCKET_SLOTS < config->slots &&
-	       bytes <= config->bytes_max)
+	       bytes < INDEX_BYTES_MAX)
 		bytes *= 2;
 	if (bytes < EXTENT_BYTES_FIRST)
 		bytes = EXTENT_BYTES_FIRST;
-	/* the directory's first extent, and that of the records */
-	if (bytes + 2 * EXTENT_BYTES_FIRST <= config->bytes_max)
+	bytes += 2 * EXTENT_BYTES_FIRST; /* of the directory, and of the first records */
+	if (bytes <= config->bytes_max)
 		return 0;
+	if (config->slots)
+		return error_set(
+			err, -ENOMEM,
+			"a store of %llu bytes is too small: an index of %llu slots, its "
+			"directory and the first records need %llu MiB (give more --memory, "
+			"or fewer --index-slots)",
+			(unsigned long long)config->bytes_max, (unsigned long long)config->slots,
+			(unsigned long long)bytes >> 20);
 	return error_set(err, -ENOMEM,
-			 "an index of %llu slots and its first records do not fit into %llu MiB of "
-			 "memory (give more --memory, %u MiB at least, or fewer --index-slots)",
-			 (unsigned long long)config->slots,
-			 (unsigned long long)config->bytes_max >> 20, 3 * EXTENT_BYTES_FIRST >> 20);
+			 "a store of %llu bytes is too small: the least is %llu MiB (give more "
+			 "--memory)",
+			 (unsigned long long)config->bytes_max, (unsigned long long)bytes >> 20);
 }
 
 int store_create(struct store *store, const struct store_config *config, struct error *err)
@@ -47,12 +56,12 @@ int store_create(struct store *store, const struct store_config *config, struct 
 
 	memset(store, 0, sizeof(*store));
 	store->hash_seed = config->hash_seed;
+	rc = check_index_fits(config, err);
+	if (rc)
+		return rc;
 	rc = memory_create(&store->memory, &memory, err);
 	if (rc)
 		return rc;
-	rc = check_index_fits(config, err);
-	if (rc)
-		goto err_memory;
 	rc = index_create(&store->index, store->memory, &index, err);
 	if (rc)
 		goto err_memory;

@@ -209,10 +209,17 @@ def test_bad_size(tmp_path, size):
 
 
 @pytest.mark.no_device
-@pytest.mark.parametrize("size", ["0", "1", "4096", "1M"])
+@pytest.mark.parametrize("size", ["0", "1", "4096", "1M", "8M", "12582911"])
 def test_memory_too_small(tmp_path, size):
     failure = refuse(tmp_path, memory=size)
-    assert_error(failure, (2, 3), "memory|store", "8 ?M", who="kv-server")
+    assert_error(failure, (2, 3), "too small", "--memory", "12 MiB", who="kv-server")
+
+
+@pytest.mark.no_device
+def test_memory_too_small_for_the_index(tmp_path):
+    failure = refuse(tmp_path, "--index-slots", "10000000", memory="64M")
+    assert_error(failure, (2, 3), "too small", "168 MiB", "--memory", "--index-slots",
+                 who="kv-server")
 
 
 @pytest.mark.no_device

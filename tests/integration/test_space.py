@@ -52,6 +52,23 @@ def test_full_store_refuses_writes_and_nothing_else(world):
     assert other.ask("check", "more", 0, done // 2 - 20, 6000)["found"] == str(done // 2 - 20)
 
 
+@pytest.mark.parametrize("memory", ["12M", "12582913", "13000001", "33333333"])
+def test_least_and_odd_sizes(world, memory):
+    """No more is taken than was given, and it serves to the last slab."""
+    server = world.server(memory=memory)
+    client, done, full = fill(world, server, 20000)
+    taken = sum(full[f"memory_{kind}_bytes"] for kind in ("index", "directory", "data"))
+    assert int(server.ready["memory"]) - MIB < taken <= int(server.ready["memory"])
+    assert full["memory_slab_bytes_free"] == 0
+    assert client.ask("check", "record", 0, done, 20000)["found"] == str(done)
+    for i in range(done):
+        client.delete(b"record%08d" % i)
+    client.quit()
+    emptied(world.cli(server))
+    _, again, _ = fill(world, server, 20000)
+    assert again >= done - 4, "caches of other workers may hold some"
+
+
 def test_space_serves_other_sizes_when_all_is_deleted(world):
     server = world.server(memory="40M")
     cli = world.cli(server)

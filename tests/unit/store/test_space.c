@@ -225,7 +225,7 @@ static void rounds(const uint8_t *order, unsigned count, const unsigned *fresh)
 		if (!first[size])
 			first[size] = n;
 		assert_true(n >= first[size] * 95 / 100);
-		assert_true(n >= fresh[size] * 3 / 4);
+		assert_true(n >= fresh[size] * 2 / 3);
 		all_are_there(n, value_lens[size]);
 		drop(n);
 		assert_int_equal(atomic_load(&store.record_bytes), 0);

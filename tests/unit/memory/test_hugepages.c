@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Explicit hugepages: taken where enough are free, small pages where not, whoever else wants them.
+ * It reserves a few and gives them back; where it may not, or where somebody else has reserved some
+ * already, it skips all but the last test, whose kernel only says that there are some.
+ */
+#include <linux/memfd.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include "server/memory/memory_internal.h"
+#include "tests/unit/memory/recorder.h"
+
+#define POOL  "/sys/kernel/mm/hugepages/hugepages-2048kB/"
+#define PAGES 5u /* that the tests have */
+
+static const char *why_not;
+
+/* A kernel that says 64 are free, and then has none. */
+static bool lying;
+static unsigned refusals;
+
+FILE *__real_fopen64(const char *path, const char *mode);
+FILE *__wrap_fopen64(const char *path, const char *mode); /* what <stdio.h> makes of fopen() */
+int __real_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags);
+
+FILE *__wrap_fopen64(const char *path, const char *mode)
+{
+	static char many[] = "64\n", none[] = "0\n";
+
+	if (!lying || strncmp(path, POOL, strlen(POOL)) != 0)
+		return __real_fopen64(path, mode);
+	return strstr(path, "resv") ? fmemopen(none, 2, "r") : fmemopen(many, 3, "r");
+}
+
+int __wrap_memfd_create(const char *name, unsigned flags)
+{
+	if (!lying || !(flags & MFD_HUGETLB))
+		return __real_memfd_create(name, flags);
+	refusals++;
+	errno = ENOMEM;
+	return -1;
+}
+
+static unsigned pool(const char *name)
+{
+	char path[128];
+	unsigned n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), POOL "%s", name);
+	f = fopen(path, "re");
+	if (!f || fscanf(f, "%u", &n) != 1)
+		n = UINT32_MAX;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static bool reserve(unsigned pages)
+{
+	FILE *f = fopen(POOL "nr_hugepages", "we");
+
+	if (!f)
+		return false;
+	fprintf(f, "%u\n", pages);
+	return fclose(f) == 0 && pool("nr_hugepages") == pages;
+}
+
+/* However the process ends: nothing stays reserved. */
+static void give_back(int signal_number)
+{
+	int fd = open(POOL "nr_hugepages", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, "0", 1) != 1)
+		_exit(99);
+	signal(signal_number, SIG_DFL);
+	raise(signal_number);
+}
+
+/* Before all tests. What is reserved here is given back by group_end(), pass or fail. */
+static int group_begin(void **state)
+{
+	const int ends[] = { SIGABRT, SIGSEGV, SIGBUS, SIGTERM, SIGINT, SIGHUP };
+
+	if (pool("nr_hugepages") == UINT32_MAX)
+		why_not = "this kernel has no hugepages of 2 MiB";
+	else if (pool("nr_hugepages") != 0)
+		why_not = "somebody has reserved hugepages, which are not to be taken away";
+	else if (!reserve(PAGES)) {
+		why_not = "hugepages can not be reserved here: that needs root, and memory in one "
+			  "piece";
+		reserve(0);
+	}
+	if (why_not) {
+		print_message("skipped: %s\n", why_not);
+		return 0;
+	}
+	for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		signal(ends[i], give_back);
+	return 0;
+}
+
+static int group_end(void **state)
+{
+	if (!why_not)
+		check(reserve(0));
+	return 0;
+}
+
+/* Each test begins and ends with all of them free. */
+static int all_free(void **state)
+{
+	if (!why_not)
+		check(pool("free_hugepages") == PAGES && pool("resv_hugepages") == 0);
+	return 0;
+}
+
+static void need_hugepages(void)
+{
+	if (why_not)
+		skip();
+}
+
+static void map(struct mapping *map, unsigned mib)
+{
+	struct error err;
+
+	assert_int_equal(mapping_create(map, "gracekv-test", (size_t)mib * MIB, &err), 0);
+	assert_int_equal((uintptr_t)map->base % HUGEPAGE_BYTES, 0);
+	memset(map->base, 1, map->bytes); /* all of it is there */
+}
+
+static void taken_while_enough_are_free(void **state)
+{
+	struct mapping m[4];
+
+	need_hugepages();
+	map(&m[0], 4);
+	assert_true(m[0].hugepages);
+	assert_int_equal(pool("free_hugepages"), 3);
+	map(&m[1], 8); /* one page too many */
+	assert_false(m[1].hugepages);
+	assert_int_equal(pool("free_hugepages"), 3);
+	map(&m[2], 6);
+	assert_true(m[2].hugepages);
+	assert_int_equal(pool("free_hugepages"), 0);
+	map(&m[3], 2);
+	assert_false(m[3].hugepages);
+	for (unsigned i = 0; i < 4; i++)
+		mapping_destroy(&m[i]);
+}
+
+static void lengths_that_are_no_multiple(void **state)
+{
+	struct mapping m;
+	struct error err;
+
+	need_hugepages();
+	map(&m, 3);
+	assert_false(m.hugepages);
+	mapping_destroy(&m);
+	assert_int_equal(mapping_create(&m, "gracekv-test", 4096, &err), 0);
+	assert_false(m.hugepages);
+	mapping_destroy(&m);
+}
+
+/* Free in the kernel's count, and yet promised to a mapping that has not touched them. */
+static void promised_ones_are_not_free(void **state)
+{
+	struct mapping m[2];
+	void *p;
+
+	need_hugepages();
+	p = mmap(NULL, 2 * HUGEPAGE_BYTES, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	assert_ptr_not_equal(p, MAP_FAILED);
+	assert_int_equal(pool("free_hugepages"), PAGES);
+	map(&m[0], 8);
+	assert_false(m[0].hugepages);
+	map(&m[1], 6);
+	assert_true(m[1].hugepages);
+	memset(p, 1, 2 * HUGEPAGE_BYTES); /* the promise was kept */
+	mapping_destroy(&m[0]);
+	mapping_destroy(&m[1]);
+	munmap(p, 2 * HUGEPAGE_BYTES);
+}
+
+static pthread_barrier_t barrier;
+
+static void *map_once(void *arg)
+{
+	struct mapping *m = arg;
+	struct error err;
+
+	pthread_barrier_wait(&barrier);
+	check(mapping_create(m, "gracekv-test", 4 * MIB, &err) == 0);
+	memset(m->base, 1, m->bytes);
+	return NULL;
+}
+
+/* Four look at once and see enough for two: whoever comes late has small pages, and no error. */
+static void who_loses_the_race_has_small_pages(void **state)
+{
+	unsigned late = 0;
+
+	need_hugepages();
+	pthread_barrier_init(&barrier, NULL, 4);
+	for (unsigned round = 0; round < 100; round++) {
+		struct mapping m[4];
+		pthread_t thread[4];
+		unsigned huge = 0;
+
+		for (unsigned i = 0; i < 4; i++)
+			pthread_create(&thread[i], NULL, map_once, &m[i]);
+		for (unsigned i = 0; i < 4; i++)
+			pthread_join(thread[i], NULL);
+		for (unsigned i = 0; i < 4; i++) {
+			huge += m[i].hugepages;
+			mapping_destroy(&m[i]);
+		}
+		assert_true(huge >= 1 && huge <= 2);
+		late += 2 - huge;
+		assert_int_equal(pool("free_hugepages"), PAGES);
+	}
+	printf("%u times a hugepage was left over\n", late);
+	pthread_barrier_destroy(&barrier);
+}
+
+static void statistics_say_what_is_in_hugepages(void **state)
+{
+	struct memory_stats stats;
+	struct recorder r;
+	struct memory *m;
+	struct error err;
+	unsigned x;
+
+	need_hugepages();
+	m = recorder_memory(&r, 64 * MIB);
+	memory_stats_get(m, &stats);
+	assert_int_equal(stats.hugepage_bytes, 0);
+	assert_int_equal(memory_extent_add(m, EXTENT_INDEX, 4 * MIB, &x, &err), 0);
+	assert_int_equal(memory_extent_add(m, EXTENT_DIR, 4 * MIB, &x, &err), 0);
+	assert_int_equal(memory_extent_add(m, EXTENT_DATA, 8 * MIB, &x, &err), 0);
+	memory_stats_get(m, &stats);
+	assert_int_equal(stats.hugepage_bytes, 8 * MIB);
+	assert_true(stats.hugepages);
+	assert_int_equal(pool("free_hugepages"), 1);
+	recorder_end(&r, m);
+}
+
+static void gone_between_look_and_mapping(void **state)
+{
+	struct memory_stats stats;
+	struct recorder r;
+	struct memory *m;
+	struct error err;
+	unsigned x;
+
+	lying = true;
+	m = recorder_memory(&r, 64 * MIB);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(memory_extent_add(m, EXTENT_DATA, 4 * MIB, &x, &err), 0);
+	assert_int_equal(refusals, 3); /* or this test is not what it says */
+	memory_stats_get(m, &stats);
+	assert_int_equal(stats.hugepage_bytes, 0);
+	assert_false(stats.hugepages);
+	memset(memory_addr(m, x, 0, 4 * MIB), 1, 4 * MIB);
+	lying = false;
+	recorder_end(&r, m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(f) cmocka_unit_test_setup_teardown(f, all_free, all_free)
+		TEST(taken_while_enough_are_free),
+		TEST(lengths_that_are_no_multiple),
+		TEST(promised_ones_are_not_free),
+		TEST(who_loses_the_race_has_small_pages),
+		TEST(statistics_say_what_is_in_hugepages),
+#undef TEST
+		cmocka_unit_test(gone_between_look_and_mapping),
+	};
+	int rc = cmocka_run_group_tests(tests, group_begin, group_end);
+
+	return why_not && rc == 0 ? 77 : rc;
+}
