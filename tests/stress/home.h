@@ -27,6 +27,8 @@ struct writer {
 	struct store_worker store;
 	uint64_t random;
 	uint32_t frontier; /* how many of its keys are in use */
+	struct memory_place published; /* the last one */
+	uint32_t incarnation;
 	char name[24];
 	_Atomic uint32_t reached; /* goal that it has come to, and goes on changing keys at */
 	_Atomic bool paused;

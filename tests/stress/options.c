@@ -14,7 +14,10 @@ static struct options given = {
 	.rounds = 3,
 	.seconds = 600,
 	.weak = 1,
+	.lie = "none",
 };
+
+#define LIES "none|miss|stale|early|foreign|torn|twice"
 
 static const struct bench_option options[] = {
 	{ "seed", 's', BENCH_NUMBER, .value = &given.seed, .min = 1, .max = UINT64_MAX },
@@ -29,6 +32,7 @@ static const struct bench_option options[] = {
 	{ "rounds", 'n', BENCH_NUMBER, .value = &given.rounds, .min = 0, .max = 1000 },
 	{ "used-up", 'u', BENCH_NUMBER, .value = &given.used_up, .min = 0, .max = 1000000 },
 	{ "weak", 'W', BENCH_NUMBER, .value = &given.weak, .min = 0, .max = 1000000 },
+	{ "lie", 'L', BENCH_CHOICE, .value = &given.lie, .words = LIES },
 	{ "seconds", 't', BENCH_NUMBER, .value = &given.seconds, .min = 1, .max = 86400 },
 	{ NULL },
 };

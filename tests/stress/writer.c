@@ -91,6 +91,8 @@ static void put(struct writer *w, uint32_t k)
 		failed(w, k, "store_put_commit", rc);
 		return;
 	}
+	w->published = result.place;
+	w->incarnation = result.incarnation;
 	watch_block(w->home->watch, result.place, result.incarnation);
 	model_end(m, w->number, k, number,
 		  (uint64_t)result.place.extent << 32 | result.place.offset, result.incarnation);
@@ -166,10 +168,61 @@ static bool approach(struct writer *w, uint32_t target)
 	return true;
 }
 
+/* Write a value into key @k that is not the one that the model expects. */
+static void put_wrong(struct writer *w, uint32_t k, uint32_t of, uint32_t number, bool torn)
+{
+	const struct model *m = w->home->m;
+	uint32_t len = model_value_len(m, of, number), key_len;
+	struct store_result result;
+	struct store_put p;
+	char key[MODEL_KEY_MAX];
+
+	key_len = model_key(k, key);
+	if (store_put_begin(&w->store, key, key_len, len, 0, &p))
+		return;
+	model_value(m, of, number, p.block->data + key_len, len);
+	p.block->data[key_len + len - 1] ^= torn;
+	store_put_commit(&w->store, &p, &result);
+}
+
+/*
+ * For --lie: one thing that the store must never do, done to a key that lives. Returns whether it
+ * was. Last in the phase, and to its last key: no other operation makes it good again.
+ */
+static bool lie(struct writer *w, const char *what)
+{
+	const struct model *m = w->home->m;
+	uint32_t k, done = 0;
+	struct store_result result;
+	char key[MODEL_KEY_MAX];
+
+	for (k = w->frontier; k > 0 && done < 3; k--)
+		done = model_lives(m, key_of(w, k - 1))
+			       ? atomic_load(&m->key[key_of(w, k - 1)].done)
+			       : 0;
+	if (done < 3)
+		return false; /* no key has a value of before */
+	k = key_of(w, k);
+	if (strcmp(what, "miss") == 0)
+		store_del(&w->store, key, model_key(k, key), &result);
+	else if (strcmp(what, "stale") == 0)
+		put_wrong(w, k, k, done - 2, false);
+	else if (strcmp(what, "early") == 0)
+		put_wrong(w, k, k, done + 2, false);
+	else if (strcmp(what, "foreign") == 0)
+		put_wrong(w, k, k ? k - 1 : 1, done, false);
+	else if (strcmp(what, "torn") == 0)
+		put_wrong(w, k, k, done, true);
+	else if (strcmp(what, "twice") == 0)
+		watch_block(w->home->watch, w->published, w->incarnation);
+	return true;
+}
+
 static void *write_all(void *arg)
 {
 	struct writer *w = arg;
 	struct goal *goal = &w->home->goal;
+	bool lied = w->number || strcmp(w->home->s->o.lie, "none") == 0;
 	uint32_t number;
 
 	model_who(w->name);
@@ -177,6 +230,8 @@ static void *write_all(void *arg)
 	while (!atomic_load(&goal->end)) {
 		number = atomic_load(&goal->number);
 		if (!number || atomic_load(&goal->pause) || atomic_load(&w->home->m->any_wrong)) {
+			if (number > 1 && atomic_load(&goal->pause) && !lied)
+				lied = lie(w, w->home->s->o.lie);
 			nap(w);
 			atomic_store(&w->paused, true);
 			continue;
