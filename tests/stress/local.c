@@ -8,11 +8,15 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
+#include "common/base/time.h"
 #include "server/reclaim/qsbr.h"
 #include "tests/stress/home.h"
 
-#define HELD 16u
+#define HELD	     16u
+#define LONG_ONE_IN  512u /* holds are long: grace periods must wait for them */
+#define LONG_HOLD_NS (20 * NS_PER_MS)
 
 struct held {
 	const struct block *block;
@@ -58,6 +62,7 @@ static void look_again(struct home *h, const struct held *held)
 
 static void *read_all(void *arg)
 {
+	const struct timespec hold = { 0, LONG_HOLD_NS };
 	struct local *l = arg;
 	struct home *h = l->home;
 	struct held held[HELD];
@@ -69,6 +74,8 @@ static void *read_all(void *arg)
 
 		for (unsigned i = 0; i < HELD; i++)
 			n += look_up(h, &l->store, shared_pick(h->s, &l->random), &held[n]);
+		if (model_random(&l->random) % LONG_ONE_IN == 0)
+			nanosleep(&hold, NULL);
 		for (unsigned i = 0; i < n; i++)
 			look_again(h, &held[i]);
 		atomic_fetch_add_explicit(&l->gets, HELD, memory_order_relaxed);

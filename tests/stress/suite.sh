@@ -40,6 +40,9 @@ suite_stress() {
     check "stress: what is done wrong on purpose is found" stress_lies
     stress_form build-test "5 M keys" 600 --keys 5000000 --memory 4G --rounds 2
     stress_form build-test "again and again" 300 --keys 500000 --memory 1G --rounds 4
+    # Without sessions a block comes back as soon as the local readers let go of it.
+    stress_form build-test "local readers alone" 300 --keys 300000 --memory 512M --rounds 3 \
+        --remotes 0 --locals 2
     stress_form build-test "addresses come to their end" 300 --keys 200000 --memory 1G --rounds 3 \
         --used-up 3
     build build-asan -Db_sanitize=address,undefined || return 0
