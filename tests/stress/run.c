@@ -16,10 +16,11 @@
 #include "server/memory/memory_test.h"
 #include "tests/stress/home.h"
 
-#define LOOK_MS	    10u /* between two looks at the directory */
-#define GETS_MIN    1000u /* of a remote reader in a phase */
-#define RELEASE_S   20u /* for retired memory to come back when everybody has gone */
-#define SHRINK_LESS 16u /* a table this many times smaller must have a smaller index */
+#define LOOK_MS		     10u /* between two looks at the directory */
+#define GETS_MIN	     1000u /* of a remote reader in a phase */
+#define RELEASE_S	     20u /* for retired memory to come back when everybody has gone */
+#define SEGMENT_INCARNATIONS 0xffffffu /* 24 bits */
+#define SHRINK_LESS	     16u /* a table this many times smaller must have a smaller index */
 
 struct phase {
 	const char *name;
@@ -36,6 +37,9 @@ static void use_up(struct home *h)
 	memory_stats_get(memory, &m);
 	if (m.slabs_dead < m.bytes_max / SLAB_BYTES / 4)
 		memory_test_incarnation(memory, UINT32_MAX - (uint32_t)h->s->o.used_up);
+	if (m.segments_exhausted < m.bytes_max / SEGMENT_BYTES / 8)
+		memory_test_segment_incarnation(memory,
+						SEGMENT_INCARNATIONS - (uint32_t)h->s->o.used_up);
 }
 
 static void look(struct home *h)
@@ -134,8 +138,9 @@ static void check_index(struct home *h, const struct index_stats *before,
 			    records);
 	if (h->s->o.slots)
 		return; /* of a size that does for all */
+	/* The depth may stand one above need after a shrink. */
 	if (target > before->slots &&
-	    (now->segments <= before->segments || now->depth <= before->depth))
+	    (now->segments <= before->segments || 1u << now->depth < now->segments))
 		model_wrong(h->m, WRONG_STATE, MODEL_NO_KEY, "the index did not grow");
 	if (target * SHRINK_LESS < before->records && before->segments >= 256 &&
 	    (now->segments > before->segments / 2 || now->depth >= before->depth))
@@ -234,26 +239,34 @@ static void check_memory(struct home *h)
 	uint64_t end = time_now_ns() + RELEASE_S * NS_PER_S, used = 0, records = 0;
 	struct reclaim_stats r;
 	struct memory_stats m;
+	struct index_stats ix;
 
 	do {
 		tick(h);
 		reclaim_stats_get(store->reclaim, &r);
 	} while (r.deferred_blocks && time_now_ns() < end);
 	memory_stats_get(store->memory, &m);
+	index_stats_get(store->index, &ix);
 	for (unsigned c = 0; c < m.classes; c++)
 		used += m.class[c].blocks_used;
 	records = model_records(h->m);
 	printf("memory: retired %" PRIu64 ", freed %" PRIu64 ", lost %" PRIu64
-	       "; blocks in use %" PRIu64 ", exhausted %" PRIu64 ", slabs dead %" PRIu64 "\n",
-	       r.retired, r.freed, r.lost, used, m.blocks_exhausted, m.slabs_dead);
+	       "; blocks in use %" PRIu64 ", exhausted %" PRIu64 ", slabs dead %" PRIu64
+	       ", segments exhausted %" PRIu64 "\n",
+	       r.retired, r.freed, r.lost, used, m.blocks_exhausted, m.slabs_dead,
+	       m.segments_exhausted);
 	if (r.deferred_blocks || r.lost)
 		model_wrong(h->m, WRONG_STATE, MODEL_NO_KEY,
 			    "%" PRIu64 " retired blocks are still held, %" PRIu64 " were lost",
 			    r.deferred_blocks, r.lost);
+	else if (m.segments_used != ix.segments)
+		model_wrong(h->m, WRONG_STATE, MODEL_NO_KEY,
+			    "%" PRIu64 " segments are in use, the index has %" PRIu64,
+			    m.segments_used, ix.segments);
 	else if (used != records)
 		model_wrong(h->m, WRONG_STATE, MODEL_NO_KEY,
 			    "%" PRIu64 " blocks are in use for %" PRIu64 " records", used, records);
-	if (h->s->o.used_up && !m.blocks_exhausted)
+	if (h->s->o.used_up && (!m.blocks_exhausted || (!h->s->o.slots && !m.segments_exhausted)))
 		model_wrong(h->m, WRONG_STATE, MODEL_NO_KEY,
 			    "no address has come to the end of its incarnations");
 }
@@ -269,8 +282,21 @@ static void check_reuse(struct home *h)
 	       w.segment_incarnation);
 	if (!w.blocks_reused)
 		model_wrong(h->m, WRONG_STATE, MODEL_NO_KEY, "no block was ever used again");
-	if (!h->s->o.slots && !w.segments_reused)
+	if (!h->s->o.slots && h->s->o.rounds && !w.segments_reused)
 		model_wrong(h->m, WRONG_STATE, MODEL_NO_KEY, "no segment was ever used again");
+}
+
+/* What the run was for has happened under the readers' eyes. */
+static void check_readers(struct home *h)
+{
+	const struct options *o = &h->s->o;
+
+	if (!o->slots && o->rounds && o->remotes && !SUM(directory))
+		model_wrong(h->m, WRONG_STATE, MODEL_NO_KEY,
+			    "no remote reader ever met a segment that had been replaced");
+	if (!o->slots && o->rounds && o->remotes > 2 && !SUM(scans_changed))
+		model_wrong(h->m, WRONG_STATE, MODEL_NO_KEY,
+			    "no scan came to its end over an index that changed");
 }
 
 static void remotes_end(struct home *h)
@@ -314,6 +340,7 @@ int run_all(struct home *h)
 	if (rc == 0 && !atomic_load(&h->m->any_wrong)) {
 		check_memory(h);
 		check_reuse(h);
+		check_readers(h);
 	}
 	return rc;
 }
