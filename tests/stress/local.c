@@ -12,6 +12,7 @@
 
 #include "common/base/time.h"
 #include "server/reclaim/qsbr.h"
+#include "tests/stress/disturb.h"
 #include "tests/stress/home.h"
 
 #define HELD	     16u
@@ -66,8 +67,13 @@ static void *read_all(void *arg)
 	struct local *l = arg;
 	struct home *h = l->home;
 	struct held held[HELD];
+	int rc;
 
 	model_who(l->name);
+	rc = h->s->o.disturb ? disturb_start(h->s->o.seed ^ (100 + l->number)) : 0;
+	if (rc)
+		model_wrong(h->m, WRONG_ERROR, MODEL_NO_KEY, "starting a timer: %s",
+			    error_name(rc));
 	qsbr_register();
 	while (!atomic_load(&h->goal.end)) {
 		unsigned n = 0;
@@ -83,6 +89,8 @@ static void *read_all(void *arg)
 		qsbr_quiescent();
 	}
 	qsbr_unregister();
+	if (h->s->o.disturb)
+		disturb_stop();
 	return NULL;
 }
 

@@ -14,6 +14,7 @@ static struct options given = {
 	.rounds = 3,
 	.seconds = 600,
 	.weak = 1,
+	.disturb = 1,
 	.lie = "none",
 };
 
@@ -32,6 +33,7 @@ static const struct bench_option options[] = {
 	{ "rounds", 'n', BENCH_NUMBER, .value = &given.rounds, .min = 0, .max = 1000 },
 	{ "used-up", 'u', BENCH_NUMBER, .value = &given.used_up, .min = 0, .max = 1000000 },
 	{ "weak", 'W', BENCH_NUMBER, .value = &given.weak, .min = 0, .max = 1000000 },
+	{ "disturb", 'd', BENCH_NUMBER, .value = &given.disturb, .min = 0, .max = 1 },
 	{ "lie", 'L', BENCH_CHOICE, .value = &given.lie, .words = LIES },
 	{ "seconds", 't', BENCH_NUMBER, .value = &given.seconds, .min = 1, .max = 86400 },
 	{ NULL },
@@ -54,6 +56,9 @@ static const struct bench_program program = {
 		"  -r, --remotes N    remote readers, processes, 0 to 8 [4]\n"
 		"  -W, --weak N       seed of SOFTRDMA_WEAK in half of them, 0: in none [1]\n"
 		"  -u, --used-up N    addresses have so many incarnations left, 0: all [0]\n"
+		"  -d, --disturb 0|1  interrupt threads at random moments for up to 4 ms [1]\n"
+		"  -L, --lie WHAT     do one thing wrong behind the judge's back, to see it found:\n"
+		"                     " LIES "\n"
 		"  -t, --seconds N    then the watchdog ends it [600]\n\n"
 		"Exit status: 0 all was right; 1 wrong answers; 2 wrong usage; 3 it could not run.\n",
 	.options = options,

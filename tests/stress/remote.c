@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/base/time.h"
+#include "tests/stress/disturb.h"
 #include "tests/stress/stress.h"
 
 #define BATCH	     48u
@@ -212,6 +213,7 @@ void remote_main(struct shared *s, unsigned number)
 	struct remote r = { .s = s, .role = &roles[number], .number = number };
 	uint32_t step, done = 0;
 	char weak[24];
+	int rc;
 
 	snprintf(r.name, sizeof(r.name), "remote %u (%s%s%s)", number, kinds[r.role->kind],
 		 r.role->stays ? ", stays" : "", r.role->weak && s->o.weak ? ", weak" : "");
@@ -224,6 +226,9 @@ void remote_main(struct shared *s, unsigned number)
 	r.random = model_mix(s->o.seed ^ (1000 + number));
 	r.counts = &s->counts[number];
 	signal(SIGPIPE, SIG_IGN);
+	rc = s->o.disturb ? disturb_start(r.random) : 0;
+	if (rc)
+		failed(&r, "starting a timer", rc, "");
 	do {
 		while ((step = atomic_load(&s->step)) == done)
 			nanosleep(&pause, NULL);

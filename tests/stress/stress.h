@@ -24,6 +24,7 @@ struct options {
 	uint64_t used_up; /* incarnations that an address has left, 0: all */
 	uint64_t rounds; /* of growing and shrinking */
 	uint64_t seconds; /* of the watchdog */
+	uint64_t disturb; /* threads are interrupted, 0: not */
 	const char *lie; /* what the store is made to do wrong, "none" */
 	uint64_t weak; /* seed of SOFTRDMA_WEAK in every other remote reader, 0: none */
 };

@@ -13,6 +13,7 @@
 
 #include "common/base/time.h"
 #include "server/reclaim/qsbr.h"
+#include "tests/stress/disturb.h"
 #include "tests/stress/home.h"
 
 #define LOOP_OPS     8u /* between two quiescent states */
@@ -218,6 +219,14 @@ static bool lie(struct writer *w, const char *what)
 	return true;
 }
 
+static void disturbed(struct writer *w)
+{
+	int rc = w->home->s->o.disturb ? disturb_start(w->home->s->o.seed ^ w->number) : 0;
+
+	if (rc)
+		failed(w, MODEL_NO_KEY, "starting a timer", rc);
+}
+
 static void *write_all(void *arg)
 {
 	struct writer *w = arg;
@@ -226,6 +235,7 @@ static void *write_all(void *arg)
 	uint32_t number;
 
 	model_who(w->name);
+	disturbed(w);
 	qsbr_register();
 	while (!atomic_load(&goal->end)) {
 		number = atomic_load(&goal->number);
@@ -247,6 +257,8 @@ static void *write_all(void *arg)
 		qsbr_quiescent();
 	}
 	qsbr_unregister();
+	if (w->home->s->o.disturb)
+		disturb_stop();
 	return NULL;
 }
 
