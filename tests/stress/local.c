@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "common/base/time.h"
+#include "common/layout/bucket.h"
 #include "server/reclaim/qsbr.h"
 #include "tests/stress/disturb.h"
 #include "tests/stress/home.h"
@@ -61,9 +62,69 @@ static void look_again(struct home *h, const struct held *held)
 		model_found(h->m, held->k, 0, held->block->data + key_len, held->block->value_len);
 }
 
-static void *read_all(void *arg)
+/* A segment that the directory named: it may be MOVED, but is this one until we let go of it. */
+struct held_segment {
+	const struct bucket *bucket;
+	uint64_t entry;
+};
+
+static void hold_segments(struct home *h, uint64_t *random, struct held_segment held[HELD])
+{
+	struct root_directory at;
+	const struct directory *d;
+
+	index_describe(h->server.server.store.index, &at);
+	d = memory_addr(h->server.server.store.memory, at.extent, at.offset,
+			sizeof(*d) + (sizeof(uint64_t) << at.depth));
+	for (unsigned i = 0; i < HELD; i++) {
+		uint64_t r = model_random(random), number;
+		const struct segment *s;
+
+		/* pairs with the entry's release store: segment before entry */
+		held[i].entry =
+			atomic_load_explicit(&d->entry[r >> (64 - at.depth)], memory_order_acquire);
+		number = directory_entry_segment(held[i].entry);
+		s = memory_addr(h->server.server.store.memory,
+				directory_entry_extent(held[i].entry), number * SEGMENT_BYTES,
+				SEGMENT_BYTES);
+		held[i].bucket = s ? &s->bucket[r % SEGMENT_BUCKETS] : NULL;
+	}
+}
+
+static void look_at_segments(struct home *h, const struct held_segment held[HELD])
+{
+	for (unsigned i = 0; i < HELD; i++) {
+		uint64_t header;
+
+		if (!held[i].bucket) {
+			model_wrong(h->m, WRONG_STATE, MODEL_NO_KEY, "no segment at %016llx",
+				    (unsigned long long)held[i].entry);
+			continue;
+		}
+		header = atomic_load_explicit(&held[i].bucket->header, memory_order_acquire);
+		if (bucket_header_incarnation(header) != directory_entry_incarnation(held[i].entry))
+			model_wrong(h->m, WRONG_CHANGED, MODEL_NO_KEY,
+				    "segment %u:%u, incarnation %u, became incarnation %u before "
+				    "the reader's quiescent state",
+				    directory_entry_extent(held[i].entry),
+				    directory_entry_segment(held[i].entry),
+				    directory_entry_incarnation(held[i].entry),
+				    bucket_header_incarnation(header));
+	}
+}
+
+static void hold_long(struct home *h, uint64_t *random)
 {
 	const struct timespec hold = { 0, LONG_HOLD_NS };
+	struct held_segment held[HELD];
+
+	hold_segments(h, random, held);
+	nanosleep(&hold, NULL);
+	look_at_segments(h, held);
+}
+
+static void *read_all(void *arg)
+{
 	struct local *l = arg;
 	struct home *h = l->home;
 	struct held held[HELD];
@@ -81,7 +142,7 @@ static void *read_all(void *arg)
 		for (unsigned i = 0; i < HELD; i++)
 			n += look_up(h, &l->store, shared_pick(h->s, &l->random), &held[n]);
 		if (model_random(&l->random) % LONG_ONE_IN == 0)
-			nanosleep(&hold, NULL);
+			hold_long(h, &l->random);
 		for (unsigned i = 0; i < n; i++)
 			look_again(h, &held[i]);
 		atomic_fetch_add_explicit(&l->gets, HELD, memory_order_relaxed);
