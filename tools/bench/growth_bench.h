@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
-/* The parts of growth-bench: its reader, its writer, what it says. growth_bench.c is the program. */
+/* The parts of growth-bench: reader, writer, what it says. growth_bench.c is the program. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>

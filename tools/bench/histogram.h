@@ -41,5 +41,5 @@ static inline void histogram_add(struct histogram *h, uint64_t ns)
 /* histogram_merge - add all of @from to @to. */
 void histogram_merge(struct histogram *to, const struct histogram *from);
 
-/* histogram_at - the upper end of the step that holds quantile @q (0 to 1), nearest rank; 0: empty. */
+/* histogram_at - upper end of the step with quantile @q (0 to 1), nearest rank; 0: empty. */
 uint64_t histogram_at(const struct histogram *h, double q);
