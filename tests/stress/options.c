@@ -55,7 +55,7 @@ static const struct bench_program program = {
 		"  -l, --locals N     local readers, 0 to 8 [1]\n"
 		"  -r, --remotes N    remote readers, processes, 0 to 8 [4]\n"
 		"  -W, --weak N       seed of SOFTRDMA_WEAK in half of them, 0: in none [1]\n"
-		"  -u, --used-up N    addresses have so many incarnations left, 0: all [0]\n"
+		"  -u, --used-up N    blocks have so many incarnations left, segments one; 0: all [0]\n"
 		"  -d, --disturb 0|1  interrupt threads at random moments for up to 4 ms [1]\n"
 		"  -L, --lie WHAT     do one thing wrong behind the judge's back, to see it found:\n"
 		"                     " LIES "\n"

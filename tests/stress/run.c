@@ -28,7 +28,10 @@ struct phase {
 	bool stay; /* some remote readers stay connected */
 };
 
-/* Free memory comes close to the end of its incarnations; not all, or the store would be full. */
+/*
+ * Free memory comes close to the end of its incarnations; not all, or the store would be full.
+ * Segments are used again less often than blocks: they have one left.
+ */
 static void use_up(struct home *h)
 {
 	struct memory *memory = h->server.server.store.memory;
@@ -38,8 +41,7 @@ static void use_up(struct home *h)
 	if (m.slabs_dead < m.bytes_max / SLAB_BYTES / 4)
 		memory_test_incarnation(memory, UINT32_MAX - (uint32_t)h->s->o.used_up);
 	if (m.segments_exhausted < m.bytes_max / SEGMENT_BYTES / 8)
-		memory_test_segment_incarnation(memory,
-						SEGMENT_INCARNATIONS - (uint32_t)h->s->o.used_up);
+		memory_test_segment_incarnation(memory, SEGMENT_INCARNATIONS - 1);
 }
 
 static void look(struct home *h)
