@@ -102,16 +102,29 @@ static int measure(struct growth_bench *b)
 	return rc ? rc : growth_report(b);
 }
 
-static int run(struct growth_bench *b)
+/* The reader first, while there is a server to take leave of. Calls of its library end in time. */
+static int end_reader(struct growth_bench *b, pid_t reader)
+{
+	int status;
+
+	atomic_store(&b->shared->order, UINT32_MAX << 3 | GROWTH_END);
+	return waitpid(reader, &status, 0) == reader && status == 0 ? 0 : 3;
+}
+
+static int run(struct growth_bench *b, pid_t reader)
 {
 	struct error err;
-	int rc;
+	int rc, ended;
 
-	if (server_thread_start(&b->server, b->o.memory_bytes, 0, &err))
+	if (server_thread_start(&b->server, b->o.memory_bytes, 0, &err)) {
+		end_reader(b, reader);
 		return die("starting the server", err.text);
+	}
 	snprintf(b->shared->server, sizeof(b->shared->server), "%s", b->server.server.bound);
 	rc = measure(b);
-	atomic_store(&b->shared->order, UINT32_MAX << 3 | GROWTH_END);
+	ended = end_reader(b, reader); /* not 0: it has said why */
+	if (rc == 0)
+		rc = ended;
 	if (server_thread_stop(&b->server) && rc == 0)
 		rc = die("stopping the server", b->server.err.text);
 	return rc;
@@ -120,7 +133,7 @@ static int run(struct growth_bench *b)
 int main(int argc, char **argv)
 {
 	pid_t reader = 0;
-	int status, ended;
+	int status;
 
 	if (bench_program_options(&growth_program, argc, argv, &status))
 		return status;
@@ -130,10 +143,5 @@ int main(int argc, char **argv)
 	}
 	log_setup("growth-bench", LOG_WARN, LOG_TEXT);
 	status = fork_reader(&bench, &reader);
-	if (status)
-		return status;
-	status = run(&bench);
-	if (waitpid(reader, &ended, 0) == reader && ended && status == 0)
-		status = die("the reader", "it did not end in order");
-	return status;
+	return status ? status : run(&bench, reader);
 }
