@@ -29,6 +29,7 @@ struct writer {
 	uint32_t frontier; /* how many of its keys are in use */
 	struct memory_place published; /* the last one */
 	uint32_t incarnation;
+	uint64_t tidy_at_ns; /* not before: there was no memory for it */
 	char name[24];
 	_Atomic uint32_t reached; /* goal that it has come to, and goes on changing keys at */
 	_Atomic bool paused;

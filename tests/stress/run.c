@@ -20,6 +20,7 @@
 #define GETS_MIN	     1000u /* of a remote reader in a phase */
 #define RELEASE_S	     20u /* for retired memory to come back when everybody has gone */
 #define SEGMENT_INCARNATIONS 0xffffffu /* 24 bits */
+#define TIDY_S		     10u /* for merges that were put off */
 #define SHRINK_LESS	     16u /* a table this many times smaller must have a smaller index */
 
 struct phase {
@@ -118,6 +119,15 @@ static void writers_pause(struct home *h)
 		while (!atomic_load(&h->writer[i].paused))
 			tick(h);
 	}
+}
+
+/* Merges that were put off come when there is memory for them; the writers see to it. */
+static void index_tidied(struct home *h)
+{
+	uint64_t end = time_now_ns() + TIDY_S * NS_PER_S;
+
+	while (store_untidy(&h->server.server.store) && time_now_ns() < end && !tick(h))
+		;
 }
 
 static uint64_t model_records(const struct model *m)
@@ -223,6 +233,7 @@ static void run(struct home *h, const struct phase *p)
 		look(h);
 	step_done(h, step_next(h, STEP_IDLE));
 	writers_pause(h);
+	index_tidied(h);
 	look(h);
 	ns[0] = time_now_ns() - start;
 	if (!atomic_load(&h->m->any_wrong))

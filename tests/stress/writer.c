@@ -19,6 +19,7 @@
 #define LOOP_OPS     8u /* between two quiescent states */
 #define GROWTH_MS    50u
 #define GROWTH_WAITS 1200u /* a minute */
+#define TIDY_NS	     (100 * NS_PER_MS)
 #define FULL_WAITS   30000u /* of a millisecond */
 
 static void count(_Atomic uint64_t *counter, uint64_t n)
@@ -27,10 +28,20 @@ static void count(_Atomic uint64_t *counter, uint64_t n)
 			      memory_order_relaxed);
 }
 
+/* As workers do: go on with the merges that were put off. Nothing found by a look-up is held. */
+static void tidy(struct writer *w)
+{
+	uint64_t now = time_now_ns();
+
+	if (store_untidy(w->store.store) && now >= w->tidy_at_ns && !store_tidy(&w->store))
+		w->tidy_at_ns = now + TIDY_NS;
+}
+
 static void nap(struct writer *w)
 {
 	const struct timespec pause = { 0, NS_PER_MS };
 
+	tidy(w);
 	reclaim_poll(w->store.reclaim, time_now_ns());
 	qsbr_offline();
 	nanosleep(&pause, NULL);
@@ -253,6 +264,7 @@ static void *write_all(void *arg)
 			if (i % 2)
 				change(w);
 		}
+		tidy(w);
 		reclaim_poll(w->store.reclaim, time_now_ns());
 		qsbr_quiescent();
 	}
