@@ -8,7 +8,7 @@ import pytest
 from kvt_client import assert_error, run
 from kvt_process import CONNECT, DEVICE, HOST, program
 
-NAMES = ["get-bench", "lat-bench", "soft-bench"]
+NAMES = ["get-bench", "growth-bench", "lat-bench", "soft-bench"]
 
 
 @pytest.mark.no_device
@@ -30,6 +30,9 @@ def test_help_and_version(name):
     ("get-bench", ["a"], "no arguments"), ("get-bench", ["-n", "0"], "100000000"),
     ("get-bench", ["--rounds", "100"], "1 to 99"), ("get-bench", ["-C", "pigeon"], "tcp|cm"),
     ("get-bench", ["--connect", "tc"], "tcp|cm"), ("get-bench", ["-C", "tcp|cm"], "tcp|cm"),
+    ("growth-bench", ["-T", "9"], "10 to 10000"), ("growth-bench", ["a"], "no arguments"),
+    ("growth-bench", ["-b", "9", "-k", "9"], "--start"),
+    ("growth-bench", ["-v", "7"], "8 to 65536"),
     ("lat-bench", [], "HOST:PORT"), ("lat-bench", ["a", "b"], "HOST:PORT"),
     ("lat-bench", ["--op", "", "a"], "get|put"), ("lat-bench", ["-v", "x", "a"], "not a number"),
     ("soft-bench", ["-a", "1023K"], "1048576"), ("soft-bench", ["--area", "65G"], "out of range"),
@@ -68,3 +71,27 @@ def test_document_of_soft_bench():
     assert result.rc == 0, result.err
     d = json.loads(result.out)
     assert (d["tool"], d["schema"], d["area_bytes"]) == ("soft-bench", 1, 1 << 20)
+
+
+@pytest.mark.soft_device
+@pytest.mark.parametrize("rate", [[], ["-R", "100000"]])
+def test_document_of_growth_bench(rate):
+    result = run([program("growth-bench"), "-b", "1000", "-k", "30000", "-T", "50", "-M", "256M",
+                  "-j", *rate], seconds=60)
+    assert result.rc == 0, result.err
+    d = json.loads(result.out)
+    assert (d["tool"], d["schema"], d["device"]) == ("growth-bench", 1, "soft0")
+    assert d["keys"] == d["index_after"]["records"] == 30000 and d["rounds"] >= 1
+    assert d["inserts_us"]["count"] == 29000 and d["overwrites_us"]["count"] > 0
+    for kind in ("still", "growing", "overwriting"):
+        lat = d["gets"][kind]["lat_us"]
+        assert 0 < lat["p50"] <= lat["p99"] <= lat["p999"] <= lat["max"] and lat["count"] > 0
+        assert d["gets"][kind]["reads_per_get"] >= 2
+    assert d["p999_growing_over_still"] > 0 and isinstance(d["promises_kept"], bool)
+
+
+@pytest.mark.soft_device
+def test_growth_bench_says_that_a_store_is_full():
+    result = run([program("growth-bench"), "-b", "1000", "-k", "1000000", "-M", "16M"], seconds=60)
+    assert_error(result, 3, who="growth-bench")
+    assert "--memory" in result.err

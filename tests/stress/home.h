@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * The process that holds the server: its writers and local readers, and what they watch.
+ */
+#include <pthread.h>
+
+#include "tests/stress/stress.h"
+#include "tests/stress/watch.h"
+#include "tools/bench/server_thread.h"
+
+struct home;
+
+/* Where the writers are to bring their keys. */
+struct goal {
+	_Atomic uint32_t number; /* grows; 0: none yet */
+	_Atomic uint32_t target; /* keys below it live, those from it on do not */
+	_Atomic bool pause; /* stand still once a loop is over */
+	_Atomic bool end;
+};
+
+struct writer {
+	struct home *home;
+	unsigned number;
+	pthread_t thread;
+	struct store_worker store;
+	uint64_t random;
+	uint32_t frontier; /* how many of its keys are in use */
+	struct memory_place published; /* the last one */
+	uint32_t incarnation;
+	uint64_t tidy_at_ns; /* not before: there was no memory for it */
+	char name[24];
+	_Atomic uint32_t reached; /* goal that it has come to, and goes on changing keys at */
+	_Atomic bool paused;
+	/* Counts: its own to write, relaxed. */
+	_Atomic uint64_t puts, dels, reused; /* into blocks that had been used before */
+	_Atomic uint64_t grown; /* waits for memory to grow */
+	_Atomic uint64_t full; /* waits for memory to be given back */
+};
+
+struct local {
+	struct home *home;
+	unsigned number;
+	pthread_t thread;
+	struct store_worker store;
+	uint64_t random;
+	char name[24];
+	_Atomic uint64_t gets, found;
+};
+
+struct home {
+	struct shared *s;
+	struct model *m;
+	struct server_thread server;
+	struct watch *watch;
+	struct goal goal;
+	struct writer writer[MODEL_WRITERS];
+	struct local local[LOCALS_MAX];
+	unsigned writers, locals; /* that were started */
+};
+
+/* Start threads; 0 or a negative errno. They end with goal.end, and are joined by *_stop(). */
+int writers_start(struct home *h);
+void writers_stop(struct home *h);
+int locals_start(struct home *h);
+void locals_stop(struct home *h);
+
+/* verify_local - read every key once, with nobody writing. The caller is no QSBR reader. */
+void verify_local(struct home *h);
+
+/* run_all - the phases, from an empty table to its end. Returns 0 or a negative errno. */
+int run_all(struct home *h);

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Local readers: threads that look keys up as the server's workers do. What they were given is
+ * theirs until their next quiescent state, so they hold a few blocks until then, and look at them
+ * once more.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/base/time.h"
+#include "common/layout/bucket.h"
+#include "server/reclaim/qsbr.h"
+#include "tests/stress/disturb.h"
+#include "tests/stress/home.h"
+
+#define HELD	     16u
+#define LONG_ONE_IN  512u /* holds are long: grace periods must wait for them */
+#define LONG_HOLD_NS (20 * NS_PER_MS)
+
+struct held {
+	const struct block *block;
+	uint32_t k, floor, incarnation;
+};
+
+/* Returns whether there is a block to look at again. */
+static bool look_up(struct home *h, struct store_worker *store, uint32_t k, struct held *held)
+{
+	struct store_result result;
+	char key[MODEL_KEY_MAX];
+	uint32_t key_len = model_key(k, key), floor = model_floor(h->m, k);
+	int rc = store_get(store, key, key_len, 0, &result);
+
+	if (rc == -ENOENT) {
+		model_missed(h->m, k, floor);
+		return false;
+	}
+	if (rc) {
+		model_wrong(h->m, WRONG_ERROR, k, "store_get: %s", error_name(rc));
+		return false;
+	}
+	model_found(h->m, k, floor, result.block->data + key_len, result.value_len);
+	*held = (struct held){ result.block, k, floor, result.incarnation };
+	return true;
+}
+
+static void look_again(struct home *h, const struct held *held)
+{
+	uint64_t state = atomic_load_explicit(&held->block->state, memory_order_acquire);
+	char key[MODEL_KEY_MAX];
+	uint32_t key_len = model_key(held->k, key);
+
+	if (block_state_incarnation(state) != held->incarnation ||
+	    held->block->key_len != key_len || memcmp(held->block->data, key, key_len))
+		model_wrong(h->m, WRONG_CHANGED, held->k,
+			    "its block, incarnation %u, became incarnation %u before the "
+			    "reader's quiescent state",
+			    held->incarnation, block_state_incarnation(state));
+	else
+		model_found(h->m, held->k, 0, held->block->data + key_len, held->block->value_len);
+}
+
+/* A segment that the directory named: it may be MOVED, but is this one until we let go of it. */
+struct held_segment {
+	const struct bucket *bucket;
+	uint64_t entry;
+};
+
+static void hold_segments(struct home *h, uint64_t *random, struct held_segment held[HELD])
+{
+	struct root_directory at;
+	const struct directory *d;
+
+	index_describe(h->server.server.store.index, &at);
+	d = memory_addr(h->server.server.store.memory, at.extent, at.offset,
+			sizeof(*d) + (sizeof(uint64_t) << at.depth));
+	for (unsigned i = 0; i < HELD; i++) {
+		uint64_t r = model_random(random), number;
+		const struct segment *s;
+
+		/* pairs with the entry's release store: segment before entry */
+		held[i].entry =
+			atomic_load_explicit(&d->entry[r >> (64 - at.depth)], memory_order_acquire);
+		number = directory_entry_segment(held[i].entry);
+		s = memory_addr(h->server.server.store.memory,
+				directory_entry_extent(held[i].entry), number * SEGMENT_BYTES,
+				SEGMENT_BYTES);
+		held[i].bucket = s ? &s->bucket[r % SEGMENT_BUCKETS] : NULL;
+	}
+}
+
+static void look_at_segments(struct home *h, const struct held_segment held[HELD])
+{
+	for (unsigned i = 0; i < HELD; i++) {
+		uint64_t header;
+
+		if (!held[i].bucket) {
+			model_wrong(h->m, WRONG_STATE, MODEL_NO_KEY, "no segment at %016llx",
+				    (unsigned long long)held[i].entry);
+			continue;
+		}
+		header = atomic_load_explicit(&held[i].bucket->header, memory_order_acquire);
+		if (bucket_header_incarnation(header) != directory_entry_incarnation(held[i].entry))
+			model_wrong(h->m, WRONG_CHANGED, MODEL_NO_KEY,
+				    "segment %u:%u, incarnation %u, became incarnation %u before "
+				    "the reader's quiescent state",
+				    directory_entry_extent(held[i].entry),
+				    directory_entry_segment(held[i].entry),
+				    directory_entry_incarnation(held[i].entry),
+				    bucket_header_incarnation(header));
+	}
+}
+
+static void hold_long(struct home *h, uint64_t *random)
+{
+	const struct timespec hold = { 0, LONG_HOLD_NS };
+	struct held_segment held[HELD];
+
+	hold_segments(h, random, held);
+	nanosleep(&hold, NULL);
+	look_at_segments(h, held);
+}
+
+static void *read_all(void *arg)
+{
+	struct local *l = arg;
+	struct home *h = l->home;
+	struct held held[HELD];
+	int rc;
+
+	model_who(l->name);
+	rc = h->s->o.disturb ? disturb_start(h->s->o.seed ^ (100 + l->number)) : 0;
+	if (rc)
+		model_wrong(h->m, WRONG_ERROR, MODEL_NO_KEY, "starting a timer: %s",
+			    error_name(rc));
+	qsbr_register();
+	while (!atomic_load(&h->goal.end)) {
+		unsigned n = 0;
+
+		for (unsigned i = 0; i < HELD; i++)
+			n += look_up(h, &l->store, shared_pick(h->s, &l->random), &held[n]);
+		if (model_random(&l->random) % LONG_ONE_IN == 0)
+			hold_long(h, &l->random);
+		for (unsigned i = 0; i < n; i++)
+			look_again(h, &held[i]);
+		atomic_fetch_add_explicit(&l->gets, HELD, memory_order_relaxed);
+		atomic_fetch_add_explicit(&l->found, n, memory_order_relaxed);
+		qsbr_quiescent();
+	}
+	qsbr_unregister();
+	if (h->s->o.disturb)
+		disturb_stop();
+	return NULL;
+}
+
+int locals_start(struct home *h)
+{
+	for (unsigned i = 0; i < h->s->o.locals; i++) {
+		struct local *l = &h->local[i];
+		int rc;
+
+		l->home = h;
+		l->number = i;
+		l->random = model_mix(h->s->o.seed ^ (100 + i));
+		snprintf(l->name, sizeof(l->name), "local %u", i);
+		rc = store_worker_create(&l->store, &h->server.server.store, 0);
+		if (rc)
+			return rc;
+		rc = -pthread_create(&l->thread, NULL, read_all, l);
+		if (rc) {
+			store_worker_destroy(&l->store);
+			return rc;
+		}
+		h->locals++;
+	}
+	return 0;
+}
+
+void locals_stop(struct home *h)
+{
+	atomic_store(&h->goal.end, true);
+	while (h->locals) {
+		struct local *l = &h->local[--h->locals];
+
+		pthread_join(l->thread, NULL);
+		store_worker_destroy(&l->store);
+	}
+}
+
+void verify_local(struct home *h)
+{
+	struct store_worker store;
+	struct held held;
+	int rc = store_worker_create(&store, &h->server.server.store, 0);
+
+	if (rc) {
+		model_wrong(h->m, WRONG_ERROR, MODEL_NO_KEY, "store_worker_create: %s",
+			    error_name(rc));
+		return;
+	}
+	qsbr_register();
+	for (uint32_t k = 0; k < h->m->keys && !atomic_load(&h->m->any_wrong); k++) {
+		look_up(h, &store, k, &held);
+		if (k % 64 == 0)
+			qsbr_quiescent();
+	}
+	qsbr_unregister();
+	store_worker_destroy(&store);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "tools/bench/program.h"
+
+#include "tests/stress/stress.h"
+
+static struct options given = {
+	.keys = 1000000,
+	.keep = 1000,
+	.memory_bytes = 2ull << 30,
+	.writers = 2,
+	.locals = 1,
+	.remotes = 4,
+	.rounds = 3,
+	.seconds = 600,
+	.weak = 1,
+	.disturb = 1,
+	.lie = "none",
+};
+
+#define LIES "none|miss|stale|early|foreign|torn|twice"
+
+static const struct bench_option options[] = {
+	{ "seed", 's', BENCH_NUMBER, .value = &given.seed, .min = 1, .max = UINT64_MAX },
+	{ "keys", 'k', BENCH_NUMBER, .value = &given.keys, .min = 2, .max = 100000000 },
+	{ "keep", 'K', BENCH_NUMBER, .value = &given.keep, .min = 1, .max = 1000000 },
+	{ "memory", 'M', BENCH_SIZE, .value = &given.memory_bytes, .min = 8 << 20,
+	  .max = 1ull << 40 },
+	{ "slots", 'S', BENCH_NUMBER, .value = &given.slots, .min = 0, .max = 1u << 30 },
+	{ "writers", 'w', BENCH_NUMBER, .value = &given.writers, .min = 1, .max = MODEL_WRITERS },
+	{ "locals", 'l', BENCH_NUMBER, .value = &given.locals, .min = 0, .max = LOCALS_MAX },
+	{ "remotes", 'r', BENCH_NUMBER, .value = &given.remotes, .min = 0, .max = REMOTES_MAX },
+	{ "rounds", 'n', BENCH_NUMBER, .value = &given.rounds, .min = 0, .max = 1000 },
+	{ "used-up", 'u', BENCH_NUMBER, .value = &given.used_up, .min = 0, .max = 1000000 },
+	{ "weak", 'W', BENCH_NUMBER, .value = &given.weak, .min = 0, .max = 1000000 },
+	{ "disturb", 'd', BENCH_NUMBER, .value = &given.disturb, .min = 0, .max = 1 },
+	{ "lie", 'L', BENCH_CHOICE, .value = &given.lie, .words = LIES },
+	{ "seconds", 't', BENCH_NUMBER, .value = &given.seconds, .min = 1, .max = 86400 },
+	{ NULL },
+};
+
+static const struct bench_program program = {
+	.name = "stress",
+	.usage =
+		"Usage: stress [OPTIONS]\n\n"
+		"A server that grows and shrinks under writers, local readers and remote readers; every\n"
+		"answer is judged. README.md beside its source says how.\n\n"
+		"  -s, --seed N       of all choices [from the system; printed]\n"
+		"  -k, --keys N       that the table grows to [1000000]\n"
+		"  -K, --keep N       that it shrinks to [1000]\n"
+		"  -n, --rounds N     of growing, shrinking, growing, ... [3]\n"
+		"  -M, --memory SIZE  of the server [2G]\n"
+		"  -S, --slots N      an index of this size to begin with, which need not grow\n"
+		"  -w, --writers N    1 to 8 [2]\n"
+		"  -l, --locals N     local readers, 0 to 8 [1]\n"
+		"  -r, --remotes N    remote readers, processes, 0 to 8 [4]\n"
+		"  -W, --weak N       seed of SOFTRDMA_WEAK in half of them, 0: in none [1]\n"
+		"  -u, --used-up N    blocks have so many incarnations left, segments one; 0: all [0]\n"
+		"  -d, --disturb 0|1  interrupt threads at random moments for up to 4 ms [1]\n"
+		"  -L, --lie WHAT     do one thing wrong behind the judge's back, to see it found:\n"
+		"                     " LIES "\n"
+		"  -t, --seconds N    then the watchdog ends it [600]\n\n"
+		"Exit status: 0 all was right; 1 wrong answers; 2 wrong usage; 3 it could not run.\n",
+	.options = options,
+};
+
+int options_take(struct options *o, int argc, char **argv, int *status)
+{
+	int rc = bench_program_options(&program, argc, argv, status);
+
+	if (rc == 0 && given.keep >= given.keys) {
+		bench_program_failed(&program, "usage", "--keep must be below --keys");
+		*status = 2;
+		return -1;
+	}
+	*o = given;
+	return rc;
+}
