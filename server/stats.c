@@ -100,6 +100,7 @@ static void index_lines(struct writer *w, struct server *s)
 
 	index_stats_get(s->store.index, &ix);
 	line(w, ix.records, "records");
+	line(w, ix.record_bytes, "memory_record_bytes");
 	line(w, ix.segments, "index_segments");
 	line(w, ix.buckets, "index_buckets");
 	line(w, ix.overflow_used, "index_overflow_buckets");
@@ -136,7 +137,6 @@ static void memory_lines(struct writer *w, struct server *s)
 	line(w, m.extent_bytes[EXTENT_INDEX], "memory_index_bytes");
 	line(w, m.extent_bytes[EXTENT_DIR], "memory_directory_bytes");
 	line(w, m.extent_bytes[EXTENT_DATA], "memory_data_bytes");
-	line(w, get(&s->store.record_bytes), "memory_record_bytes");
 	line(w, block_bytes_taken(&m), "memory_block_bytes");
 	line(w, m.slabs_used * SLAB_BYTES, "memory_slab_bytes_used");
 	line(w, m.slabs_free * SLAB_BYTES, "memory_slab_bytes_free");

@@ -5,9 +5,12 @@
  *
  * A cached directory may be stale in two ways, and both show, because a bucket's header names
  * its segment: an entry has changed (the segment was split), or the whole directory was replaced
- * by one of twice the size. directory_refresh() learns which with one chain of READs: the entry,
- * the header of the directory that it stands in, and root's descriptor. An entry counts only
- * where the header is still that of the directory which is cached.
+ * by one of twice or half the size. directory_refresh() learns which with one chain of READs: the
+ * entry, the header of the directory that it stands in, and root's descriptor. An entry counts only
+ * where root still names the directory which is cached: its memory is in use then, hence was when
+ * the entry was fetched. The header alone would not do: the READs of a chain may execute in any
+ * order, so it may be fetched before the memory is reused and the entry after that, and no grace
+ * period protects a directory that was learnt of in an earlier section.
  *
  * Nothing here is trusted: descriptor and header carry checksums, places are checked against
  * their extent, and a look-up checks what it finds against the entry once more.
@@ -17,11 +20,13 @@
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/base/hash.h"
 
 #define ROOT_ATTEMPTS	   8u
-#define DIRECTORY_ATTEMPTS 8u
+#define DIRECTORY_ATTEMPTS 64u
+#define DIRECTORY_QUICK	   8u /* from here on with pauses of a millisecond in between */
 
 static bool header_sound(const struct reader *r, const struct directory *d, uint32_t depth,
 			 uint32_t incarnation)
@@ -110,6 +115,17 @@ static void use_directory(struct reader *r, struct dir_cache *d)
 	r->dir = d;
 }
 
+/* The server's thread may have been stopped in the middle of writing the descriptor. */
+static void pause_between(unsigned attempt)
+{
+	const struct timespec ms = { .tv_nsec = 1000000 };
+
+	if (attempt < DIRECTORY_QUICK)
+		sched_yield();
+	else
+		nanosleep(&ms, NULL);
+}
+
 /* READ descriptor and directory until they agree. */
 static int load_directory(struct reader *r)
 {
@@ -135,7 +151,7 @@ static int load_directory(struct reader *r)
 		}
 		if (rc != -EAGAIN)
 			return rc;
-		sched_yield();
+		pause_between(i);
 	}
 	return error_set(r->err, -EPROTO,
 			 "the server's directory could not be read in %u attempts: its descriptor "
@@ -171,14 +187,14 @@ int directory_refresh(struct reader *r, uint64_t hash)
 	memcpy(&entry, r->scratch, sizeof(entry));
 	header = (const struct directory *)((uint8_t *)r->scratch + 64);
 	at = (const struct root_directory *)((uint8_t *)r->scratch + 128);
-	if (header_sound(r, header, d->depth, d->incarnation)) {
-		/* relaxed: the word names itself, and what it leads to is checked against it */
-		if (entry)
-			atomic_store_explicit(&d->entry[index], entry, memory_order_relaxed);
-		if (!root_directory_sound(at) || at->incarnation == d->incarnation)
-			return 0; /* the same directory, or a descriptor just being written */
-	}
-	return load_directory(r);
+	if (!root_directory_sound(at))
+		return 0; /* just being written: the caller's next attempt asks again */
+	if (at->incarnation != d->incarnation || !header_sound(r, header, d->depth, d->incarnation))
+		return load_directory(r);
+	/* relaxed: the word names itself, and what it leads to is checked against it */
+	if (entry)
+		atomic_store_explicit(&d->entry[index], entry, memory_order_relaxed);
+	return 0;
 }
 
 static int root_refused(const struct reader *r, const struct root *root)

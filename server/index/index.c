@@ -118,6 +118,7 @@ int index_create(struct index **out, struct memory *m, const struct index_config
 	for (unsigned i = 0; i < INDEX_STRIPES; i++) {
 		pthread_mutex_init(&ix->stripe[i].lock, NULL);
 		atomic_init(&ix->stripe[i].records, 0);
+		atomic_init(&ix->stripe[i].record_bytes, 0);
 	}
 	*out = ix;
 	return 0;
@@ -153,7 +154,9 @@ void index_stats_get(const struct index *ix, struct index_stats *out)
 		.locks_bytes = INDEX_STRIPES * sizeof(*ix->stripe),
 	};
 	out->buckets = out->segments * SEGMENT_BUCKETS;
-	for (unsigned i = 0; i < INDEX_STRIPES; i++)
+	for (unsigned i = 0; i < INDEX_STRIPES; i++) {
 		out->records += get(&ix->stripe[i].records);
+		out->record_bytes += get(&ix->stripe[i].record_bytes);
+	}
 	out->slots = (out->buckets + out->overflow_used) * BUCKET_SLOTS;
 }

@@ -139,6 +139,7 @@ bool index_tidy(struct index *ix, struct index_retired *retired);
 
 struct index_stats {
 	uint64_t records;
+	uint64_t record_bytes; /* of them: header, key and value */
 	uint64_t segments;
 	uint64_t buckets; /* without overflow */
 	uint64_t overflow_used;

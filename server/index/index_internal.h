@@ -48,7 +48,9 @@
 /* Records are counted by stripe, so that writers of different buckets share no line. */
 struct index_stripe {
 	pthread_mutex_t lock;
-	_Atomic uint64_t records; /* written under lock */
+	/* Written under lock, a relaxed load and a store. */
+	_Atomic uint64_t records;
+	_Atomic uint64_t record_bytes;
 } __attribute__((aligned(64)));
 
 struct index {

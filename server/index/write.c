@@ -91,15 +91,24 @@ int index_reserve(struct index *ix, uint64_t hash, const void *key, uint32_t key
 	return overflow_link(ix, &seg, behind, last ? SEGMENT_OVERFLOW : SPLIT_OVERFLOW);
 }
 
+/* must hold the lock */
+static void stripe_add(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
+static uint64_t bytes_of(const struct block *b)
+{
+	return block_bytes(b->key_len, b->value_len);
+}
+
 /* must hold the lock. Returns how many the segment has now. */
 static unsigned records_add(struct index *ix, uint64_t hash, int n)
 {
-	_Atomic uint64_t *records = &index_stripe_of(ix, hash)->records;
 	struct index_segment seg = index_segment_of(ix, hash);
 
-	atomic_store_explicit(records,
-			      atomic_load_explicit(records, memory_order_relaxed) + (uint64_t)n,
-			      memory_order_relaxed);
+	stripe_add(&index_stripe_of(ix, hash)->records, (uint64_t)n);
 	return atomic_fetch_add_explicit(&seg.head->records, (uint32_t)n, memory_order_relaxed) +
 	       (unsigned)n;
 }
@@ -132,6 +141,8 @@ void index_publish(struct index *ix, uint64_t hash, const struct index_hit *old,
 		state_change(old->block, BLOCK_LIVE, BLOCK_OBSOLETE);
 	else
 		records_add(ix, hash, 1);
+	stripe_add(&index_stripe_of(ix, hash)->record_bytes,
+		   bytes_of(block) - (found ? bytes_of(old->block) : 0));
 	/* pairs with index_lookup(): block before slot */
 	atomic_store_explicit(place, slot, memory_order_release);
 }
@@ -143,6 +154,7 @@ bool index_remove(struct index *ix, uint64_t hash, const struct index_hit *old)
 	assert(atomic_load_explicit(old->place, memory_order_relaxed) == old->slot);
 	state_change(old->block, BLOCK_LIVE, BLOCK_OBSOLETE);
 	left = records_add(ix, hash, -1);
+	stripe_add(&index_stripe_of(ix, hash)->record_bytes, -bytes_of(old->block));
 	/* pairs with index_lookup(): OBSOLETE before the slot is empty */
 	atomic_store_explicit(old->place, 0, memory_order_release);
 	return left <= MERGE_RECORDS / 2 && left % MERGE_LOOK == 0 && shape_is_sparse(ix, hash);

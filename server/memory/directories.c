@@ -108,6 +108,15 @@ int memory_directory_alloc(struct memory *m, unsigned depth, struct memory_place
 	return rc;
 }
 
+/* What was a directory names none any more. Nobody reads it: no order. */
+static void header_clear(struct directory *d)
+{
+	_Atomic uint64_t *word = (_Atomic uint64_t *)d;
+
+	for (unsigned i = 0; i < sizeof(*d) / sizeof(*word); i++)
+		atomic_store_explicit(&word[i], 0, memory_order_relaxed);
+}
+
 void directory_free(struct memory *m, struct memory_place place)
 {
 	struct directory_range *r = NULL;
@@ -127,6 +136,7 @@ void directory_free(struct memory *m, struct memory_place place)
 			TAILQ_REMOVE(&x->ranges, r, link);
 	}
 	assert(r); /* nothing was given out there */
+	header_clear(memory_map_at(&m->map, place.extent, place.offset));
 	m->directories.bytes_used -= r->bytes;
 	pthread_mutex_unlock(&m->pool_lock);
 	free(r);

@@ -126,16 +126,6 @@ static void describe(const struct index_hit *hit, struct store_result *out)
 	out->place.offset = slot_offset(hit->slot);
 }
 
-/* How many bytes the records are changes by @added - @gone. For statistics: no order. */
-static void count_bytes(struct store *s, const struct block *added, const struct block *gone)
-{
-	uint64_t bytes = added ? block_bytes(added->key_len, added->value_len) : 0;
-
-	if (gone)
-		bytes -= block_bytes(gone->key_len, gone->value_len);
-	atomic_fetch_add_explicit(&s->record_bytes, bytes, memory_order_relaxed);
-}
-
 static void retire(struct store_worker *w, const struct index_hit *old)
 {
 	struct memory_place place = { slot_extent(old->slot), slot_offset(old->slot) };
@@ -220,7 +210,6 @@ int store_put_commit(struct store_worker *w, struct store_put *put, struct store
 	b->version = atomic_fetch_add_explicit(&s->version, 1, memory_order_relaxed) + 1;
 	b->checksum = block_checksum(b, body);
 	index_publish(s->index, put->hash, &old, found, b, fresh.slot);
-	count_bytes(s, b, found ? old.block : NULL);
 	describe(&fresh, out);
 	index_unlock(s->index, put->hash);
 	if (found)
@@ -255,7 +244,6 @@ static int delete_if(struct store_worker *w, uint64_t hash, const void *key, uin
 		describe(&old, out);
 		out->version = atomic_fetch_add_explicit(&s->version, 1, memory_order_relaxed) + 1;
 		sparse = index_remove(s->index, hash, &old);
-		count_bytes(s, NULL, old.block);
 	}
 	index_unlock(s->index, hash);
 	if (rc == 0)

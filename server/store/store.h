@@ -28,7 +28,6 @@ struct store {
 	struct reclaim *reclaim;
 	uint64_t hash_seed;
 	_Atomic uint64_t version; /* last one drawn */
-	_Atomic uint64_t record_bytes; /* header, key and value of all records */
 };
 
 struct store_config {
