@@ -111,7 +111,7 @@ int index_split(struct index *ix, uint64_t hash, struct index_retired *retired);
  * index_publish - must hold the lock, after index_reserve() under the same hold: @block, whose
  * fields and checksum are final, goes LIVE; the old block, where there is one, goes OBSOLETE; then
  * the slot gets @slot by one release store. In this order (DESIGN 3: 3, 4, 5).
- * @old: what index_reserve() found; not looked at where @found is false.
+ * @old: as index_reserve() left it: what it found, or the place that it chose.
  * @slot: slot_make() of the hash's fingerprint, the record's size code, and where @block is.
  */
 void index_publish(struct index *ix, uint64_t hash, const struct index_hit *old, bool found,

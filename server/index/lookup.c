@@ -28,34 +28,38 @@
  */
 #include <assert.h>
 #include <errno.h>
-#include <string.h>
 
 #include "common/layout/slot.h"
 #include "server/index/index_internal.h"
+#include "server/index/keys.h"
+#include "server/index/scan.h"
 
 /* Each one more needs a split or a merge of the same segment in the middle of the look-up. */
 #define LOOKUP_ATTEMPTS 4u
 
-static bool block_has_key(const struct block *b, uint64_t hash, const void *key, uint32_t key_len)
+static inline bool block_has_key(const struct block *b, uint64_t hash, const void *key,
+				 uint32_t key_len)
 {
-	return b->key_hash == hash && b->key_len == key_len && memcmp(b->data, key, key_len) == 0;
+	return b->key_hash == hash && b->key_len == key_len && keys_equal(b->data, key, key_len);
 }
 
 /* The four lines of a bucket at once, instead of one miss after the other. */
 static inline void bucket_prefetch(const struct bucket *bucket)
 {
-	for (unsigned i = 1; i < BUCKET_BYTES / 64; i++)
+	for (unsigned i = 0; i < BUCKET_BYTES / 64; i++)
 		__builtin_prefetch((const uint8_t *)bucket + i * 64);
 }
 
 /* Walk one bucket. Returns 0, -EAGAIN: the key, but not LIVE; -ENOENT. */
-static int bucket_find(const struct index *ix, struct bucket *bucket, uint64_t hash,
-		       const void *key, uint32_t key_len, struct index_hit *hit)
+static inline int bucket_find(const struct index *ix, struct bucket *bucket, uint64_t hash,
+			      const void *key, uint32_t key_len, struct index_hit *hit)
 {
 	uint32_t fingerprint = slot_fingerprint_of_hash(hash);
+	uint32_t match = bucket_scan(bucket, fingerprint).match;
 	int rc = -ENOENT;
 
-	for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
+	for (; match; match &= match - 1) {
+		unsigned i = (unsigned)__builtin_ctz(match);
 		/* pairs with index_publish(): block before slot */
 		uint64_t slot = atomic_load_explicit(&bucket->slot[i], memory_order_acquire);
 		struct block *b;

@@ -23,6 +23,7 @@
 #include "common/layout/size_code.h"
 #include "common/layout/slot.h"
 #include "server/index/index_internal.h"
+#include "server/index/scan.h"
 
 void index_lock(struct index *ix, uint64_t hash)
 {
@@ -41,10 +42,10 @@ static _Atomic uint64_t *chain_empty(const struct index *ix, uint64_t hash, stru
 	struct bucket *bucket = &s->bucket[hash_bucket(hash)];
 
 	while (bucket) {
-		for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
-			if (atomic_load_explicit(&bucket->slot[i], memory_order_relaxed) == 0)
-				return &bucket->slot[i];
-		}
+		uint32_t empty = bucket_scan(bucket, 0).empty;
+
+		if (empty)
+			return &bucket->slot[__builtin_ctz(empty)];
 		*last = bucket;
 		bucket = index_next(s, atomic_load_explicit(&bucket->header, memory_order_relaxed));
 	}
@@ -83,12 +84,19 @@ int index_reserve(struct index *ix, uint64_t hash, const void *key, uint32_t key
 {
 	struct index_segment seg;
 	struct bucket *behind = NULL;
+	int rc;
 
 	*found = index_lookup_locked(ix, hash, key, key_len, old) == 0;
-	if (*found || chain_empty(ix, hash, &behind))
+	if (*found)
+		return 0;
+	*old = (struct index_hit){ .place = chain_empty(ix, hash, &behind) };
+	if (old->place)
 		return 0;
 	seg = index_segment_of(ix, hash);
-	return overflow_link(ix, &seg, behind, last ? SEGMENT_OVERFLOW : SPLIT_OVERFLOW);
+	rc = overflow_link(ix, &seg, behind, last ? SEGMENT_OVERFLOW : SPLIT_OVERFLOW);
+	if (rc == 0)
+		old->place = chain_empty(ix, hash, &behind);
+	return rc;
 }
 
 /* must hold the lock */
@@ -126,16 +134,12 @@ static void state_change(struct block *b, enum block_state from, enum block_stat
 void index_publish(struct index *ix, uint64_t hash, const struct index_hit *old, bool found,
 		   struct block *block, uint64_t slot)
 {
-	_Atomic uint64_t *place;
-	struct bucket *last;
-
 	assert(slot && slot_size_code(slot) &&
 	       slot_fingerprint(slot) == slot_fingerprint_of_hash(hash));
 	assert(memory_addr(ix->memory, slot_extent(slot), slot_offset(slot),
 			   size_code_bytes(slot_size_code(slot))) == block);
-	place = found ? old->place : chain_empty(ix, hash, &last);
-	assert(place); /* index_reserve() has seen to it */
-	assert(!found || atomic_load_explicit(place, memory_order_relaxed) == old->slot);
+	/* index_reserve() has seen to it; where nothing was found, old->slot is 0 */
+	assert(atomic_load_explicit(old->place, memory_order_relaxed) == old->slot);
 	state_change(block, BLOCK_INVALID, BLOCK_LIVE);
 	if (found)
 		state_change(old->block, BLOCK_LIVE, BLOCK_OBSOLETE);
@@ -144,7 +148,7 @@ void index_publish(struct index *ix, uint64_t hash, const struct index_hit *old,
 	stripe_add(&index_stripe_of(ix, hash)->record_bytes,
 		   bytes_of(block) - (found ? bytes_of(old->block) : 0));
 	/* pairs with index_lookup(): block before slot */
-	atomic_store_explicit(place, slot, memory_order_release);
+	atomic_store_explicit(old->place, slot, memory_order_release);
 }
 
 bool index_remove(struct index *ix, uint64_t hash, const struct index_hit *old)
