@@ -70,6 +70,16 @@ struct index_hit {
 int index_lookup(const struct index *ix, uint64_t hash, const void *key, uint32_t key_len,
 		 struct index_hit *hit);
 
+/*
+ * index_prefetch - operations on @count hashes come next: bring what they will touch into the
+ * caches, with many misses at once: the buckets, then the blocks that they name; with @write their
+ * locks and counts as well, without it the begin of the values. A hint: nothing depends on it.
+ * Caller is inside an RCU read-side section. @count: at most INDEX_PREFETCH_MAX.
+ */
+#define INDEX_PREFETCH_MAX 64u
+
+void index_prefetch(const struct index *ix, const uint64_t *hash, unsigned count, bool write);
+
 /* The writer lock of a hash's bucket. Held briefly: no I/O, no allocation under it. A split of its
  * segment holds it for some 100 us. */
 void index_lock(struct index *ix, uint64_t hash);

@@ -141,3 +141,52 @@ int index_lookup_locked(const struct index *ix, uint64_t hash, const void *key, 
 	assert(rc != -EAGAIN);
 	return rc;
 }
+
+/* The bucket of a hash, and what its writers touch beside it. */
+static inline const struct bucket *prefetch_bucket(const struct index *ix, uint64_t hash,
+						   bool write)
+{
+	uint64_t entry = index_entry(index_directory(ix), hash);
+	const struct bucket *bucket = &index_entry_segment(ix, entry)->bucket[hash_bucket(hash)];
+
+	bucket_prefetch(bucket);
+	if (write) {
+		__builtin_prefetch(index_stripe_of(ix, hash), 1);
+		__builtin_prefetch(memory_segment_head(ix->memory, directory_entry_extent(entry),
+						       directory_entry_segment(entry)),
+				   1);
+	}
+	return bucket;
+}
+
+/* The blocks of all slots with the hash's fingerprint: of one, nearly always. */
+static inline void prefetch_blocks(const struct index *ix, const struct bucket *bucket,
+				   uint64_t hash, bool write)
+{
+	uint32_t match = bucket_scan(bucket, slot_fingerprint_of_hash(hash)).match;
+
+	for (; match; match &= match - 1) {
+		/* relaxed: nothing is read there */
+		uint64_t slot = atomic_load_explicit(&bucket->slot[__builtin_ctz(match)],
+						     memory_order_relaxed);
+		const uint8_t *b;
+
+		if (!slot)
+			continue;
+		b = memory_map_at(ix->map, slot_extent(slot), slot_offset(slot));
+		__builtin_prefetch(b);
+		if (!write && slot_size_code(slot) > 1)
+			__builtin_prefetch(b + OFFSET_UNIT);
+	}
+}
+
+void index_prefetch(const struct index *ix, const uint64_t *hash, unsigned count, bool write)
+{
+	const struct bucket *bucket[INDEX_PREFETCH_MAX];
+
+	assert(count <= INDEX_PREFETCH_MAX);
+	for (unsigned i = 0; i < count; i++)
+		bucket[i] = prefetch_bucket(ix, hash[i], write);
+	for (unsigned i = 0; i < count; i++)
+		prefetch_blocks(ix, bucket[i], hash[i], write);
+}

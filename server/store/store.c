@@ -2,6 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #include "server/store/store.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -253,6 +254,17 @@ static int delete_if(struct store_worker *w, uint64_t hash, const void *key, uin
 		retire_all(w, &retired);
 	}
 	return rc ? rc : 1;
+}
+
+void store_prefetch(const struct store *store, const struct store_key *keys, unsigned count,
+		    bool write)
+{
+	uint64_t hash[STORE_PREFETCH_MAX];
+
+	assert(count <= STORE_PREFETCH_MAX);
+	for (unsigned i = 0; i < count; i++)
+		hash[i] = hash_key(store->hash_seed, keys[i].key, keys[i].len);
+	index_prefetch(store->index, hash, count, write);
 }
 
 int store_get(struct store_worker *w, const void *key, uint32_t key_len, uint64_t now_ms,

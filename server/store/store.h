@@ -15,6 +15,7 @@
  * Lock order: client entry (session/clients.h), bucket (index.h), memory's own.
  */
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/base/error.h"
@@ -90,6 +91,22 @@ int store_put_commit(struct store_worker *w, struct store_put *put, struct store
 
 /* store_put_abort - give the block back; it never was published. */
 void store_put_abort(struct store_worker *w, struct store_put *put);
+
+/*
+ * store_prefetch - operations on these keys come next, say those of requests that were polled
+ * together: wait for all their buckets, then for all their blocks, at once instead of one by one.
+ * A hint: it changes no result. @count: at most STORE_PREFETCH_MAX. @write: PUTs and DELs come, not
+ * GETs.
+ */
+#define STORE_PREFETCH_MAX INDEX_PREFETCH_MAX
+
+struct store_key {
+	const void *key;
+	uint32_t len;
+};
+
+void store_prefetch(const struct store *store, const struct store_key *keys, unsigned count,
+		    bool write);
 
 /* store_get - @now_ms: wall clock; an expired record is deleted first. Returns 0 or -ENOENT. */
 int store_get(struct store_worker *w, const void *key, uint32_t key_len, uint64_t now_ms,

@@ -121,6 +121,39 @@ static void basics(void **state)
 	close_store();
 }
 
+/* store_prefetch() of keys that are there, that are not, and that share a bucket with them. */
+static void hints_change_nothing(void **state)
+{
+	char name[2 * STORE_PREFETCH_MAX][16];
+	struct store_key keys[2 * STORE_PREFETCH_MAX];
+	struct store_result a;
+
+	open_store(64 << 20, 0);
+	for (unsigned i = 0; i < 2 * STORE_PREFETCH_MAX; i++) {
+		snprintf(name[i], sizeof(name[i]), "key-%u", i);
+		keys[i] = (struct store_key){ name[i], (uint32_t)strlen(name[i]) };
+	}
+	store_prefetch(&f.store, keys, 0, true);
+	for (unsigned write = 0; write < 2; write++) {
+		store_prefetch(&f.store, keys, STORE_PREFETCH_MAX, write);
+		for (unsigned i = 0; i < STORE_PREFETCH_MAX; i++)
+			assert_int_equal(put(name[i], &i, sizeof(i), 0, &a), 0);
+		store_prefetch(&f.store, keys + STORE_PREFETCH_MAX / 2, STORE_PREFETCH_MAX, write);
+		for (unsigned i = 0; i < 2 * STORE_PREFETCH_MAX; i++) {
+			assert_int_equal(get(name[i], 1, &a), i < STORE_PREFETCH_MAX ? 0 : -ENOENT);
+			if (i >= STORE_PREFETCH_MAX)
+				continue;
+			assert_memory_equal(a.block->data + keys[i].len, &i, sizeof(i));
+			assert_int_equal(
+				block_verify_any(a.block, size_code_bytes(slot_size_code(a.slot))),
+				BLOCK_OK);
+		}
+		for (unsigned i = 0; i < STORE_PREFETCH_MAX; i++)
+			assert_int_equal(store_del(&f.worker, name[i], keys[i].len, &a), 0);
+	}
+	close_store();
+}
+
 static void expiry(void **state)
 {
 	struct store_result a;
@@ -223,11 +256,9 @@ static void full_index(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(basics),
-		cmocka_unit_test(expiry),
-		cmocka_unit_test(record_bytes_are_counted),
-		cmocka_unit_test(full_memory),
-		cmocka_unit_test(full_index),
+		cmocka_unit_test(basics),      cmocka_unit_test(hints_change_nothing),
+		cmocka_unit_test(expiry),      cmocka_unit_test(record_bytes_are_counted),
+		cmocka_unit_test(full_memory), cmocka_unit_test(full_index),
 	};
 	int rc;
 
