@@ -8,7 +8,7 @@ import pytest
 from kvt_client import assert_error, run
 from kvt_process import CONNECT, DEVICE, HOST, program
 
-NAMES = ["get-bench", "growth-bench", "lat-bench", "soft-bench"]
+NAMES = ["get-bench", "growth-bench", "index-bench", "lat-bench", "soft-bench"]
 
 
 @pytest.mark.no_device
@@ -33,6 +33,9 @@ def test_help_and_version(name):
     ("growth-bench", ["-T", "9"], "10 to 10000"), ("growth-bench", ["a"], "no arguments"),
     ("growth-bench", ["-b", "9", "-k", "9"], "--start"),
     ("growth-bench", ["-v", "7"], "8 to 65536"),
+    ("index-bench", ["-v", "7"], "8 to 1024"), ("index-bench", ["-v", "12"], "multiple of 8"),
+    ("index-bench", ["-t", "tree"], "order|chunk|mmap"), ("index-bench", ["-g", "65"], "1 to 64"),
+    ("index-bench", ["--check", "--quick"], "all phases"), ("index-bench", ["-cC"], "by the clock"),
     ("lat-bench", [], "HOST:PORT"), ("lat-bench", ["a", "b"], "HOST:PORT"),
     ("lat-bench", ["--op", "", "a"], "get|put"), ("lat-bench", ["-v", "x", "a"], "not a number"),
     ("soft-bench", ["-a", "1023K"], "1048576"), ("soft-bench", ["--area", "65G"], "out of range"),
@@ -95,3 +98,57 @@ def test_growth_bench_says_that_a_store_is_full():
     result = run([program("growth-bench"), "-b", "1000", "-k", "1000000", "-M", "16M"], seconds=60)
     assert_error(result, 3, who="growth-bench")
     assert "--memory" in result.err
+
+
+PHASES = ["insert", "lookup", "lookup_read", "lookup_single", "lookup_absent", "delete"]
+TIMED = ["insert_one_writer", "delete_one_writer", "insert_writers", "delete_writers"]
+
+
+@pytest.mark.no_device
+def test_document_of_index_bench():
+    result = run([program("index-bench"), "-n", "3000", "-l", "1500", "-r", "2", "-w", "3", "-j"],
+                 seconds=120)
+    assert result.rc == 0, result.err
+    d = json.loads(result.out)
+    assert (d["tool"], d["schema"], d["records"], d["lookups"]) == ("index-bench", 1, 3000, 1500)
+    for name in PHASES + TIMED:
+        assert d[name]["ratio"] > 0
+        for side in ("gracekv", "cds_lfht"):
+            one = d[name][side]
+            assert 0 < one["ns_min"] <= one["ns_median"] <= one["ns_max"]
+            if name in TIMED:
+                assert one["ns_p50"] <= one["ns_p99"] <= one["ns_p999"] <= one["ns_longest"]
+    record = d["a_record"]
+    assert record["block_bytes"] == 128 and record["block_rounding_bytes"] == 0
+    # 64 segments and their directory are the least
+    assert record["index_bytes_used"] * 3000 == pytest.approx(64 * 20480 + 576, rel=0.01)
+    assert record["bytes"] == pytest.approx(
+        48 + record["index_bytes_committed"] + record["heap_bytes"], rel=1e-4)
+    huge = d["hugepages"]
+    assert huge["needed"] > 0
+    assert huge["gracekv_extents"]["bytes"] >= record["index_bytes_used"] * 3000
+    assert huge["cds_lfht_records"]["bytes"] >= 3000 * (16 + 16 + 64)
+    for part in ("gracekv_extents", "cds_lfht_records", "heap"):
+        assert 0 <= huge[part]["huge_bytes"] <= huge[part]["bytes"]
+
+
+@pytest.mark.no_device
+@pytest.mark.parametrize("words", [["-v", "8"], ["-g", "1", "-t", "mmap"], ["-b", "-t", "chunk"],
+                                   ["-C", "-v", "1024"]])
+def test_table_of_index_bench(words):
+    result = run([program("index-bench"), "-n", "2000", "-r", "1", "-q", *words], seconds=120)
+    assert result.rc == 0, result.err
+    lines = result.out.decode().splitlines()
+    head = next(i for i, line in enumerate(lines) if line.startswith("operation "))
+    rows = lines[head + 1:head + 1 + 2 * len(PHASES)]
+    at = lines[head].index("table")
+    assert [row[at:].split()[0] for row in rows] == ["GraceKV", "cds_lfht"] * len(PHASES)
+    assert "writer" not in rows[-1] and "bytes a record: header 48" in result.out.decode()
+
+
+@pytest.mark.no_device
+def test_index_bench_checks_with_hugepages_only():
+    """No machine has them for 10^9 records; what it says is how many, and how to get them."""
+    result = run([program("index-bench"), "-n", "1000000000", "-r", "1", "--check"])
+    assert_error(result, 3, who="index-bench")
+    assert "hugepages of 2 MiB" in result.err and "/proc/sys/vm/nr_hugepages" in result.err
