@@ -52,6 +52,7 @@
 
 #include "common/base/log.h"
 #include "server/memory/memory_internal.h"
+#include "server/memory/memory_test.h"
 
 uint64_t extents_releasable(const struct memory *m)
 {
@@ -116,4 +117,12 @@ void extents_make_room(struct memory *m, enum extent_kind kind, uint64_t least, 
 	pthread_mutex_unlock(&m->pool_lock);
 	while (more && extent_room(m, kind) < bytes)
 		more = extent_release(m);
+}
+
+void memory_test_extents(struct memory *m, unsigned used)
+{
+	pthread_mutex_lock(&m->extent_lock);
+	if (m->extents < used)
+		atomic_store_explicit(&m->extents, used, memory_order_relaxed);
+	pthread_mutex_unlock(&m->extent_lock);
 }
