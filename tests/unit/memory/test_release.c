@@ -3,6 +3,8 @@
 /* DATA extents that hold nothing are given back, when the index needs room and in no other case. */
 #include "tests/unit/memory/watcher.h"
 
+static struct held helds[2]; /* empty between tests */
+
 static void the_index_gets_what_data_does_not_need(void **state)
 {
 	struct memory *m = watch_begin(128 * MIB);

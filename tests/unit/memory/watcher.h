@@ -35,7 +35,6 @@ struct held {
 };
 
 static struct watcher watcher;
-static struct held helds[2]; /* empty between tests */
 
 static inline int watch_register(void *ctx, int fd, void *addr, size_t len,
 				 struct memory_region *out, struct error *err)
