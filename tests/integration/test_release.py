@@ -10,7 +10,7 @@ from kvt_client import Client
 from kvt_process import wait_until
 from test_memory import MIB, fill_up
 
-MEMORY, LARGE, SMALL, STAY = 64, MIB - 200, 100, 200
+MEMORY, LARGE, SMALL, STAY = 48, MIB - 200, 100, 200
 
 
 class Relay:
@@ -143,16 +143,18 @@ def test_the_index_gets_what_large_records_left(world, relay, soft_device):
     writer.start("fill", "small", 0, 1000000, SMALL)
     reconnects, rounds = client.stats()["reconnects"], neighbour.rounds
     wait_until("the index has grown", lambda: neighbour.round() or
-               cli.stats()["memory_extents_released"] >= 1, 20)
+               cli.stats()["memory_extents_released"] >= 1, 40)
     assert neighbour.rounds > rounds
     text = writer.read_line(50)
     assert text.startswith("err -12 done="), text
     small = int(text.split("done=")[1].split()[0])
     full = consistent(cli.stats())
     assert client.ask("check", "stay", 0, STAY, 50)["found"] == str(STAY)
+    asked = client.stats()["rpc_fallbacks"]
     for first in 0, small // 2, small - 2000:
         left = client.ask("check", "small", first, 2000, SMALL)
         assert left["found"] == "2000", left
+    assert client.stats()["rpc_fallbacks"] == asked, "it finds its way by itself"
     print(f"{small} records of {SMALL} B, {fresh} in a new store; {done} of {LARGE} B before; "
           f"{full['memory_extents_released']} of {full['memory_extents']} extents released")
     assert small >= 0.9 * fresh, (small, fresh, full)
