@@ -11,16 +11,16 @@
  * the index, which grows in the same budget, the share that the index has now beside the data
  * that there is: with small records a quarter, with large ones next to nothing. And it never takes
  * the last 1/64 of the store's size, in which what INDEX has counts: so that the index can grow a
- * little in a store that is full of large records. INDEX grows by an
- * eighth of what it has: its share of a record is small, and should not be rounded up by half.
- * What was asked for is the least in any case.
+ * little in a store that is full of large records. INDEX grows by an eighth of what it has: its
+ * share of a record is small, and should not be rounded up by half. What was asked for is the least
+ * in any case.
  *
  * ORDERING. Local threads: `bytes` of an extent is stored last, with release, and loaded first,
  * with acquire; all other fields are constant from then on. Clients: the four words of a table
  * entry are stored once, over zeros, the checksum last with release; a release stores zeros over
- * them, the checksum first. What a client fetches is
- * therefore for each word either zero or final; the checksum word is either zero, which is not the
- * checksum of any entry that was made here (asserted), or final, and then a missing word shows.
+ * them, the checksum first. What a client fetches is therefore for each word either zero or final;
+ * the checksum word is either zero, which is not the checksum of any entry that was made here
+ * (asserted), or final, and then a missing word shows.
  * The entry stands before the first slot or directory entry that names the extent: its number is
  * handed out after that, through a lock, and the slot's own store is a release.
  */

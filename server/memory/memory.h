@@ -6,9 +6,9 @@
  *
  * An extent is a memfd mapping of one kind (root.h), registered once through the hooks, and listed
  * in the extent table. It stays while the server lives (I6), but for DATA extents without a block
- * in use whose room the index needs (release.c); their numbers are not used again. DATA extents are cut into
- * slabs of SLAB_BYTES, slabs into blocks of one size class; a record above a quarter of a slab
- * takes a run of consecutive slabs. INDEX extents are cut into segments, DIR extents hold
+ * in use whose room the index needs (release.c); their numbers are not used again. DATA extents are
+ * cut into slabs of SLAB_BYTES, slabs into blocks of one size class; a record above a quarter of a
+ * slab takes a run of consecutive slabs. INDEX extents are cut into segments, DIR extents hold
  * directories of any size.
  *
  * Book-keeping (free lists, heads of slabs and segments) lies outside of registered memory.
@@ -99,9 +99,9 @@ const struct memory_region *memory_extent_table_region(const struct memory *m);
 
 /*
  * memory_extent_add - map (hugepages where there are any), commit and register a new extent of
- * @kind of at least @bytes_min, enter it into the table, and give it to the pool of its kind. INDEX
- * and DIR release DATA extents where bytes_max leaves no room. Not
- * on the data path. Returns 0; -ENOMEM: bytes_max reached, or the system has no memory; -ENOSPC:
+ * @kind of at least @bytes_min, enter it into the table, and give it to the pool of its kind. For
+ * INDEX and DIR, DATA extents that hold nothing are released where bytes_max leaves no room. Not on
+ * the data path. Returns 0; -ENOMEM: bytes_max reached, or the system has no memory; -ENOSPC:
  * EXTENTS_MAX; -EINVAL: @bytes_min over EXTENT_BYTES_MAX; or what the hook returns. Then nothing
  * was added.
  */

@@ -51,7 +51,7 @@
 /* DATA leaves so much of the store's size to INDEX, with what INDEX has. */
 #define INDEX_RESERVE_SHARE 64u
 
-/* Once so many numbers of extents are given out nothing is released any more: release.c, NUMBERS. */
+/* With so many numbers of extents given out nothing is released any more: release.c, NUMBERS. */
 #define RELEASE_EXTENTS (EXTENTS_MAX / 4u * 3u)
 
 /* Room for the largest record, in whole hugepages. */

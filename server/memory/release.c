@@ -7,8 +7,8 @@
  * extents all of whose slabs are free, from the last one down, until it has: slabs are cut from the
  * low end of the store, so the last ones are needed last. It goes on until the extent may be as
  * large as it would like to be, not as small as it may be: later there will be a slab in use in
- * each. What is left of them goes to whoever orders next. INDEX and DIR extents are never released: a client may keep its copy of a directory
- * over a reconnect, and would READ where segments stood.
+ * each. What is left of them goes to whoever orders next. INDEX and DIR extents are never released:
+ * a client may keep its copy of a directory over a reconnect, and would READ where segments stood.
  *
  * STEPS, each done before the next:
  *  1. out of the pool, under pool_lock: nobody can take a slab of it any more;
@@ -28,7 +28,7 @@
  *    only its slots still name is unlinked.
  * Blocks in worker caches are out as far as their slab is concerned: it is not free. A block that
  * the reclaimer gave up (`lost`) is never freed, nor is its slab. A slab with dead addresses
- * (SLAB_DEAD) is not free, so its extent stays; those would be the ones to lose count of.
+ * (SLAB_DEAD) is not free, so its extent stays.
  *
  * WHO HAS ITS PLACE IN A CACHE. Clients keep entries of the extent table for good, by number
  * (client/src/extents.c). The outdated one harms nobody as long as nothing names the number; so a

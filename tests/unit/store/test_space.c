@@ -291,8 +291,8 @@ static void the_index_gets_room_of_large_records(void **state)
 	for (unsigned i = 0; i < sizeof(many); i++)
 		many[i] = i % 2 ? SMALL : SLAB;
 	rounds(64 * MIB, many, sizeof(many), fresh);
-	fill_new(256 * MIB, fresh);
-	rounds(256 * MIB, order, sizeof(order), fresh);
+	fill_new(160 * MIB, fresh);
+	rounds(160 * MIB, order, sizeof(order), fresh);
 }
 
 int main(void)
