@@ -147,6 +147,8 @@ static void memory_lines(struct writer *w, struct server *s)
 	line(w, m.blocks_exhausted, "memory_blocks_exhausted");
 	line(w, m.segments_exhausted, "memory_segments_exhausted");
 	line(w, m.hugepage_bytes, "memory_hugepage_bytes");
+	line(w, m.extents, "memory_extents");
+	line(w, m.extents_released, "memory_extents_released");
 	for (unsigned i = 0; i < m.classes; i++) {
 		if (!m.class[i].slabs)
 			continue;

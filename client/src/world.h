@@ -52,7 +52,8 @@ struct world {
 
 	struct dir_cache *directory; /* the newest known, counted; under lock */
 
-	/* An extent is constant once its flag is seen: release in world_set_extent(). */
+	/* An extent is constant once its flag is seen: release in world_set_extent(). It may be one
+	 * that the server has given up; then nothing names it. */
 	_Atomic uint8_t extent_known[EXTENTS_MAX];
 	struct extent extent[EXTENTS_MAX];
 };

@@ -3,20 +3,24 @@
 /*
  * Extents and the table that lists them for clients.
  *
- * Extents are only ever added, one at a time (extent_lock), and stay until the end (I6).
+ * Extents are added one at a time (extent_lock). They stay until the end (I6), but for DATA extents
+ * that hold nothing when the index needs their room: release.c.
  *
  * SIZES. The first of each kind has 4 MiB. DATA doubles from one to the next, up to 256 MiB; from
  * the second on it has room for the largest record. Where the store's size comes near it leaves
  * the index, which grows in the same budget, the share that the index has now beside the data
- * that there is: with small records a quarter, with large ones next to nothing. INDEX grows by an
- * eighth of what it has: its share of a record is small, and should not be rounded up by half.
- * What was asked for is the least in any case.
+ * that there is: with small records a quarter, with large ones next to nothing. And it never takes
+ * the last 1/64 of the store's size, in which what INDEX has counts: so that the index can grow a
+ * little in a store that is full of large records. INDEX grows by an eighth of what it has: its
+ * share of a record is small, and should not be rounded up by half. What was asked for is the least
+ * in any case.
  *
  * ORDERING. Local threads: `bytes` of an extent is stored last, with release, and loaded first,
  * with acquire; all other fields are constant from then on. Clients: the four words of a table
- * entry are stored once, over zeros, the checksum last with release. What a client fetches is
- * therefore for each word either zero or final; the checksum word is either zero, which is not the
- * checksum of any entry that was made here (asserted), or final, and then a missing word shows.
+ * entry are stored once, over zeros, the checksum last with release; a release stores zeros over
+ * them, the checksum first. What a client fetches is therefore for each word either zero or final;
+ * the checksum word is either zero, which is not the checksum of any entry that was made here
+ * (asserted), or final, and then a missing word shows.
  * The entry stands before the first slot or directory entry that names the extent: its number is
  * handed out after that, through a lock, and the slot's own store is a release.
  */
@@ -32,6 +36,19 @@ static const char *const kind_names[] = { "none", "gracekv-index", "gracekv-dir"
 static uint64_t round_up(uint64_t bytes, uint64_t unit)
 {
 	return (bytes + unit - 1) / unit * unit;
+}
+
+uint64_t extent_room(const struct memory *m, enum extent_kind kind)
+{
+	uint64_t used = atomic_load_explicit(&m->bytes_committed, memory_order_relaxed);
+	uint64_t left = m->config.bytes_max - used, kept = 0, index;
+
+	if (kind == EXTENT_DATA) {
+		index = atomic_load_explicit(&m->kind_bytes[EXTENT_INDEX], memory_order_relaxed);
+		kept = m->config.bytes_max / INDEX_RESERVE_SHARE / SLAB_BYTES * SLAB_BYTES;
+		kept = kept > index ? kept - index : 0;
+	}
+	return left > kept ? (left - kept) / SLAB_BYTES * SLAB_BYTES : 0;
 }
 
 /* must hold extent_lock. How large the next extent of @kind would like to be, see SIZES. */
@@ -58,12 +75,14 @@ static uint64_t extent_wish(struct memory *m, enum extent_kind kind, uint64_t le
 	return want < HUGEPAGE_BYTES ? want : round_up(want - HUGEPAGE_BYTES + 1, HUGEPAGE_BYTES);
 }
 
-/* must hold extent_lock. How large the next extent of @kind should be, and must be. */
+/*
+ * must hold extent_lock. How large the next extent of @kind should be, and must be; makes room for
+ * it where that is possible.
+ */
 static int extent_size(struct memory *m, enum extent_kind kind, uint64_t bytes_min, uint64_t *least,
 		       uint64_t *want, struct error *err)
 {
-	uint64_t used = atomic_load_explicit(&m->bytes_committed, memory_order_relaxed);
-	uint64_t left = (m->config.bytes_max - used) / SLAB_BYTES * SLAB_BYTES;
+	uint64_t left;
 
 	if (m->extents == EXTENTS_MAX)
 		return error_set(
@@ -77,16 +96,20 @@ static int extent_size(struct memory *m, enum extent_kind kind, uint64_t bytes_m
 				 "limit of %u",
 				 (unsigned long long)bytes_min, EXTENT_BYTES_MAX);
 	*least = round_up(bytes_min ? bytes_min : 1, SLAB_BYTES);
-	if (*least > left)
-		return error_set(err, -ENOMEM,
-				 "an extent of %llu MiB does not fit: %llu of %llu MiB are in use; "
-				 "raise the store's size",
-				 (unsigned long long)(*least >> 20),
-				 (unsigned long long)(used >> 20),
-				 (unsigned long long)(m->config.bytes_max >> 20));
-	*want = extent_wish(m, kind, left);
+	*want = extent_wish(m, kind, extent_room(m, kind));
 	if (*want < *least)
 		*want = round_up(*least, HUGEPAGE_BYTES);
+	if (kind != EXTENT_DATA)
+		extents_make_room(m, kind, *least, *want);
+	left = extent_room(m, kind);
+	if (*least > left)
+		return error_set(
+			err, -ENOMEM,
+			"an extent of %llu MiB does not fit: of %llu MiB %llu are left for "
+			"it; raise the store's size",
+			(unsigned long long)(*least >> 20),
+			(unsigned long long)(m->config.bytes_max >> 20),
+			(unsigned long long)(left >> 20));
 	if (*want > left)
 		*want = left;
 	return 0;
@@ -138,7 +161,7 @@ static int extent_heads(struct extent *x, unsigned number, uint64_t bytes, struc
 	return 0;
 }
 
-static void heads_free(struct extent *x)
+void heads_free(struct extent *x)
 {
 	free(x->slab);
 	free(x->slab_bits);
@@ -186,6 +209,7 @@ static int extent_add(struct memory *m, enum extent_kind kind, uint64_t bytes_mi
 	x->base = map.base;
 	x->fd = map.fd;
 	x->kind = kind;
+	x->hugepages = map.hugepages;
 	rc = extent_heads(x, number, map.bytes, err);
 	if (rc)
 		goto err_map;
@@ -249,10 +273,12 @@ int memory_extent_add(struct memory *m, enum extent_kind kind, uint64_t bytes_mi
 
 void extents_destroy(struct memory *m)
 {
-	for (unsigned i = m->extents; i-- > 0;) {
+	for (unsigned i = EXTENTS_MAX; i-- > 0;) {
 		struct extent *x = &m->extent[i];
-		struct mapping map = { x->base, memory_extent_bytes(m, i), x->fd, false };
+		struct mapping map = { x->base, memory_extent_bytes(m, i), x->fd, x->hugepages };
 
+		if (!map.bytes)
+			continue; /* not there, or released */
 		m->config.hooks.unregister_region(m->config.hooks.ctx, &x->region);
 		mapping_destroy(&map);
 		heads_free(x);

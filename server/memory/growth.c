@@ -6,8 +6,11 @@
  * Mapping, committing and registering 256 MiB takes long, so no worker does it. Whoever takes a
  * slab, a segment or room for a directory and sees that little is left orders an extent of that
  * kind; whoever finds none orders one as large as it needs (growth_request) and is told to come
- * back. The thread sleeps on a condition between orders and uses no CPU then. After a failure
- * nothing of that kind is ordered for a second: until then the store is as full as it looks.
+ * back. The thread sleeps on a condition between orders and uses no CPU then. After a failure of
+ * the system nothing of that kind is ordered for a second: until then the store is as full as it
+ * looks. Where the budget is used up nothing is ordered at all, but INDEX and DIR by what DATA
+ * extents that hold nothing can give back (release.c). Should a worker take of those in the
+ * meantime, the order fails, and comes again when there is room.
  *
  * What keeps the index from growing stops every writer of new keys, so its orders go first.
  */
@@ -21,13 +24,17 @@ static const enum extent_kind by_urgency[] = { EXTENT_DIR, EXTENT_INDEX, EXTENT_
 
 #define KINDS (sizeof(by_urgency) / sizeof(by_urgency[0]))
 
+/* must hold pool_lock */
 static bool growth_possible(struct memory *m, enum extent_kind kind, uint64_t bytes)
 {
-	uint64_t used = atomic_load_explicit(&m->bytes_committed, memory_order_relaxed);
+	uint64_t room = extent_room(m, kind);
 
+	if (kind != EXTENT_DATA)
+		room += extents_releasable(m);
+	bytes = (bytes + SLAB_BYTES - 1) / SLAB_BYTES * SLAB_BYTES;
 	return atomic_load_explicit(&m->extents, memory_order_relaxed) < EXTENTS_MAX &&
 	       (kind != EXTENT_DIR || m->directories.extents < DIRECTORY_EXTENTS) &&
-	       bytes <= EXTENT_BYTES_MAX && m->config.bytes_max - used >= bytes &&
+	       bytes <= EXTENT_BYTES_MAX && room >= bytes &&
 	       time_now_ns() >= m->growth.retry_at_ns[kind];
 }
 
@@ -98,7 +105,7 @@ static void *growth_main(void *arg)
 			log_warn("memory", "the store did not grow: %s", err.text);
 
 		pthread_mutex_lock(&m->pool_lock);
-		if (rc)
+		if (rc && growth_possible(m, kind, bytes)) /* it is not the budget */
 			g->retry_at_ns[kind] = time_now_ns() + GROWTH_RETRY_NS;
 		g->busy = EXTENT_NONE;
 		pthread_cond_broadcast(&g->done);

@@ -168,3 +168,13 @@ void mapping_destroy(struct mapping *map)
 	munmap(map->base, map->bytes);
 	close(map->fd);
 }
+
+void mapping_give_back(struct mapping *map)
+{
+	/* Peers of the software device unmap it when they come by, a stopped one never. A hole
+	 * reads as zeroes; in a file of hugepages it may be a SIGBUS, so those are waited for. */
+	if (!map->hugepages)
+		fallocate(map->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+			  (off_t)map->bytes);
+	mapping_destroy(map);
+}

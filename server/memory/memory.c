@@ -165,6 +165,8 @@ void memory_stats_get(struct memory *m, struct memory_stats *out)
 		out->extent_bytes[i] =
 			atomic_load_explicit(&m->kind_bytes[i], memory_order_relaxed);
 	out->hugepage_bytes = atomic_load_explicit(&m->hugepage_bytes, memory_order_relaxed);
+	out->extents = atomic_load_explicit(&m->extents, memory_order_relaxed);
+	out->extents_released = atomic_load_explicit(&m->extents_released, memory_order_relaxed);
 	out->hugepages = out->hugepage_bytes != 0;
 	out->blocks_exhausted = atomic_load_explicit(&m->blocks_exhausted, memory_order_relaxed);
 

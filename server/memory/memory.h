@@ -4,10 +4,11 @@
 /*
  * Extents, slabs and size classes: all registered memory that clients may READ, but for the root.
  *
- * An extent is a memfd mapping of one kind (root.h), registered once through the hooks, listed in
- * the extent table, and never unmapped while the server lives (I6). DATA extents are cut into
- * slabs of SLAB_BYTES, slabs into blocks of one size class; a record above a quarter of a slab
- * takes a run of consecutive slabs. INDEX extents are cut into segments, DIR extents hold
+ * An extent is a memfd mapping of one kind (root.h), registered once through the hooks, and listed
+ * in the extent table. It stays while the server lives (I6), but for DATA extents without a block
+ * in use whose room the index needs (release.c); their numbers are not used again. DATA extents are
+ * cut into slabs of SLAB_BYTES, slabs into blocks of one size class; a record above a quarter of a
+ * slab takes a run of consecutive slabs. INDEX extents are cut into segments, DIR extents hold
  * directories of any size.
  *
  * Book-keeping (free lists, heads of slabs and segments) lies outside of registered memory.
@@ -31,7 +32,8 @@ struct memory_region {
 
 /*
  * How ranges are registered (by common/rdma in the server, by a recorder in tests). Called at
- * start and by the growth thread, one at a time, never on the data path.
+ * start and by the growth thread, one at a time, never on the data path. No caller may reach the
+ * range any more when unregister_region is called; the mapping goes after it.
  * register_region: @fd backs [addr, addr + len). Returns 0 or a negative errno with @err set.
  */
 struct memory_hooks {
@@ -56,7 +58,7 @@ struct memory_place {
 
 /*
  * Where extents begin, by number: for whoever follows a slot or a directory entry that the server
- * wrote itself, and so needs no bounds checked. NULL: there is none. Stored once.
+ * wrote itself, and so needs no bounds checked. NULL: there is none (any more).
  */
 struct memory_map {
 	_Atomic(uint8_t *) base[EXTENTS_MAX];
@@ -97,8 +99,9 @@ const struct memory_region *memory_extent_table_region(const struct memory *m);
 
 /*
  * memory_extent_add - map (hugepages where there are any), commit and register a new extent of
- * @kind of at least @bytes_min, enter it into the table, and give it to the pool of its kind. Not
- * on the data path. Returns 0; -ENOMEM: bytes_max reached, or the system has no memory; -ENOSPC:
+ * @kind of at least @bytes_min, enter it into the table, and give it to the pool of its kind. For
+ * INDEX and DIR, DATA extents that hold nothing are released where bytes_max leaves no room. Not on
+ * the data path. Returns 0; -ENOMEM: bytes_max reached, or the system has no memory; -ENOSPC:
  * EXTENTS_MAX; -EINVAL: @bytes_min over EXTENT_BYTES_MAX; or what the hook returns. Then nothing
  * was added.
  */
@@ -120,7 +123,8 @@ static inline void *memory_map_at(const struct memory_map *map, unsigned extent,
 	return atomic_load_explicit(&map->base[extent], memory_order_relaxed) + offset;
 }
 
-/* memory_extent_region - registration of an extent; NULL where it does not exist. Wait-free. */
+/* memory_extent_region - registration of an extent, for who holds a block in it; NULL where it does
+ * not exist. Wait-free. */
 const struct memory_region *memory_extent_region(const struct memory *m, unsigned extent);
 
 /* memory_extent_bytes - length of an extent, 0 where it does not exist. Wait-free. */
@@ -180,6 +184,8 @@ struct memory_class_stats {
 struct memory_stats {
 	uint64_t bytes_max;
 	uint64_t extent_bytes[4]; /* by enum extent_kind */
+	unsigned extents; /* numbers used so far, of EXTENTS_MAX; those of released ones included */
+	uint64_t extents_released;
 	uint64_t slabs_used; /* cut, or part of a run */
 	uint64_t slabs_free;
 	uint64_t slabs_dead; /* neither: all that is left of them are exhausted addresses */

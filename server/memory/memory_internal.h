@@ -5,7 +5,8 @@
  * Private to server/memory: structures, and which lock protects what.
  *
  * Locks, in the order in which they are taken:
- *   extent_lock   adding extents: bytes_committed, kind_count, extent count, the hooks' calls
+ *   extent_lock   adding and releasing extents: bytes_committed, kind_count, extent count, the
+ *                 hooks' calls
  *   class[].lock  the cut slabs of one class: their bitmaps and counts
  *   pool_lock     free slabs and runs, segments, directories, the growth thread's orders, the
  *                 list of caches
@@ -46,6 +47,12 @@
 #define SEGMENTS_LOW_SHARE 16u
 #define SEGMENTS_LOW_MIN   16u
 #define INDEX_GROWTH_SHARE 8u
+
+/* DATA leaves so much of the store's size to INDEX, with what INDEX has. */
+#define INDEX_RESERVE_SHARE 64u
+
+/* With so many numbers of extents given out nothing is released any more: release.c, NUMBERS. */
+#define RELEASE_EXTENTS (EXTENTS_MAX / 4u * 3u)
 
 /* Room for the largest record, in whole hugepages. */
 #define EXTENT_BYTES_RUN ((RECORD_BYTES_MAX + HUGEPAGE_BYTES - 1) / HUGEPAGE_BYTES * HUGEPAGE_BYTES)
@@ -91,6 +98,7 @@ struct extent {
 	struct memory_region region;
 	int fd;
 	enum extent_kind kind;
+	bool hugepages;
 } __attribute__((aligned(CACHE_LINE)));
 
 struct size_class {
@@ -155,7 +163,8 @@ struct memory {
 	struct size_class class[SIZE_CLASSES];
 
 	pthread_mutex_t extent_lock;
-	_Atomic unsigned extents; /* written under extent_lock */
+	_Atomic unsigned extents; /* numbers given out; written under extent_lock */
+	_Atomic uint64_t extents_released; /* written under extent_lock */
 	unsigned kind_count[4];
 	_Atomic uint64_t kind_bytes[4];
 	_Atomic uint64_t bytes_committed; /* written under extent_lock */
@@ -169,6 +178,7 @@ struct memory {
 	uint64_t slabs_free;
 	uint64_t slabs_dead;
 	uint64_t run_slabs;
+	uint64_t whole_bytes; /* of extents all of whose slabs are free */
 	struct segment_pool segments;
 	struct directory_pool directories;
 	struct growth growth;
@@ -205,8 +215,33 @@ struct mapping {
 int mapping_create(struct mapping *map, const char *name, size_t bytes, struct error *err);
 void mapping_destroy(struct mapping *map);
 
+/* mapping_give_back - the same, and its pages go although peers may still have the file mapped. */
+void mapping_give_back(struct mapping *map);
+
 /* extents_destroy - unregister and unmap every extent. */
 void extents_destroy(struct memory *m);
+
+/* heads_free - what is kept of the parts of an extent outside of registered memory. */
+void heads_free(struct extent *x);
+
+/* extent_room - bytes that may still be committed for @kind, in whole slabs. Any thread. */
+uint64_t extent_room(const struct memory *m, enum extent_kind kind);
+
+/* extents_releasable - must hold pool_lock: what of DATA could be given back. */
+uint64_t extents_releasable(const struct memory *m);
+
+/*
+ * extents_make_room - must hold extent_lock: where the budget has less than @bytes left for @kind,
+ * give it back DATA extents that hold nothing, until it has.
+ * None where all of them would not make room for @least.
+ */
+void extents_make_room(struct memory *m, enum extent_kind kind, uint64_t least, uint64_t bytes);
+
+/*
+ * pool_remove - take the last DATA extent all of whose slabs are free out of the pool, for good.
+ * False: there is none, or too many numbers are used up.
+ */
+bool pool_remove(struct memory *m, unsigned *extent);
 
 /* pool_add - the slabs of a new DATA extent. */
 void pool_add(struct memory *m, unsigned extent, unsigned slabs);

@@ -6,7 +6,8 @@
  * One bit per slab and extent; a run is a stretch of set bits that is long enough, so neighbours
  * that come back grow together by themselves. Slabs to be cut are taken from the first extent on
  * and from its low end, runs from the last extent on and from its high end: small records stay
- * away from where large ones find room.
+ * away from where large ones find room. An extent all of whose slabs are free may go (release.c):
+ * its set has no slabs from then on.
  *
  * INCARNATIONS. A slab keeps the highest incarnation that any address in it has used. Blocks of
  * the next cut, and the head of the next run, start above it: so no address repeats one, whatever
@@ -63,13 +64,31 @@ static int set_find_low(const struct slab_set *set)
 	return -1;
 }
 
+static bool set_whole(const struct slab_set *set)
+{
+	return set->slabs && set->slabs_free == set->slabs;
+}
+
+/* must hold pool_lock. @count more slabs of @set are free; fewer, where it is negative. */
+static void set_count(struct memory *m, struct slab_set *set, int count)
+{
+	uint64_t bytes = (uint64_t)set->slabs * SLAB_BYTES;
+
+	if (set_whole(set))
+		m->whole_bytes -= bytes;
+	set->slabs_free += (unsigned)count;
+	m->slabs_free += (uint64_t)(int64_t)count;
+	if (set_whole(set))
+		m->whole_bytes += bytes;
+}
+
 void pool_add(struct memory *m, unsigned extent, unsigned slabs)
 {
 	struct slab_set *set = &m->set[extent];
 
 	pthread_mutex_lock(&m->pool_lock);
 	set->slabs = slabs;
-	set->slabs_free = slabs;
+	set_count(m, set, (int)slabs);
 	for (unsigned i = 0; i < slabs; i++)
 		bit_put(set, i, true);
 	if (m->sets < extent + 1)
@@ -77,8 +96,30 @@ void pool_add(struct memory *m, unsigned extent, unsigned slabs)
 	if (m->first > extent)
 		m->first = extent;
 	m->slabs_total += slabs;
-	m->slabs_free += slabs;
 	pthread_mutex_unlock(&m->pool_lock);
+}
+
+bool pool_remove(struct memory *m, unsigned *extent)
+{
+	struct slab_set *set = NULL;
+	unsigned i;
+
+	pthread_mutex_lock(&m->pool_lock);
+	for (i = extents_releasable(m) ? m->sets : 0; i-- > 0 && !set;) {
+		if (set_whole(&m->set[i])) {
+			set = &m->set[i];
+			*extent = i;
+		}
+	}
+	if (set) {
+		for (i = 0; i < set->slabs; i++)
+			bit_put(set, i, false);
+		m->slabs_total -= set->slabs;
+		set_count(m, set, -(int)set->slabs);
+		set->slabs = 0;
+	}
+	pthread_mutex_unlock(&m->pool_lock);
+	return set != NULL;
 }
 
 /* must hold pool_lock. For a cut: the first free slab of all. Returns false where there is none. */
@@ -119,8 +160,7 @@ int pool_take(struct memory *m, unsigned count, bool run, struct slab **first)
 	if (run ? pool_find_run(m, count, &extent, &number) : pool_find_slab(m, &extent, &number)) {
 		for (unsigned i = 0; i < count; i++)
 			bit_put(&m->set[extent], number + i, false);
-		m->set[extent].slabs_free -= count;
-		m->slabs_free -= count;
+		set_count(m, &m->set[extent], -(int)count);
 		*first = &m->extent[extent].slab[number];
 		growth_consider(m);
 	} else {
@@ -145,8 +185,7 @@ static void pool_give_locked(struct memory *m, struct slab *first, unsigned coun
 		}
 		slab->use = SLAB_FREE;
 		bit_put(set, slab->number, true);
-		set->slabs_free++;
-		m->slabs_free++;
+		set_count(m, set, 1);
 		if (m->first > slab->extent)
 			m->first = slab->extent;
 	}

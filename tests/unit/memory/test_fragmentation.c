@@ -34,7 +34,9 @@ static struct sim *sim_begin(void)
 
 	check(s);
 	s->rng = test_seed();
-	s->memory = recorder_memory(&s->recorder, STORE_BYTES);
+	s->memory = recorder_memory(&s->recorder, STORE_BYTES + 4 * MIB);
+	/* what DATA would leave to the index */
+	check(memory_extent_add(s->memory, EXTENT_INDEX, 1, &extent, &err) == 0);
 	/* all of it at once, or the growth thread would have a say in what goes where */
 	for (unsigned i = 0; i < STORE_BYTES; i += EXTENT_SIZE)
 		check(memory_extent_add(s->memory, EXTENT_DATA, EXTENT_SIZE, &extent, &err) == 0);

@@ -215,25 +215,33 @@ static void records_take_their_share(void **state)
 	}
 }
 
-enum { SMALL, MEDIUM, LARGE, SIZES };
+enum { SMALL, MEDIUM, SLAB, LARGE, SIZES };
 
-static const uint32_t value_lens[SIZES] = { 100, 200000, 5000000 };
+static const uint32_t value_lens[SIZES] = { 100, 200000, MIB - 100, 5000000 };
 
-/* Fill and empty one store with these sizes in turn; @fresh: what a new store takes of each. */
-static void rounds(const uint8_t *order, unsigned count, const unsigned *fresh)
+/*
+ * Fill and empty one store with these sizes in turn; @fresh: what a new store takes of each. What
+ * the index took for many small records it keeps: from then on there is less for large ones, once.
+ */
+static void rounds(uint64_t bytes, const uint8_t *order, unsigned count, const unsigned *fresh)
 {
 	unsigned first[SIZES] = { 0 };
+	bool index_grew = false;
 	struct memory_stats m;
 
-	open_store(64 * MIB);
+	open_store(bytes);
 	for (unsigned i = 0; i < count; i++) {
 		unsigned size = order[i], n = fill(value_lens[size]);
 
 		share(n, value_lens[size]);
 		if (!first[size])
 			first[size] = n;
+		if (size == SMALL && !index_grew) {
+			index_grew = true;
+			first[MEDIUM] = first[SLAB] = first[LARGE] = 0;
+		}
 		assert_true(n >= first[size] * 95 / 100);
-		assert_true(n >= fresh[size] * 2 / 3);
+		assert_true(n >= fresh[size] * (size == SMALL ? 95 : 80) / 100);
 		all_are_there(n, value_lens[size]);
 		drop(n);
 		assert_int_equal(record_bytes(), 0);
@@ -243,8 +251,19 @@ static void rounds(const uint8_t *order, unsigned count, const unsigned *fresh)
 		for (unsigned c = 0; c < m.classes; c++)
 			assert_int_equal(m.class[c].blocks_used, 0);
 		assert_int_equal(m.run_slabs, 0);
+		assert_true(m.extents < EXTENTS_MAX / 64);
 	}
 	close_store();
+}
+
+/* What a new store takes of each size. */
+static void fill_new(uint64_t bytes, unsigned *fresh)
+{
+	for (unsigned i = 0; i < SIZES; i++) {
+		open_store(bytes);
+		fresh[i] = fill(value_lens[i]);
+		close_store();
+	}
 }
 
 static void space_serves_other_sizes(void **state)
@@ -256,13 +275,24 @@ static void space_serves_other_sizes(void **state)
 	};
 	unsigned fresh[SIZES];
 
-	for (unsigned i = 0; i < SIZES; i++) {
-		open_store(64 * MIB);
-		fresh[i] = fill(value_lens[i]);
-		close_store();
-	}
+	fill_new(64 * MIB, fresh);
 	for (unsigned i = 0; i < sizeof(orders) / sizeof(orders[0]); i++)
-		rounds(orders[i], 7, fresh);
+		rounds(64 * MIB, orders[i], 7, fresh);
+}
+
+/* The index gets what records of a slab each have left, and then both keep what they have. */
+static void the_index_gets_room_of_large_records(void **state)
+{
+	const uint8_t order[] = { SLAB, SMALL, SLAB };
+	uint8_t many[21];
+	unsigned fresh[SIZES];
+
+	fill_new(64 * MIB, fresh);
+	for (unsigned i = 0; i < sizeof(many); i++)
+		many[i] = i % 2 ? SMALL : SLAB;
+	rounds(64 * MIB, many, sizeof(many), fresh);
+	fill_new(160 * MIB, fresh);
+	rounds(160 * MIB, order, sizeof(order), fresh);
 }
 
 int main(void)
@@ -270,6 +300,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(records_take_their_share),
 		cmocka_unit_test(space_serves_other_sizes),
+		cmocka_unit_test(the_index_gets_room_of_large_records),
 	};
 	int rc;
 
