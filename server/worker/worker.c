@@ -104,6 +104,7 @@ static int poll_once(struct worker *w)
 	int n = rdma_poll(w->cq.cq, POLL_BATCH, wc);
 
 	w->rpc.batch++;
+	worker_prefetch(w, wc, n);
 	for (int i = 0; i < n; i++)
 		handle(w, &wc[i]);
 	if (n > 0 && w->receives.pending)

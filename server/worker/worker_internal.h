@@ -47,5 +47,8 @@ struct worker {
 	struct conn *conns[WORKER_CONNS];
 };
 
+/* worker_prefetch - for the requests among @n completions that were polled together. */
+void worker_prefetch(struct worker *w, const struct ibv_wc *wc, int n);
+
 /* worker_command - hand a command to the worker and wait for it. Control thread. */
 void worker_command(struct worker *w, struct command *command);
