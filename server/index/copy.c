@@ -2,8 +2,8 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * Building of segments out of others. What is built is known to nobody until its directory entry
- * is stored with release, so its words are stored relaxed, headers first: whoever follows an entry
- * of the address's last life meets MOVED, or the new incarnation, never the old one over new slots.
+ * is stored with release, so its words are stored relaxed, in any order: whoever follows an entry
+ * of the address's last life meets MOVED, or an incarnation that nobody was told yet.
  *
  * Which half of a split a key belongs to is a bit of its hash that the slot does not hold, so each
  * block is looked at: all slots are gathered first, and blocks are prefetched some way ahead.
@@ -26,14 +26,10 @@ static void header_store(struct bucket *bucket, const struct builder *b, unsigne
 		memory_order_relaxed);
 }
 
-int builder_begin(struct builder *b, struct index *ix, uint32_t prefix, unsigned depth, bool spare)
+void builder_begin(struct builder *b, uint32_t prefix, unsigned depth)
 {
-	struct segment *s;
-	int rc = memory_segment_alloc(ix->memory, spare, &b->s);
+	struct segment *s = b->s.segment;
 
-	if (rc)
-		return rc;
-	s = b->s.segment;
 	b->prefix = prefix;
 	b->depth = depth;
 	b->overflow_used = b->records = 0;
@@ -52,7 +48,6 @@ int builder_begin(struct builder *b, struct index *ix, uint32_t prefix, unsigned
 		for (unsigned k = 0; k < BUCKET_SLOTS; k++)
 			atomic_store_explicit(&bucket->slot[k], 0, memory_order_relaxed);
 	}
-	return 0;
 }
 
 static int builder_append(struct builder *b, unsigned number, uint64_t slot)

@@ -24,7 +24,7 @@ static int config_depth(const struct index_config *config, unsigned *depth, stru
 	return 0;
 }
 
-/* Extents for @segments of them, and some to split the first ones into. */
+/* Extents for @segments of them. */
 static int segments_commit(struct memory *m, uint64_t segments, struct error *err)
 {
 	uint64_t bytes = segments * SEGMENT_BYTES;
@@ -50,10 +50,11 @@ static int segments_create(struct index *ix, unsigned depth)
 	struct builder b;
 
 	for (uint32_t prefix = 0; prefix < 1u << depth; prefix++) {
-		int rc = builder_begin(&b, ix, prefix, depth, false);
+		int rc = memory_segment_alloc(ix->memory, false, 1, &b.s);
 
 		if (rc)
 			return rc;
+		builder_begin(&b, prefix, depth);
 		builder_publish(ix, &b);
 	}
 	return 0;

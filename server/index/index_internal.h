@@ -74,7 +74,9 @@ struct index {
 	_Atomic uint64_t segments;
 	_Atomic uint64_t overflow_used; /* of all segments; writers add to it as well */
 	_Atomic uint64_t splits, merges, doublings, halvings;
-	_Atomic bool untidy; /* segments were left unmerged for want of memory */
+	uint64_t merges_failed; /* their chains did not fit into one segment */
+	_Atomic bool untidy; /* segments were left unmerged, since the last pass began */
+	_Atomic bool tidying; /* a pass of index_tidy() is under way */
 };
 
 /* A slot on its way from one segment to another. */
@@ -104,7 +106,7 @@ static inline struct directory *index_directory(const struct index *ix)
 
 static inline uint64_t index_entry(const struct directory *d, uint64_t hash)
 {
-	/* pairs with entries_publish(): the segment before the entry */
+	/* pairs with directory_enter(): the segment before the entry */
 	return atomic_load_explicit(&d->entry[hash_prefix(hash, d->depth)], memory_order_acquire);
 }
 
@@ -177,11 +179,8 @@ struct builder {
 	unsigned records;
 };
 
-/*
- * builder_begin - take a segment and write its headers. @spare: only where there are enough.
- * Returns 0, -EAGAIN or -ENOMEM.
- */
-int builder_begin(struct builder *b, struct index *ix, uint32_t prefix, unsigned depth, bool spare);
+/* builder_begin - write the headers of b->s, a segment that was just taken. */
+void builder_begin(struct builder *b, uint32_t prefix, unsigned depth);
 
 /*
  * segment_copy - must hold shape and the stripes: all slots of @from go into @to[0], or, where

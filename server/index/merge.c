@@ -31,10 +31,11 @@ static int merge(struct index *ix, uint64_t hash, const struct index_segment bud
 		 unsigned depth, struct index_retired *retired)
 {
 	struct builder one;
-	int rc = builder_begin(&one, ix, hash_prefix(hash, depth - 1), depth - 1, true);
+	int rc = memory_segment_alloc(ix->memory, true, 1, &one.s);
 
 	if (rc)
 		return rc;
+	builder_begin(&one, hash_prefix(hash, depth - 1), depth - 1);
 	stripes_lock(ix, hash);
 	rc = segment_copy(ix, &buddy[0], &one, false);
 	if (rc == 0)
@@ -79,7 +80,9 @@ bool shape_is_sparse(const struct index *ix, uint64_t hash)
 {
 	struct index_segment buddy[2];
 
-	return !index_untidy(ix) && sparse_buddies(ix, hash, buddy);
+	/* seq_cst: pairs with tidy_some(); a locked addition to the count came before */
+	return !atomic_load_explicit(&ix->untidy, memory_order_seq_cst) &&
+	       sparse_buddies(ix, hash, buddy);
 }
 
 /* must hold shape. Merge the segment of @hash with its buddy, if both are sparse. Returns 1: done;
@@ -90,6 +93,8 @@ static int merge_if_sparse(struct index *ix, uint64_t hash, struct index_retired
 	unsigned depth = sparse_buddies(ix, hash, buddy);
 	int rc = depth ? merge(ix, hash, buddy, depth, retired) : -ENOSPC;
 
+	if (depth && rc == -ENOSPC)
+		ix->merges_failed++;
 	return rc == -ENOSPC ? 0 : rc ? rc : 1;
 }
 
@@ -131,9 +136,17 @@ void index_shrink(struct index *ix, uint64_t hash, struct index_retired *retired
 /* must hold shape. One call's share of a pass. Returns whether something was done. */
 static bool tidy_some(struct index *ix, struct index_retired *retired)
 {
-	if (ix->tidy_hash == 0) /* a new pass: what it leaves undone sets it again */
-		atomic_store_explicit(&ix->untidy, false, memory_order_relaxed);
-	for (unsigned i = 0; i < TIDY_SEGMENTS; i++) {
+	uint64_t failed = ix->merges_failed;
+
+	/*
+	 * A new pass: what it leaves undone sets the flag again. seq_cst: a delete changes the
+	 * count of records, then looks at the flag; here the flag changes, then the counts are
+	 * looked at: one of the two sees the other.
+	 */
+	if (ix->tidy_hash == 0)
+		atomic_exchange_explicit(&ix->untidy, false, memory_order_seq_cst);
+	for (unsigned i = 0; i < TIDY_SEGMENTS && ix->merges_failed - failed < MERGES_AT_ONCE;
+	     i++) {
 		uint64_t hash = ix->tidy_hash;
 		bool changed = shrink(ix, hash, retired);
 		unsigned depth = directory_entry_depth(index_segment_of(ix, hash).entry);
@@ -152,13 +165,13 @@ bool index_tidy(struct index *ix, struct index_retired *retired)
 	retired->count = 0;
 	pthread_mutex_lock(&ix->shape);
 	more = tidy_some(ix, retired);
-	if (more || ix->tidy_hash)
-		atomic_store_explicit(&ix->untidy, true, memory_order_relaxed);
+	atomic_store_explicit(&ix->tidying, more || ix->tidy_hash, memory_order_relaxed);
 	pthread_mutex_unlock(&ix->shape);
 	return more;
 }
 
 bool index_untidy(const struct index *ix)
 {
-	return atomic_load_explicit(&ix->untidy, memory_order_relaxed);
+	return atomic_load_explicit(&ix->untidy, memory_order_relaxed) ||
+	       atomic_load_explicit(&ix->tidying, memory_order_relaxed);
 }

@@ -45,17 +45,19 @@ void stripes_unlock(struct index *ix, uint64_t hash)
 		pthread_mutex_unlock(&first[i].lock);
 }
 
-/* Two segments with the prefixes below @prefix. */
+/* Two segments with the prefixes below @prefix, or none. */
 static int halves_begin(struct builder half[2], struct index *ix, uint32_t prefix, unsigned depth)
 {
-	int rc = builder_begin(&half[0], ix, prefix << 1, depth, false);
+	struct memory_segment s[2];
+	int rc = memory_segment_alloc(ix->memory, false, 2, s);
 
 	if (rc)
 		return rc;
-	rc = builder_begin(&half[1], ix, prefix << 1 | 1, depth, false);
-	if (rc)
-		memory_free(ix->memory, half[0].s.place); /* never published */
-	return rc;
+	for (unsigned i = 0; i < 2; i++) {
+		half[i].s = s[i];
+		builder_begin(&half[i], prefix << 1 | i, depth);
+	}
+	return 0;
 }
 
 /* must hold shape */

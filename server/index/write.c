@@ -161,5 +161,5 @@ bool index_remove(struct index *ix, uint64_t hash, const struct index_hit *old)
 	stripe_add(&index_stripe_of(ix, hash)->record_bytes, -bytes_of(old->block));
 	/* pairs with index_lookup(): OBSOLETE before the slot is empty */
 	atomic_store_explicit(old->place, 0, memory_order_release);
-	return left <= MERGE_RECORDS / 2 && left % MERGE_LOOK == 0 && shape_is_sparse(ix, hash);
+	return left <= MERGE_RECORDS && left % MERGE_LOOK == 0 && shape_is_sparse(ix, hash);
 }

@@ -8,7 +8,7 @@
  * kind; whoever finds none orders one as large as it needs (growth_request) and is told to come
  * back. The thread sleeps on a condition between orders and uses no CPU then. After a failure of
  * the system nothing of that kind is ordered for a second: until then the store is as full as it
- * looks. Where the budget is used up nothing is ordered at all, but INDEX and DIR by what DATA
+ * looks. Where the budget has no room nothing is ordered at all, but INDEX and DIR by what DATA
  * extents that hold nothing can give back (release.c). Should a worker take of those in the
  * meantime, the order fails, and comes again when there is room.
  *
@@ -108,6 +108,7 @@ static void *growth_main(void *arg)
 		if (rc && growth_possible(m, kind, bytes)) /* it is not the budget */
 			g->retry_at_ns[kind] = time_now_ns() + GROWTH_RETRY_NS;
 		g->busy = EXTENT_NONE;
+		g->ended++;
 		pthread_cond_broadcast(&g->done);
 	}
 	for (unsigned i = 0; i < KINDS; i++)
@@ -156,6 +157,7 @@ void growth_stop(struct memory *m)
 
 void memory_growth_wait(struct memory *m, unsigned ms)
 {
+	uint64_t ended;
 	struct growth *g = &m->growth;
 	uint64_t until_ns = time_now_ns() + ms * NS_PER_MS;
 	struct timespec until = {
@@ -164,7 +166,8 @@ void memory_growth_wait(struct memory *m, unsigned ms)
 	};
 
 	pthread_mutex_lock(&m->pool_lock);
-	while ((g->busy || next_order(g)) && !g->stop) {
+	ended = g->ended;
+	while ((g->busy || next_order(g)) && g->ended == ended && !g->stop) {
 		if (pthread_cond_timedwait(&g->done, &m->pool_lock, &until) == ETIMEDOUT)
 			break;
 	}

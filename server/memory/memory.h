@@ -145,16 +145,16 @@ void memory_cache_destroy(struct memory_cache *cache);
 int memory_alloc(struct memory_cache *cache, uint32_t bytes, struct memory_place *place,
 		 struct block **block);
 
-/* memory_growth_wait - until the growth under way has ended either way; at most @ms. */
+/* memory_growth_wait - until one of the growths under way has ended either way; at most @ms. */
 void memory_growth_wait(struct memory *m, unsigned ms);
 
 /*
- * memory_segment_alloc - take a segment. What stands in it is of its last life: write the headers
- * first, then the rest. Segments are added in the background before the last one is taken.
+ * memory_segment_alloc - take @count segments, all or none. What stands in them is of their last
+ * lives. Segments are added in the background before the last one is taken.
  * @spare: only where enough are left; nothing is added for it.
  * Returns 0; -EAGAIN: growth is under way; -ENOMEM. Any thread; takes a lock briefly.
  */
-int memory_segment_alloc(struct memory *m, bool spare, struct memory_segment *out);
+int memory_segment_alloc(struct memory *m, bool spare, unsigned count, struct memory_segment *out);
 
 /* memory_segment_head - of a segment that a directory entry names. Wait-free. */
 struct segment_head *memory_segment_head(const struct memory *m, unsigned extent, unsigned number);

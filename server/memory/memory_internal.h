@@ -153,6 +153,7 @@ struct growth {
 	uint64_t wanted[EXTENT_KINDS]; /* bytes at least; 0: nothing */
 	uint64_t retry_at_ns[EXTENT_KINDS]; /* not before, after a failure */
 	enum extent_kind busy; /* EXTENT_NONE: it sleeps */
+	uint64_t ended; /* growths, either way */
 	bool stop;
 	bool started;
 };

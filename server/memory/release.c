@@ -3,7 +3,8 @@
 /*
  * Giving DATA extents back, so that the index can grow where large records once took all memory.
  *
- * When INDEX or DIR is to grow and the budget has no room for it, the growth thread releases DATA
+ * When INDEX or DIR is to grow and the budget has no room for an extent as large as it would like,
+ * the growth thread releases DATA
  * extents all of whose slabs are free, from the last one down, until it has: slabs are cut from the
  * low end of the store, so the last ones are needed last. It goes on until the extent may be as
  * large as it would like to be, not as small as it may be: later there will be a slab in use in

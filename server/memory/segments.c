@@ -87,17 +87,19 @@ static void take(struct memory *m, struct memory_segment *out)
 	out->segment = memory_map_at(&m->map, out->place.extent, out->place.offset);
 }
 
-int memory_segment_alloc(struct memory *m, bool spare, struct memory_segment *out)
+int memory_segment_alloc(struct memory *m, bool spare, unsigned count, struct memory_segment *out)
 {
 	int rc = 0;
 
 	pthread_mutex_lock(&m->pool_lock);
-	if (spare && m->segments.free <= low_water(m))
+	if (spare && m->segments.free < low_water(m) / 2 + count) {
 		rc = -ENOMEM;
-	else if (m->segments.free)
-		take(m, out);
-	else
-		rc = growth_request(m, EXTENT_INDEX, SEGMENT_BYTES);
+	} else if (m->segments.free >= count) {
+		for (unsigned i = 0; i < count; i++)
+			take(m, &out[i]);
+	} else {
+		rc = growth_request(m, EXTENT_INDEX, (uint64_t)count * SEGMENT_BYTES);
+	}
 	if (!spare && m->segments.free <= low_water(m))
 		growth_order(m, EXTENT_INDEX, SEGMENT_BYTES);
 	pthread_mutex_unlock(&m->pool_lock);

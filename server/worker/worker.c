@@ -34,9 +34,10 @@
 #define CQ_ENTRIES (8 * WORKER_RECEIVES) /* as far as the device goes: conn.c counts */
 #define DRAIN_NS   (1 * NS_PER_S) /* for the marker behind all sends of a failed queue pair */
 /* Of WORKER_SPIN_NS: then let others run between polls. On an only core, at once. */
-#define SPIN_YIELD_NS 10000u
-#define TIDY_BUSY_NS  (5 * NS_PER_MS) /* between a few merges each, of a busy worker */
-#define TIDY_NS	      (100 * NS_PER_MS) /* the index waits for memory: ask again */
+#define SPIN_YIELD_NS	  10000u
+#define TIDY_BUSY_NS	  (5 * NS_PER_MS) /* between a few merges each, of a busy worker */
+#define TIDY_NS		  (100 * NS_PER_MS) /* the index waits for memory: ask again, ... */
+#define TIDY_BACK_OFF_MAX 6u /* ... after twice as long each time, up to 6.4 s */
 
 static struct conn **chain_of(struct worker *w, uint32_t qpn)
 {
@@ -266,7 +267,13 @@ static uint64_t tidy_poll(struct worker *w, uint64_t now, uint64_t pause_ns)
 		return UINT64_MAX;
 	if (now < w->tidy_at_ns)
 		return w->tidy_at_ns - now;
-	wait_ns = store_tidy(&w->rpc.store) ? pause_ns : TIDY_NS;
+	if (store_tidy(&w->rpc.store)) {
+		w->tidy_back_off = 0;
+		wait_ns = pause_ns;
+	} else {
+		wait_ns = TIDY_NS << w->tidy_back_off;
+		w->tidy_back_off += w->tidy_back_off < TIDY_BACK_OFF_MAX;
+	}
 	w->tidy_at_ns = now + wait_ns;
 	return wait_ns;
 }

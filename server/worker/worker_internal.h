@@ -43,7 +43,8 @@ struct worker {
 
 	/* Worker thread. */
 	bool stopping;
-	uint64_t tidy_at_ns; /* not before: there was no memory for it */
+	uint64_t tidy_at_ns; /* not before */
+	unsigned tidy_back_off; /* doublings of the wait, since there was no memory for it */
 	struct conn *conns[WORKER_CONNS];
 };
 

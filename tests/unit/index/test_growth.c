@@ -260,6 +260,82 @@ static void segments_are_used_again(void **state)
 	model_close(&m);
 }
 
+/* With more segments than one call of index_tidy() looks at, and nothing to merge. */
+static void tidying_comes_to_an_end(void **state)
+{
+	struct index_stats before, after;
+	struct memory_place old;
+	unsigned calls = 0;
+	struct table t;
+	int replaced;
+	char key[24];
+
+	table_open(&t, 512 * MIB, 4000 * SEGMENT_SLOTS);
+	for (unsigned i = 0; i < 2000000; i++) { /* 488 a segment: two of them are not sparse */
+		name_of(i, key);
+		assert_int_equal(table_put(&t, hash_of(key), key, i, &old, &replaced), 0);
+	}
+	index_stats_get(t.index, &before);
+	assert_int_equal(before.segments, 4096);
+	atomic_store(&t.index->untidy, true);
+	while (index_untidy(t.index)) {
+		table_tidy(&t);
+		assert_true(++calls <= 5);
+	}
+	index_stats_get(t.index, &after);
+	assert_int_equal(after.merges, 0);
+
+	/* Once more, with records that go while a pass is under way. */
+	atomic_store(&t.index->untidy, true);
+	table_tidy(&t);
+	for (unsigned i = 0; i < 2000000; i++) {
+		name_of(i, key);
+		assert_int_equal(table_del(&t, hash_of(key), key, &old), 0);
+		memory_free(t.memory, old);
+	}
+	while (index_untidy(t.index))
+		table_tidy(&t);
+	assert_int_equal(check_shape(&t), SMALL_DEPTH + 1);
+	table_close(&t);
+}
+
+/* Splits that find no memory use up no incarnation. */
+static void a_split_takes_both_halves_or_none(void **state)
+{
+	struct index_retired retired;
+	struct memory_segment taken;
+	struct memory_stats stats;
+	struct memory_place old;
+	uint32_t incarnation = 0;
+	struct table t;
+	int replaced, rc;
+	char key[24];
+
+	table_open(&t, 16 * MIB, 0);
+	for (unsigned i = 0; i < BUCKET_SLOTS * (1 + SPLIT_OVERFLOW); i++) {
+		name_of(i, key);
+		assert_int_equal(table_put(&t, 5, key, i, &old, &replaced), 0);
+	}
+	/* All segments but one are taken, and there is no memory for more. */
+	do {
+		memory_growth_wait(t.memory, 1000);
+		memory_stats_get(t.memory, &stats);
+		if (stats.segments_free > 1)
+			rc = memory_segment_alloc(t.memory, false, 1, &taken);
+		else
+			rc = memory_segment_alloc(t.memory, false, 2, &taken);
+	} while (rc == 0 || rc == -EAGAIN);
+	assert_int_equal(rc, -ENOMEM);
+	memory_stats_get(t.memory, &stats);
+	assert_int_equal(stats.segments_free, 1);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(index_split(t.index, 5, &retired), -ENOMEM);
+	assert_int_equal(memory_segment_alloc(t.memory, false, 1, &taken), 0);
+	incarnation = taken.incarnation;
+	assert_int_equal(incarnation, 1);
+	table_close(&t);
+}
+
 static void keep(struct table *t, struct memory_place place, uint32_t bytes)
 {
 }
@@ -455,6 +531,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_grows_and_shrinks_as_a_plain_array_does),
 		cmocka_unit_test(segments_are_used_again),
+		cmocka_unit_test(tidying_comes_to_an_end),
+		cmocka_unit_test(a_split_takes_both_halves_or_none),
 		cmocka_unit_test(a_reader_left_behind_is_sent_on),
 		cmocka_unit_test(an_exhausted_segment_is_never_used_again),
 		cmocka_unit_test(colliding_keys_do_not_grow_the_directory_for_ever),

@@ -38,6 +38,7 @@ static struct table table;
 static struct reclaim *reclaim;
 static _Atomic uint32_t begun[WRITERS][KEYS], done[WRITERS][KEYS];
 static _Atomic int writing;
+static pthread_barrier_t round_begins;
 static _Atomic unsigned wrong, reads, found;
 
 static uint64_t no_session(void *ctx)
@@ -91,6 +92,20 @@ static void write_one(struct table *t, unsigned writer, unsigned i, bool over)
 	qsbr_quiescent();
 }
 
+/* All writers begin a round together, so that the index is full once in each. */
+static bool another_round(unsigned writer, unsigned n)
+{
+	static _Atomic bool another;
+
+	qsbr_offline();
+	pthread_barrier_wait(&round_begins);
+	if (writer == 0)
+		atomic_store(&another, n < ROUNDS || (reads < READS && n < ROUNDS_MAX));
+	pthread_barrier_wait(&round_begins);
+	qsbr_online();
+	return atomic_load(&another);
+}
+
 static void *write_all(void *arg)
 {
 	unsigned writer = (unsigned)(uintptr_t)arg;
@@ -101,11 +116,14 @@ static void *write_all(void *arg)
 		abort();
 	mine.retire = retire;
 	qsbr_register();
-	for (unsigned n = 0; n < ROUNDS || (reads < READS && n < ROUNDS_MAX); n++) {
+	for (unsigned n = 0; another_round(writer, n); n++) {
 		for (unsigned i = 0; i < KEYS; i++) {
 			write_one(&mine, writer, i, false);
 			write_one(&mine, writer, i / 2, true);
 		}
+		qsbr_offline();
+		pthread_barrier_wait(&round_begins); /* all keys are there */
+		qsbr_online();
 		for (unsigned i = 0; i < KEYS; i++)
 			write_one(&mine, writer, i, false);
 	}
@@ -172,11 +190,13 @@ static void readers_see_every_key_wherever_it_moves(void **state)
 	table_open(&table, 256 << 20, 0);
 	assert_int_equal(reclaim_create(&reclaim, table.memory, &sessions, &err), 0);
 	atomic_store(&writing, WRITERS);
+	pthread_barrier_init(&round_begins, NULL, WRITERS);
 	for (unsigned i = 0; i < WRITERS + READERS; i++)
 		pthread_create(&thread[i], NULL, i < WRITERS ? write_all : read_all,
 			       (void *)(uintptr_t)i);
 	for (unsigned i = 0; i < WRITERS + READERS; i++)
 		pthread_join(thread[i], NULL);
+	pthread_barrier_destroy(&round_begins);
 	index_stats_get(table.index, &stats);
 	reclaim_destroy(reclaim);
 	memory_stats_get(table.memory, &memory);

@@ -84,7 +84,7 @@ static void use_segments(struct memory *m)
 		memory_stats_get(m, &stats);
 		if (stats.segments_used * SEGMENT_BYTES * 4 >= stats.extent_bytes[EXTENT_DATA])
 			return;
-		while ((rc = memory_segment_alloc(m, false, &segment)) == -EAGAIN)
+		while ((rc = memory_segment_alloc(m, false, 1, &segment)) == -EAGAIN)
 			memory_growth_wait(m, 1000);
 		assert_int_equal(rc, 0);
 	}

@@ -187,7 +187,7 @@ static inline int take_segment(void)
 	int rc = -EAGAIN;
 
 	for (unsigned i = 0; i < 100 && rc == -EAGAIN; i++) {
-		rc = memory_segment_alloc(watcher.m, false, &segment);
+		rc = memory_segment_alloc(watcher.m, false, 1, &segment);
 		if (rc == -EAGAIN)
 			memory_growth_wait(watcher.m, 1000);
 	}
