@@ -38,6 +38,23 @@ static uint64_t oldest(void *ctx)
 	return UINT64_MAX;
 }
 
+/* Memory for the records is committed before, as the arena of the other side is; the index's is
+ * not: it grows with the table. */
+static int commit_blocks(uint64_t bytes, struct error *err)
+{
+	struct memory_stats m;
+	unsigned extent;
+	int rc = 0;
+
+	memory_stats_get(ours.store.memory, &m);
+	while (rc == 0 && m.extent_bytes[EXTENT_DATA] < bytes + bytes / 16) {
+		rc = memory_extent_add(ours.store.memory, EXTENT_DATA, EXTENT_BYTES_FIRST, &extent,
+				       err);
+		memory_stats_get(ours.store.memory, &m);
+	}
+	return rc;
+}
+
 static int ours_open(const struct index_setup *config, struct error *err)
 {
 	uint64_t block =
@@ -50,10 +67,17 @@ static int ours_open(const struct index_setup *config, struct error *err)
 		.hooks = { take_region, drop_region, NULL },
 		.sessions = { newest, oldest, NULL },
 	};
+	int rc;
 
 	ours.value_len = config->value_len;
 	ours.group = config->group;
-	return store_create(&ours.store, &store, err);
+	rc = store_create(&ours.store, &store, err);
+	if (rc)
+		return rc;
+	rc = commit_blocks(config->records * block, err);
+	if (rc)
+		store_destroy(&ours.store);
+	return rc;
 }
 
 static void ours_close(void)
