@@ -3,7 +3,6 @@
 /* kv-server: settings, one server, and the ready line. */
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -22,18 +21,6 @@ static int complain(const struct error *err, int status)
 {
 	fprintf(stderr, "kv-server: %s\n", err->text);
 	return status;
-}
-
-/* Signals that stop the server come by signalfd; a closed socket is an error, not a signal. */
-static void block_signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN);
 }
 
 /* A life line for each client: take all the descriptors that the limit allows. */
@@ -86,7 +73,7 @@ int main(int argc, char **argv)
 	if (next == CONFIG_EXIT)
 		return fflush(stdout) ? EXIT_FAILED : EXIT_OK;
 	log_setup("kv-server", config.log_level, config.log_format);
-	block_signals();
+	server_block_signals();
 	raise_file_limit();
 	if (server_create(&server, &config, &err))
 		return complain(&err, EXIT_FAILED);

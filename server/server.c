@@ -3,6 +3,7 @@
 #include "server/server.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -213,6 +214,17 @@ int server_create(struct server *s, const struct config *config, struct error *e
 	if (rc)
 		server_destroy(s);
 	return rc;
+}
+
+void server_block_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
 }
 
 int server_run(struct server *s, struct error *err)

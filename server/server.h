@@ -27,6 +27,12 @@ struct server {
  */
 int server_create(struct server *s, const struct config *config, struct error *err);
 
+/*
+ * server_block_signals - in the first thread, before the others: signals that stop the server come
+ * by signalfd; a closed socket is an error, not a signal.
+ */
+void server_block_signals(void);
+
 /* server_run - serve until SIGTERM or SIGINT, which must be blocked in the calling thread. */
 int server_run(struct server *s, struct error *err);
 void server_destroy(struct server *s);

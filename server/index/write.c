@@ -38,7 +38,7 @@ void index_unlock(struct index *ix, uint64_t hash)
 /* must hold the lock. First empty slot of the chain; NULL, and the chain's @last bucket. */
 static _Atomic uint64_t *chain_empty(const struct index *ix, uint64_t hash, struct bucket **last)
 {
-	struct segment *s = index_segment_of(ix, hash).segment;
+	struct segment *s = index_entry_segment(ix, index_entry(index_directory(ix), hash));
 	struct bucket *bucket = &s->bucket[hash_bucket(hash)];
 
 	while (bucket) {

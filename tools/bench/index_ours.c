@@ -184,10 +184,10 @@ static int ours_delete(void *worker, const struct index_key *key)
 	return store_del(worker, key, INDEX_KEY_LEN, &result);
 }
 
-#define LOOP(name, op, ahead)                                                               \
-	static int run_##name(void *worker, const struct index_batch *batch)                \
-	{                                                                                   \
-		return index_loop(worker, batch, ours_##op, ours_pause, ahead, ours.group); \
+#define LOOP(name, op, ahead)                                                                     \
+	static int run_##name(void *worker, const struct index_batch *batch)                      \
+	{                                                                                         \
+		return index_loop(worker, batch, ours_##op, ours_pause, ahead, ours.group, NULL); \
 	}
 LOOP(insert, insert, ahead_write)
 LOOP(hit, hit, ahead_read)
@@ -196,12 +196,12 @@ LOOP(hit_single, hit, NULL)
 LOOP(miss, miss, ahead_read)
 LOOP(delete, delete, ahead_write)
 
-#define TIMED_LOOP(op)                                                                     \
-	static int timed_##op(void *worker, const struct index_batch *batch,               \
-			      struct histogram *times)                                     \
-	{                                                                                  \
-		return index_loop_timed(worker, batch, ours_##op, ours_pause, ahead_write, \
-					ours.group, times);                                \
+#define TIMED_LOOP(op)                                                                           \
+	static int timed_##op(void *worker, const struct index_batch *batch,                     \
+			      struct histogram *times)                                           \
+	{                                                                                        \
+		return index_loop(worker, batch, ours_##op, ours_pause, ahead_write, ours.group, \
+				  times);                                                        \
 	}
 TIMED_LOOP(insert)
 TIMED_LOOP(delete)

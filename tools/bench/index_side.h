@@ -117,9 +117,12 @@ typedef void (*index_pause)(void *worker);
 /* Operations on @count keys come next. */
 typedef void (*index_ahead)(const struct index_key *key, unsigned count);
 
+/* @times: NULL where single operations are not timed; a constant, so that it costs nothing. */
 INDEX_INLINE int index_loop(void *worker, const struct index_batch *batch, index_one one,
-			    index_pause pause, index_ahead ahead, unsigned group)
+			    index_pause pause, index_ahead ahead, unsigned group,
+			    struct histogram *times)
 {
+	uint64_t before = times ? time_now_ns() : 0, now;
 	int failed, rc = 0;
 
 	for (unsigned i = 0; i < batch->count; i++) {
@@ -130,25 +133,8 @@ INDEX_INLINE int index_loop(void *worker, const struct index_batch *batch, index
 			rc = failed;
 		if (i % INDEX_QUIESCENT == INDEX_QUIESCENT - 1)
 			pause(worker);
-	}
-	return rc;
-}
-
-INDEX_INLINE int index_loop_timed(void *worker, const struct index_batch *batch, index_one one,
-				  index_pause pause, index_ahead ahead, unsigned group,
-				  struct histogram *times)
-{
-	uint64_t before = time_now_ns(), now;
-	int failed, rc = 0;
-
-	for (unsigned i = 0; i < batch->count; i++) {
-		if (ahead && group > 1 && i % group == 0)
-			ahead(&batch->key[i], batch->count - i < group ? batch->count - i : group);
-		failed = one(worker, &batch->key[i]);
-		if (failed)
-			rc = failed;
-		if (i % INDEX_QUIESCENT == INDEX_QUIESCENT - 1)
-			pause(worker);
+		if (!times)
+			continue;
 		now = time_now_ns();
 		histogram_add(times, now - before);
 		before = now;

@@ -317,10 +317,10 @@ static int theirs_delete(void *worker, const struct index_key *key)
 	return record_retire(worker, r);
 }
 
-#define LOOP(name, op)                                                                \
-	static int run_##name(void *worker, const struct index_batch *batch)          \
-	{                                                                             \
-		return index_loop(worker, batch, theirs_##op, theirs_pause, NULL, 0); \
+#define LOOP(name, op)                                                                      \
+	static int run_##name(void *worker, const struct index_batch *batch)                \
+	{                                                                                   \
+		return index_loop(worker, batch, theirs_##op, theirs_pause, NULL, 0, NULL); \
 	}
 LOOP(insert, insert)
 LOOP(hit, hit)
@@ -329,11 +329,11 @@ LOOP(hit_single, hit)
 LOOP(miss, miss)
 LOOP(delete, delete)
 
-#define TIMED_LOOP(op)                                                                             \
-	static int timed_##op(void *worker, const struct index_batch *batch,                       \
-			      struct histogram *times)                                             \
-	{                                                                                          \
-		return index_loop_timed(worker, batch, theirs_##op, theirs_pause, NULL, 0, times); \
+#define TIMED_LOOP(op)                                                                       \
+	static int timed_##op(void *worker, const struct index_batch *batch,                 \
+			      struct histogram *times)                                       \
+	{                                                                                    \
+		return index_loop(worker, batch, theirs_##op, theirs_pause, NULL, 0, times); \
 	}
 TIMED_LOOP(insert)
 TIMED_LOOP(delete)

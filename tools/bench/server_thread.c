@@ -18,17 +18,6 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-static void block_signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN);
-}
-
 /* As from a command line, so that defaults are those of kv-server. */
 static int settings(struct config *config, uint64_t memory_bytes, uint64_t index_slots,
 		    struct error *err)
@@ -71,7 +60,7 @@ int server_thread_start(struct server_thread *t, uint64_t memory_bytes, uint64_t
 	rc = settings(&config, memory_bytes, index_slots, err);
 	if (rc)
 		return rc;
-	block_signals();
+	server_block_signals();
 	rc = server_create(&t->server, &config, err);
 	if (rc)
 		return rc;

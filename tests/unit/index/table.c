@@ -2,6 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #include "tests/unit/index/table.h"
 
+#include "tests/lib/no_device.h"
 #include "tests/lib/unit.h"
 
 #include <errno.h>
@@ -9,17 +10,6 @@
 
 #include "common/layout/size_code.h"
 #include "common/layout/slot.h"
-
-static int take_region(void *ctx, int fd, void *addr, size_t len, struct memory_region *out,
-		       struct error *err)
-{
-	*out = (struct memory_region){ addr, 1, 2 };
-	return 0;
-}
-
-static void drop_region(void *ctx, struct memory_region *region)
-{
-}
 
 static void free_at_once(struct table *t, struct memory_place place, uint32_t bytes)
 {
@@ -147,4 +137,20 @@ void table_tidy(struct table *t)
 
 	index_tidy(t->index, &retired);
 	give_back(t, &retired);
+}
+
+int table_find(const struct table *t, uint64_t hash, const char *key, uint64_t *value)
+{
+	uint32_t key_len = (uint32_t)strlen(key);
+	struct index_hit hit;
+	int rc = index_lookup(t->index, hash, key, key_len, &hit);
+
+	if (rc == -EAGAIN) {
+		index_lock(t->index, hash);
+		rc = index_lookup_locked(t->index, hash, key, key_len, &hit);
+		index_unlock(t->index, hash);
+	}
+	if (rc == 0)
+		*value = table_value(hit.block);
+	return rc;
 }

@@ -34,6 +34,9 @@ int table_put(struct table *t, uint64_t hash, const char *key, uint64_t value,
 /* table_del - returns 0 or -ENOENT. */
 int table_del(struct table *t, uint64_t hash, const char *key, struct memory_place *old);
 
+/* table_find - as store_get() does it. Returns 0 or -ENOENT. Any thread, in a read-side section. */
+int table_find(const struct table *t, uint64_t hash, const char *key, uint64_t *value);
+
 /* table_tidy - go on with merges that were put off. */
 void table_tidy(struct table *t);
 

@@ -24,6 +24,7 @@
 
 #include "server/reclaim/qsbr.h"
 #include "server/reclaim/reclaim.h"
+#include "tests/lib/no_device.h"
 #include "tests/unit/index/table.h"
 
 #define KEYS	   2
@@ -36,16 +37,6 @@ static struct table table;
 static struct reclaim *reclaim;
 static _Atomic bool writing;
 static _Atomic unsigned stale, reused, absent, followed;
-
-static uint64_t no_session(void *ctx)
-{
-	return 0;
-}
-
-static uint64_t all_gone(void *ctx)
-{
-	return UINT64_MAX;
-}
 
 static void name_of(unsigned i, char key[24])
 {

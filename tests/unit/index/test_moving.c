@@ -24,6 +24,7 @@
 
 #include "server/reclaim/qsbr.h"
 #include "server/reclaim/reclaim.h"
+#include "tests/lib/no_device.h"
 #include "tests/unit/index/table.h"
 
 #define WRITERS	   2
@@ -40,16 +41,6 @@ static _Atomic uint32_t begun[WRITERS][KEYS], done[WRITERS][KEYS];
 static _Atomic int writing;
 static pthread_barrier_t round_begins;
 static _Atomic unsigned wrong, reads, found;
-
-static uint64_t no_session(void *ctx)
-{
-	return 0;
-}
-
-static uint64_t all_gone(void *ctx)
-{
-	return UINT64_MAX;
-}
 
 /* The top bits of all are PREFIX, the rest is as random as a hash. */
 static uint64_t hash_of(unsigned writer, unsigned i)
@@ -134,26 +125,6 @@ static void *write_all(void *arg)
 	return NULL;
 }
 
-/* As store_get() does it. */
-static int find(unsigned writer, unsigned i, uint64_t *value)
-{
-	uint64_t hash = hash_of(writer, i);
-	struct index_hit hit;
-	char key[24];
-	int rc;
-
-	name_of(writer, i, key);
-	rc = index_lookup(table.index, hash, key, (uint32_t)strlen(key), &hit);
-	if (rc == -EAGAIN) {
-		index_lock(table.index, hash);
-		rc = index_lookup_locked(table.index, hash, key, (uint32_t)strlen(key), &hit);
-		index_unlock(table.index, hash);
-	}
-	if (rc == 0)
-		*value = table_value(hit.block);
-	return rc;
-}
-
 static void *read_all(void *arg)
 {
 	uint64_t seed = 99 + (uintptr_t)arg;
@@ -164,8 +135,11 @@ static void *read_all(void *arg)
 		unsigned i = (unsigned)(unit_random(&seed) % KEYS);
 		uint32_t low = atomic_load(&done[w][i]), high;
 		uint64_t value = 0;
-		int rc = find(w, i, &value);
+		char key[24];
+		int rc;
 
+		name_of(w, i, key);
+		rc = table_find(&table, hash_of(w, i), key, &value);
 		high = atomic_load(&begun[w][i]);
 		if (rc == 0)
 			atomic_fetch_add_explicit(&found, 1, memory_order_relaxed);

@@ -85,26 +85,6 @@ static void *write_all(void *arg)
 	return NULL;
 }
 
-/* As store_get() does it. */
-static int find(unsigned writer, unsigned i, uint64_t *value)
-{
-	struct index_hit hit;
-	char key[24];
-	int rc;
-
-	name_of(writer, i, key);
-	rc = index_lookup(table.index, hash_of(writer, i), key, (uint32_t)strlen(key), &hit);
-	if (rc == -EAGAIN) {
-		index_lock(table.index, hash_of(writer, i));
-		rc = index_lookup_locked(table.index, hash_of(writer, i), key,
-					 (uint32_t)strlen(key), &hit);
-		index_unlock(table.index, hash_of(writer, i));
-	}
-	if (rc == 0)
-		*value = table_value(hit.block);
-	return rc;
-}
-
 static void *read_all(void *arg)
 {
 	uint64_t seed = 99 + (uintptr_t)arg;
@@ -113,10 +93,13 @@ static void *read_all(void *arg)
 	while (atomic_load(&writing)) {
 		unsigned w = (unsigned)(unit_random(&seed) % WRITERS);
 		unsigned i = (unsigned)(unit_random(&seed) % (KEYS / 2));
-		uint64_t low = atomic_load(&done[w][i]), value = 0;
-		int rc = find(w, i, &value);
-		uint64_t high = atomic_load(&begun[w][i]);
+		uint64_t low = atomic_load(&done[w][i]), value = 0, high;
+		char key[24];
+		int rc;
 
+		name_of(w, i, key);
+		rc = table_find(&table, hash_of(w, i), key, &value);
+		high = atomic_load(&begun[w][i]);
 		if (rc || value < low || value > high)
 			atomic_fetch_add(&wrong, 1);
 		atomic_fetch_add_explicit(&reads, 1, memory_order_relaxed);

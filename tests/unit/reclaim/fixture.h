@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "server/reclaim/reclaim.h"
+#include "tests/lib/no_device.h"
 
 static struct memory *memory;
 static struct memory_cache *cache;
@@ -21,17 +22,6 @@ static inline uint64_t get_newest(void *ctx)
 static inline uint64_t get_oldest(void *ctx)
 {
 	return atomic_load(&oldest);
-}
-
-static inline int take_region(void *ctx, int fd, void *addr, size_t len, struct memory_region *out,
-			      struct error *err)
-{
-	*out = (struct memory_region){ addr, 1, 2 };
-	return 0;
-}
-
-static inline void drop_region(void *ctx, struct memory_region *region)
-{
 }
 
 static inline int fixture_open(uint64_t data_bytes, unsigned hazards)

@@ -16,6 +16,7 @@
 #include <urcu/urcu-qsbr.h>
 
 #include "server/store/store.h"
+#include "tests/lib/no_device.h"
 
 #define MIB	  (1ull << 20)
 #define VALUE_BIG (16u << 20)
@@ -33,27 +34,6 @@ static uint64_t record_bytes(void)
 	return stats.record_bytes;
 }
 
-static int take_region(void *ctx, int fd, void *addr, size_t len, struct memory_region *out,
-		       struct error *err)
-{
-	*out = (struct memory_region){ addr, 1, 2 };
-	return 0;
-}
-
-static void drop_region(void *ctx, struct memory_region *region)
-{
-}
-
-static uint64_t newest(void *ctx)
-{
-	return 0;
-}
-
-static uint64_t oldest(void *ctx)
-{
-	return UINT64_MAX;
-}
-
 static void open_store(uint64_t bytes)
 {
 	const struct store_config config = {
@@ -61,7 +41,7 @@ static void open_store(uint64_t bytes)
 		.server_incarnation = 5,
 		.hash_seed = 6,
 		.hooks = { take_region, drop_region, NULL },
-		.sessions = { newest, oldest, NULL },
+		.sessions = { no_session, all_gone, NULL },
 	};
 	struct error err = { 0 };
 	int rc = store_create(&store, &config, &err);

@@ -14,27 +14,7 @@
 #include "common/layout/size_code.h"
 #include "common/layout/slot.h"
 #include "server/store/store.h"
-
-static int take_region(void *ctx, int fd, void *addr, size_t len, struct memory_region *out,
-		       struct error *err)
-{
-	*out = (struct memory_region){ addr, 1, 2 };
-	return 0;
-}
-
-static void drop_region(void *ctx, struct memory_region *region)
-{
-}
-
-static uint64_t newest(void *ctx)
-{
-	return 0;
-}
-
-static uint64_t oldest(void *ctx)
-{
-	return UINT64_MAX;
-}
+#include "tests/lib/no_device.h"
 
 struct fixture {
 	struct store store;
@@ -51,7 +31,7 @@ static void open_store(uint64_t bytes, uint64_t slots)
 		.server_incarnation = 5,
 		.hash_seed = 6,
 		.hooks = { take_region, drop_region, NULL },
-		.sessions = { newest, oldest, NULL },
+		.sessions = { no_session, all_gone, NULL },
 	};
 	struct error err;
 	int rc;
