@@ -48,7 +48,8 @@ static int make_store(struct server *s, uint64_t incarnation, struct error *err)
 		.hooks = { .register_region = register_region,
 			   .unregister_region = unregister_region,
 			   .ctx = s->dev },
-		.sessions = session_order_sessions(&s->order),
+		.deferred_max = s->config.deferred_max,
+		.limit_ms = s->config.lease_ms,
 	};
 
 	if (getrandom(&config.hash_seed, sizeof(config.hash_seed), 0) != sizeof(config.hash_seed))
@@ -78,8 +79,7 @@ static int make_root(struct server *s, uint64_t incarnation, struct error *err)
 	root->extents.rkey = memory_extent_table_region(m)->rkey;
 	root->extents.entries = EXTENTS_MAX;
 	root_extents_seal(&root->extents);
-	atomic_init(&root->epoch, 1);
-	atomic_init(&root->hint_floor, 0);
+	grace_set_root(reclaim_grace(s->store.reclaim), root);
 	atomic_init(&root->clock_ms, time_wall_ms());
 	return 0;
 }
@@ -113,7 +113,6 @@ static int make_sessions(struct server *s, struct error *err)
 	s->sessions.root = s->root.addr;
 	s->sessions.root_rkey = s->root.region.rkey;
 	s->sessions.lease_ms = s->config.lease_ms;
-	s->sessions.order = &s->order;
 	s->sessions.cm = s->cm;
 	s->sessions.cm_port = s->cm ? tcp_local_port(s->listen_fd) : 0;
 	rc = sessions_init(&s->sessions);
@@ -196,7 +195,6 @@ int server_create(struct server *s, const struct config *config, struct error *e
 	s->config.rdma.device = s->config.device;
 	s->started_ns = time_now_ns();
 	s->listen_fd = -1;
-	session_order_init(&s->order);
 	if (getrandom(&incarnation, sizeof(incarnation), 0) != sizeof(incarnation))
 		return error_set(err, -EIO, "getrandom failed: %s", error_name(errno));
 	incarnation |= 1; /* never 0 */
@@ -236,11 +234,13 @@ void server_destroy(struct server *s)
 {
 	while (s->sessions.worker_count)
 		worker_destroy(s->sessions.workers[--s->sessions.worker_count]);
-	sessions_destroy(&s->sessions);
-	if (s->store.index)
+	if (s->root.addr) {
 		index_set_root(s->store.index, NULL);
-	rdma_buffer_destroy(&s->root);
+		grace_set_root(reclaim_grace(s->store.reclaim), NULL);
+	}
 	store_destroy(&s->store);
+	rdma_buffer_destroy(&s->root); /* behind the reclaimer, which looks at E */
+	sessions_destroy(&s->sessions);
 	cm_unlisten(s->cm);
 	rdma_device_close(s->dev);
 	if (s->listen_fd >= 0)

@@ -11,7 +11,6 @@
 struct server {
 	struct config config;
 	struct rdma_device *dev;
-	struct session_order order;
 	struct store store;
 	struct rdma_buffer root; /* struct root */
 	struct sessions sessions;

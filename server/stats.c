@@ -11,9 +11,12 @@
 #include "common/layout/root.h"
 #include "server/server.h"
 
+#define LEFT_OUT_ROOM 64u /* bytes, for one line at the end */
+
 struct writer {
 	char *text;
 	size_t cap, len;
+	unsigned dropped; /* lines that did not fit */
 };
 
 /* One line, whole or not at all. */
@@ -28,10 +31,14 @@ __attribute__((format(printf, 3, 4))) static void line(struct writer *w, uint64_
 	n = vsnprintf(w->text + w->len, room, name, ap);
 	va_end(ap);
 	if (n < 0 || (size_t)n >= room)
-		return;
+		goto full;
 	m = snprintf(w->text + w->len + n, room - (size_t)n, " %" PRIu64 "\n", value);
-	if (m > 0 && (size_t)m < room - (size_t)n)
+	if (m > 0 && (size_t)m < room - (size_t)n) {
 		w->len += (size_t)n + (size_t)m;
+		return;
+	}
+full:
+	w->dropped++;
 }
 
 static uint64_t get(const _Atomic uint64_t *counter)
@@ -49,6 +56,9 @@ static void sessions_lines(struct writer *w, struct server *s)
 	line(w, get(&c->accepted), "connections_accepted");
 	line(w, get(&c->refused), "connections_refused");
 	line(w, get(&c->resumed), "sessions_resumed");
+	line(w, get(&c->fenced_silent), "sessions_fenced_silent");
+	line(w, get(&c->fenced_stuck), "sessions_fenced_stuck");
+	line(w, get(&c->fenced_lied), "sessions_fenced_protocol");
 }
 
 #define SUM(field) sum_of(s, offsetof(struct worker_counters, field))
@@ -140,6 +150,7 @@ static void memory_lines(struct writer *w, struct server *s)
 	line(w, block_bytes_taken(&m), "memory_block_bytes");
 	line(w, m.slabs_used * SLAB_BYTES, "memory_slab_bytes_used");
 	line(w, m.slabs_free * SLAB_BYTES, "memory_slab_bytes_free");
+	line(w, m.slabs_waiting * SLAB_BYTES, "memory_slab_bytes_waiting");
 	line(w, m.run_slabs * SLAB_BYTES, "memory_large_record_bytes");
 	line(w, m.segments_used * SEGMENT_BYTES, "memory_segment_bytes_used");
 	line(w, m.segments_free * SEGMENT_BYTES, "memory_segment_bytes_free");
@@ -167,7 +178,21 @@ static void reclaim_lines(struct writer *w, struct server *s)
 	line(w, r.freed, "blocks_freed");
 	line(w, r.deferred_blocks, "blocks_deferred");
 	line(w, r.deferred_bytes, "deferred_bytes");
+	line(w, r.deferred_max, "deferred_bytes_max");
+	line(w, r.refused, "deferred_refused");
 	line(w, r.grace_periods, "grace_periods");
+}
+
+/* How far a session lags, what it holds back, and how often its client was fenced. */
+static void session_lines(void *ctx, struct epoch_session *e)
+{
+	const struct session *s = caa_container_of(e, struct session, epoch);
+	struct writer *w = ctx;
+
+	line(w, e->waited ? grace_now(sessions_grace(s->all)) - grace_session_reach(e) : 0,
+	     "session_%" PRIu64 "_epoch_lag", s->number);
+	line(w, e->deferred_bytes, "session_%" PRIu64 "_deferred_bytes", s->number);
+	line(w, get(&s->client->fences), "session_%" PRIu64 "_fences", s->number);
 }
 
 size_t server_stats_text(void *ctx, char *text, size_t cap)
@@ -186,5 +211,11 @@ size_t server_stats_text(void *ctx, char *text, size_t cap)
 	index_lines(&w, s);
 	reclaim_lines(&w, s);
 	memory_lines(&w, s);
+	/* Last, since they may be many; it is said where some are left out. */
+	w.cap -= LEFT_OUT_ROOM < w.cap ? LEFT_OUT_ROOM : 0;
+	grace_each(sessions_grace(&s->sessions), session_lines, &w);
+	w.cap = cap;
+	if (w.dropped)
+		line(&w, w.dropped, "lines_left_out");
 	return w.len;
 }

@@ -13,9 +13,10 @@
  * verifies what it read, and costs the server no CPU. Writes are requests that the server applies.
  *
  * Every call returns 0 (or a count), or a negative errno; gkv_strerror() gives its words and
- * gkv_error() the sentence of what happened on this handle. The library never exits, and starts no
- * thread of its own but the one that the software device needs. After fork() a child must not use
- * the parent's sessions: calls answer -EPERM there.
+ * gkv_error() the sentence of what happened on this handle. The library never exits. It starts one
+ * thread for each session that has had a handle, its housekeeper (see there), unless the options
+ * say otherwise, and one that the software device needs, both with all signals blocked. After
+ * fork() a child must not use the parent's sessions: calls answer -EPERM there.
  *
  * A call on a handle ends within its session's timeout_ms, connecting again included. What the
  * operating system takes to make a queue pair or to register memory may come on top: milliseconds,
@@ -51,6 +52,18 @@ extern "C" {
 
 struct gkv_session;
 struct gkv; /* a handle */
+
+/*
+ * The housekeeper. Memory that a one-sided read may still look at is not used again by the server,
+ * on the word of each session: over a queue pair of its own the housekeeper READs the server's
+ * epoch, and WRITEs how far the session has got, every millisecond while handles are at work, four
+ * times within the server's lease (1 s by default) when they are idle. A get pays no message for
+ * it. A session that stays silent for a lease (its process was stopped, nobody calls gkv_tick())
+ * is ended by the server, so that its memory is free again; the next call on a handle connects
+ * again by itself, and takes longer for it.
+ */
+#define GKV_HOUSEKEEPER_THREAD 0u /* a thread of the library's, from the first gkv_open() on */
+#define GKV_HOUSEKEEPER_TICK   1u /* no thread: the application calls gkv_tick() */
 
 /* How queue pairs are connected. */
 #define GKV_CONNECT_TCP 0u /* addresses are exchanged over TCP */
@@ -98,6 +111,7 @@ struct gkv_options {
 	unsigned connect; /* GKV_CONNECT_...; default $GRACEKV_CONNECT (tcp or cm), else TCP */
 	gkv_trace trace; /* told of each step of connecting; NULL: nobody */
 	void *trace_arg; /* handed to it as it is */
+	unsigned housekeeper; /* GKV_HOUSEKEEPER_...; default: a thread */
 };
 
 /*
@@ -130,7 +144,10 @@ GKV_API void gkv_session_close(struct gkv_session *session);
 /* gkv_session_describe - device, port, GID and why; the server. Valid until the session closes. */
 GKV_API const char *gkv_session_describe(const struct gkv_session *session);
 
-/* gkv_session_error - the sentence of the last gkv_open() on it that failed; until the next one. */
+/*
+ * gkv_session_error - the sentence of the last gkv_open() or gkv_tick() on it that failed; until
+ * the next one.
+ */
 GKV_API const char *gkv_session_error(const struct gkv_session *session);
 
 /*
@@ -145,6 +162,32 @@ GKV_API int gkv_open(struct gkv_session *session, struct gkv **out);
  * reply any more.
  */
 GKV_API void gkv_close(struct gkv *handle);
+
+/*
+ * gkv_tick - what the session's housekeeper has to do now: at most one READ and one WRITE, or a
+ * queue pair where the connection is another one. For sessions with GKV_HOUSEKEEPER_TICK; harmless
+ * otherwise. Any thread, at any time, also inside of no call at all and while other threads use
+ * handles; two threads take turns. Ends within the session's timeout_ms, as a rule within
+ * microseconds. Without an open handle, and where the connection is lost, there is nothing to do.
+ * Returns ms until it should be called again at the latest, at least 1: calls may come earlier.
+ * Who is late for more than a lease is ended by the server (see above).
+ * -ETIMEDOUT: another thread was in it for all the time; -EPERM; -EUSERS and others: the server
+ * has no room for the housekeeper, gkv_session_error() says more; call it again later.
+ */
+GKV_API int gkv_tick(struct gkv_session *session);
+
+/* What a session's housekeeper did. */
+struct gkv_session_stats {
+	uint64_t rounds;
+	uint64_t messages; /* that it sent: READs and WRITEs */
+	uint64_t epoch; /* the newest of the server's that is known */
+	uint64_t announced; /* no open section looks further back; at most epoch */
+	uint64_t reconnects; /* connections that replaced a lost one */
+};
+
+/* gkv_session_stats_get - any thread; figures of one moment need not fit each other. */
+GKV_API void gkv_session_stats_get(const struct gkv_session *session,
+				   struct gkv_session_stats *out);
 
 /* What is known of a record besides its bytes. */
 struct gkv_meta {

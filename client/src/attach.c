@@ -118,7 +118,7 @@ static int exchange(struct gkv *h, uint64_t deadline_ns)
 
 	rdma_qp_offer(&h->qp, &open.qp);
 	open.qp.handle = h->number;
-	open.qp.credits = HANDLE_CREDITS;
+	open.qp.credits = h->credits_wish;
 	trace_begin(s, "offer");
 	rc = exchange_send(s->lifeline, &open, deadline_ns, &h->error);
 	if (rc)
@@ -130,12 +130,12 @@ static int exchange(struct gkv *h, uint64_t deadline_ns)
 		goto err_lost;
 	if (rc)
 		return rc;
-	if (answer.qp.handle != h->number || answer.qp.credits < 1 ||
-	    answer.qp.credits > HANDLE_CREDITS) {
+	if (answer.qp.handle != h->number || (answer.qp.credits < 1 && h->credits_wish) ||
+	    answer.qp.credits > h->credits_wish) {
 		rc = error_set(&h->error, -EPROTO,
 			       "the server opened queue pair %u with %u credits, asked for was %u "
 			       "with %u",
-			       answer.qp.handle, answer.qp.credits, h->number, HANDLE_CREDITS);
+			       answer.qp.handle, answer.qp.credits, h->number, h->credits_wish);
 		goto err_lost;
 	}
 	session_qp_fresh(s, h->number);
@@ -234,6 +234,40 @@ static int attach(struct gkv *h, uint64_t deadline_ns)
 	return 0;
 }
 
+bool handle_worth_another(int rc)
+{
+	return rc == -ENODATA || (rc != -EUSERS && rc != -EAGAIN && session_worth_another(rc));
+}
+
+int handle_attach(struct gkv *h, uint64_t deadline_ns, struct wire_welcome *welcome)
+{
+	struct gkv_session *s = h->session;
+	struct error why = { 0 };
+	int rc = session_lock(s, deadline_ns, &h->error);
+
+	if (rc)
+		return rc;
+	if (s->connected && session_hear(s, &why)) {
+		session_lost(s);
+		error_set(&s->lost, -ECONNRESET, "%s", why.text); /* as session_check() */
+	}
+	if (s->connected) {
+		s->hushed = true;
+		rc = attach(h, deadline_ns);
+		s->hushed = false;
+		*welcome = s->welcome;
+		s->unkept.code = 0;
+		if (rc && !handle_worth_another(rc))
+			s->unkept = h->error;
+	} else {
+		rc = -ENOTCONN;
+	}
+	session_unlock(s);
+	if (rc)
+		handle_disconnect(h);
+	return rc;
+}
+
 /*
  * One attempt, under the session's lock. @due: when the next one may be. Returns 0, or why not;
  * @again: whether another may go well.
@@ -260,10 +294,11 @@ static int attempt(struct gkv *h, uint64_t deadline_ns, uint64_t *due, bool *aga
 		*again = session_worth_another(rc);
 	} else {
 		rc = attach(h, deadline_ns);
-		/* A server that has no room says so at once; an address may come back. */
-		*again = rc == -ENODATA ||
-			 (rc != -EUSERS && rc != -EAGAIN && session_worth_another(rc));
+		*again = handle_worth_another(rc);
 	}
+	if (rc && s->unkept.code)
+		error_prefix(&h->error, "the session lasts no longer than its lease (%.120s)",
+			     s->unkept.text);
 	now = time_now_ns();
 	*due = s->connected ? now : backoff_due(&s->backoff, now);
 	session_unlock(s);
@@ -313,5 +348,6 @@ int handle_connect(struct gkv *h)
 			return rc;
 	}
 	h->connected_before = true;
+	housekeeper_wake(&h->session->keeper); /* its queue pair is to be made anew as well */
 	return 0;
 }

@@ -88,7 +88,7 @@ static int ask(struct gkv *h, const struct cm_wait *wait)
 		.header = wire_cm_header(WIRE_CM_REQUEST),
 		.token = s->welcome.cm_token,
 		.handle = h->number,
-		.credits = HANDLE_CREDITS,
+		.credits = h->credits_wish,
 		.mtu = (uint8_t)s->dev->mtu,
 	};
 	struct wire_cm_reply reply;
@@ -98,12 +98,12 @@ static int ask(struct gkv *h, const struct cm_wait *wait)
 	rc = cm_connect(h->cm, &h->qp, &request, &reply, wait, &h->error);
 	if (rc)
 		return rc;
-	if (reply.handle != h->number || reply.credits > HANDLE_CREDITS)
+	if (reply.handle != h->number || reply.credits > h->credits_wish)
 		return error_set(
 			&h->error, -EPROTO,
 			"the server opened queue pair %u with %u credits, asked for was %u "
 			"with %u",
-			reply.handle, reply.credits, h->number, HANDLE_CREDITS);
+			reply.handle, reply.credits, h->number, h->credits_wish);
 	session_qp_fresh(s, h->number);
 	trace_done(
 		s, "MTU %u, %u READs in flight from here, %u from there, %u credits; ready to send",

@@ -37,7 +37,7 @@
 #define CHECK_NS	    (2 * NS_PER_MS) /* for a lock that who connects holds */
 
 /* wr_id: what it was in the upper half, its number in the lower. */
-enum wr_kind { WR_READS = 1, WR_SEND = 2, WR_RECEIVE = 3 };
+enum wr_kind { WR_READS = 1, WR_SEND = 2, WR_RECEIVE = 3, WR_WRITE = 4 };
 
 static uint64_t wr_id_make(enum wr_kind kind, unsigned number)
 {
@@ -103,12 +103,14 @@ static int completed(struct gkv *h, const struct ibv_wc *wc)
 
 	if (wc->status != IBV_WC_SUCCESS)
 		return channel_fail(h, "%s ended with %s (status %d, vendor 0x%x)",
-				    wc->wr_id >> 32 == WR_READS	 ? "an RDMA READ"
-				    : wc->wr_id >> 32 == WR_SEND ? "a request's SEND"
-								 : "a receive",
+				    wc->wr_id >> 32 == WR_READS	  ? "an RDMA READ"
+				    : wc->wr_id >> 32 == WR_WRITE ? "an RDMA WRITE"
+				    : wc->wr_id >> 32 == WR_SEND  ? "a request's SEND"
+								  : "a receive",
 				    ibv_wc_status_str(wc->status), wc->status, wc->vendor_err);
 	switch (wc->wr_id >> 32) {
 	case WR_READS:
+	case WR_WRITE:
 		h->chains_done++;
 		return 0;
 	case WR_SEND:
@@ -225,12 +227,31 @@ uint64_t channel_patience(const struct gkv *h, uint64_t bytes)
 	return h->session->settings.lifeline_ms * NS_PER_MS + bytes * SLOWEST_NS_PER_BYTE;
 }
 
+/* The chain that was just posted, of @bytes, to its end. */
+static int chain_wait(struct gkv *h, const char *what, uint64_t bytes)
+{
+	uint64_t chain = ++h->chains_posted;
+	struct waiter w = { .patience_ns = channel_patience(h, bytes) };
+	int rc;
+
+	while (h->chains_done != chain) {
+		rc = channel_progress(h, &w);
+		if (rc == -ETIMEDOUT) { /* it still names our memory: only its end frees that */
+			channel_fail(h, "an RDMA %s took longer than %u ms", what,
+				     h->session->settings.timeout_ms);
+			return -ETIMEDOUT;
+		}
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
 int channel_read(void *ctx, const struct read_op *ops, unsigned count)
 {
 	struct gkv *h = ctx;
 	struct ibv_send_wr *bad;
-	struct waiter w = { 0 };
-	uint64_t chain, bytes = 0;
+	uint64_t bytes = 0;
 	int rc;
 
 	assert(h->sections == 1 && count >= 1 && count <= READER_BATCH);
@@ -253,19 +274,29 @@ int channel_read(void *ctx, const struct read_op *ops, unsigned count)
 	rc = rdma_post_send(h->qp.qp, h->wr, &bad);
 	if (rc)
 		return channel_fail(h, "posting %u READs failed: %s", count, error_name(rc));
-	chain = ++h->chains_posted;
-	w.patience_ns = channel_patience(h, bytes);
-	while (h->chains_done != chain) {
-		rc = channel_progress(h, &w);
-		if (rc == -ETIMEDOUT) { /* it still names our memory: only its end frees that */
-			channel_fail(h, "an RDMA READ took longer than %u ms",
-				     h->session->settings.timeout_ms);
-			return -ETIMEDOUT;
-		}
-		if (rc)
-			return rc;
-	}
-	return 0;
+	return chain_wait(h, "READ", bytes);
+}
+
+int channel_write(struct gkv *h, uint64_t remote, uint32_t rkey, const void *bytes, uint32_t len)
+{
+	struct ibv_sge sge = { (uintptr_t)bytes, len, h->fetch.region.lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id_make(WR_WRITE, 0),
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED | (len <= h->qp.inline_max ? IBV_SEND_INLINE : 0),
+		.wr.rdma = { .remote_addr = remote, .rkey = rkey },
+	};
+	struct ibv_send_wr *bad;
+	int rc;
+
+	if (!h->live)
+		return -ECONNRESET;
+	rc = rdma_post_send(h->qp.qp, &wr, &bad);
+	if (rc)
+		return channel_fail(h, "posting an RDMA WRITE failed: %s", error_name(rc));
+	return chain_wait(h, "WRITE", len);
 }
 
 int channel_send(struct gkv *h, unsigned slot, uint32_t len)

@@ -132,12 +132,14 @@ int session_check(struct gkv_session *s, uint64_t number, uint64_t deadline_ns, 
 static int check_welcome(const struct wire_welcome *w, bool by_cm, struct error *err)
 {
 	if (w->server_incarnation == 0 || w->root_addr == 0 || w->credits_max == 0 ||
-	    w->qps_max == 0 || w->key_max == 0)
+	    w->qps_max == 0 || w->key_max == 0 || w->epoch == 0 || w->lease_ms == 0 ||
+	    w->slot_addr == 0)
 		return error_set(err, -EPROTO,
 				 "its WELCOME cannot be: incarnation %016" PRIx64 ", root at "
-				 "0x%" PRIx64 ", %u credits, %u queue pairs, keys of %u bytes",
+				 "0x%" PRIx64 ", %u credits, %u queue pairs, keys of %u bytes, "
+				 "epoch %" PRIu64 ", its slot at 0x%" PRIx64 ", a lease of %u ms",
 				 w->server_incarnation, w->root_addr, w->credits_max, w->qps_max,
-				 w->key_max);
+				 w->key_max, w->epoch, w->slot_addr, w->lease_ms);
 	if (by_cm && (w->cm_port == 0 || w->cm_port > UINT16_MAX || w->cm_token == 0))
 		return error_set(
 			err, -EOPNOTSUPP,
@@ -193,6 +195,9 @@ static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct err
 	if (rc)
 		return trace_failed(s, err);
 	s->welcome = welcome.welcome;
+	/* Before any queue pair of this connection is made. relaxed: under the lock */
+	epochs_reset(&s->epochs, atomic_load_explicit(&s->number, memory_order_relaxed),
+		     s->welcome.epoch);
 	trace_done(s,
 		   "session %" PRIu64 " of process %u on its device %s, incarnation %016" PRIx64
 		   "; wire version %u, layout %u hash %016" PRIx64 " on both sides",
@@ -276,6 +281,11 @@ static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct erro
 		return rc;
 	s->lifeline = cleanup_take_fd(&fd);
 	s->connected = true;
+	s->unkept.code = 0;
+	/* relaxed: a figure to be shown, written under the lock */
+	atomic_store_explicit(&s->reconnects,
+			      atomic_load_explicit(&s->number, memory_order_relaxed) - 1,
+			      memory_order_relaxed);
 	return 0;
 }
 

@@ -3,7 +3,7 @@
 /*
  * Extents, READ from the extent table on demand. An entry is published before anything names it
  * and stays as it is for as long as anything names it. The server may give an extent up, but not
- * before every session that could know an address in it has gone, and it never uses the number
+ * before no section and no hint can reach an address in it, and it never uses the number
  * again (server/memory/release.c). So one sound copy is good for good, over reconnects too; an
  * unsound one was torn while it was written.
  */

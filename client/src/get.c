@@ -17,7 +17,12 @@ int handle_lookup(struct gkv *h, struct lookup *l, unsigned count)
 		section_open(h);
 		rc = lookup_run(&h->reader, l, count);
 		section_close(h);
-	} while (rc == -ECONNRESET && time_now_ns() < handle_deadline(h));
+	} while ((rc > 0 || rc == -ECONNRESET) && time_now_ns() < handle_deadline(h));
+	if (rc > 0)
+		return error_set(&h->error, -ETIMEDOUT,
+				 "the values could not be read within %u ms (ask for fewer at "
+				 "once, or give timeout_ms more)",
+				 h->session->settings.timeout_ms);
 	for (unsigned i = 0; i < count && rc == 0; i++) {
 		if (l[i].state == LOOKUP_ASK)
 			rc = rpc_lookup(h, &l[i]);

@@ -124,13 +124,26 @@ static void buffers_destroy(struct gkv *h)
 	rdma_buffer_destroy(&h->fetch);
 }
 
+int handle_fetch_create(struct gkv *h)
+{
+	int rc = rdma_buffer_create(h->session->dev, FETCH_BYTES, IBV_ACCESS_LOCAL_WRITE,
+				    "a handle's buffers", &h->fetch, &h->error);
+
+	if (rc)
+		return rc;
+	h->reader.buckets = h->fetch.addr;
+	h->reader.buckets_lkey = h->fetch.region.lkey;
+	h->reader.scratch = (uint8_t *)h->fetch.addr + FETCH_SCRATCH;
+	h->reader.scratch_lkey = h->fetch.region.lkey;
+	return 0;
+}
+
 static int buffers_create(struct gkv *h)
 {
 	const struct rdma_device *dev = h->session->dev;
 	int rc;
 
-	rc = rdma_buffer_create(dev, FETCH_BYTES, IBV_ACCESS_LOCAL_WRITE, "a handle's buffers",
-				&h->fetch, &h->error);
+	rc = handle_fetch_create(h);
 	if (rc == 0)
 		rc = rdma_buffer_create(dev, HANDLE_CREDITS * RPC_REQUEST_MAX,
 					IBV_ACCESS_LOCAL_WRITE, "a handle's requests", &h->requests,
@@ -142,10 +155,6 @@ static int buffers_create(struct gkv *h)
 		buffers_destroy(h);
 		return rc;
 	}
-	h->reader.buckets = h->fetch.addr;
-	h->reader.buckets_lkey = h->fetch.region.lkey;
-	h->reader.scratch = (uint8_t *)h->fetch.addr + FETCH_SCRATCH;
-	h->reader.scratch_lkey = h->fetch.region.lkey;
 	use_arena(h);
 	return 0;
 }
@@ -154,7 +163,7 @@ static int buffers_create(struct gkv *h)
 static int take_number(struct gkv *h)
 {
 	struct gkv_session *s = h->session;
-	unsigned number, count, limit = SESSION_QPS_MAX;
+	unsigned number, count, limit = SESSION_HANDLES_MAX;
 	int rc = session_lock(s, handle_deadline(h), &h->error);
 
 	if (rc)
@@ -230,10 +239,14 @@ static int handle_open(struct gkv *h)
 			goto err_disconnect;
 		rc = handle_prepare(h);
 		if (rc == 0)
-			return 0;
+			break;
 		if (rc != -ECONNRESET || time_now_ns() >= handle_deadline(h))
 			goto err_disconnect;
 	}
+	rc = housekeeper_begin(s, handle_deadline(h), &h->error);
+	if (rc == 0)
+		return 0;
+	handle_leave(h);
 
 err_disconnect:
 	handle_disconnect(h);
@@ -241,8 +254,27 @@ err_disconnect:
 	buffers_destroy(h);
 err_number:
 	session_open_failed(s, &h->error);
+	housekeeper_leave(s);
 	session_release_handle(s, h->number);
 	return rc;
+}
+
+struct gkv *handle_new(struct gkv_session *s, unsigned number, unsigned credits_wish)
+{
+	struct gkv *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	h->session = s;
+	h->number = number;
+	h->credits_wish = credits_wish;
+	h->lifeline = -1;
+	h->staging_slot = STAGING_FREE;
+	h->spin_polls = channel_spin_polls();
+	h->reader.ops = &handle_reader_ops;
+	h->reader.ctx = h;
+	h->reader.err = &h->error;
+	return h;
 }
 
 int gkv_open(struct gkv_session *session, struct gkv **out)
@@ -254,16 +286,9 @@ int gkv_open(struct gkv_session *session, struct gkv **out)
 		return -EINVAL;
 	if (session_foreign(session))
 		return -EPERM;
-	h = calloc(1, sizeof(*h));
+	h = handle_new(session, 0, HANDLE_CREDITS); /* its number is taken in a moment */
 	if (!h)
 		return -ENOMEM;
-	h->session = session;
-	h->lifeline = -1;
-	h->staging_slot = STAGING_FREE;
-	h->spin_polls = channel_spin_polls();
-	h->reader.ops = &handle_reader_ops;
-	h->reader.ctx = h;
-	h->reader.err = &h->error;
 	rc = handle_open(h);
 	if (rc)
 		free(h);
@@ -286,5 +311,6 @@ void gkv_close(struct gkv *h)
 	reader_drop(&h->reader);
 	buffers_destroy(h);
 	free(h);
+	housekeeper_leave(s);
 	session_release_handle(s, number);
 }

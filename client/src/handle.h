@@ -37,7 +37,7 @@ struct rpc_slot {
 
 struct gkv {
 	struct gkv_session *session;
-	unsigned number; /* of this handle in its session */
+	unsigned number; /* of this handle in its session; HOUSEKEEPER_QP: hidden */
 	unsigned sections; /* 1 while a section is open */
 
 	/* The connection. */
@@ -48,7 +48,8 @@ struct gkv {
 	struct backoff backoff; /* of queue pairs that break before they did any work */
 	uint64_t session_number; /* of the session when the queue pair was opened */
 	uint64_t generation;
-	unsigned credits;
+	unsigned credits_wish; /* up to HANDLE_CREDITS; 0: no requests at all */
+	unsigned credits; /* granted */
 	int lifeline; /* a duplicate, to be polled only; -1: none */
 	struct rdma_cq cq;
 	struct rdma_qp qp;
@@ -81,6 +82,15 @@ struct gkv {
 	struct error error;
 };
 
+/*
+ * handle_new - of @session, without buffers and connection. NULL: no memory.
+ * @credits_wish: requests in flight that it asks for.
+ */
+struct gkv *handle_new(struct gkv_session *s, unsigned number, unsigned credits_wish);
+
+/* handle_fetch_create - the buffer that READs of metadata and replies go to. 0, or as verbs. */
+int handle_fetch_create(struct gkv *h);
+
 /* handle_begin - every call starts here. Returns 0, -EINVAL or -EPERM. */
 int handle_begin(struct gkv *h);
 
@@ -104,6 +114,17 @@ void handle_clock(struct gkv *h, uint64_t clock_ms);
 
 /* handle_connect - a new queue pair, and a new connection where the session's is lost. */
 int handle_connect(struct gkv *h);
+
+/*
+ * handle_attach - one attempt to open a queue pair on the connection that the session has, told to
+ * nobody: for the housekeeper. @welcome: of that connection.
+ * Returns 0; -ENOTCONN: there is none; why it did not come about, with the sentence in h->error.
+ */
+int handle_attach(struct gkv *h, uint64_t deadline_ns, struct wire_welcome *welcome);
+
+/* handle_worth_another - whether a queue pair that was refused with @rc may be had a little later:
+ * a server that has no room says so at once; an address may come back. */
+bool handle_worth_another(int rc);
 
 static inline bool handle_current(const struct gkv *h)
 {
@@ -135,19 +156,21 @@ void handle_leave(struct gkv *h);
 void handle_disconnect(struct gkv *h);
 
 /*
- * Sections (DESIGN 5.2): the span of a batch of READs. They post on one connection only, and
- * nothing found in one is followed in another.
+ * Sections (DESIGN 5.2): the span of a batch of READs, under a pin of the session's newest epoch.
+ * They post on one connection only, and nothing found in one is followed in another.
  */
 static inline void section_open(struct gkv *h)
 {
 	assert(h->sections == 0);
 	h->sections = 1;
+	epochs_pin(&h->session->epochs, h->number);
 }
 
 static inline void section_close(struct gkv *h)
 {
 	assert(h->sections == 1);
 	h->sections = 0;
+	epochs_unpin(&h->session->epochs, h->number);
 }
 
 /* A wait for completions: zero it to start. */
@@ -183,6 +206,12 @@ uint64_t channel_patience(const struct gkv *h, uint64_t bytes);
 
 /* channel_read - reader_ops.read of a handle. */
 int channel_read(void *ctx, const struct read_op *ops, unsigned count);
+
+/*
+ * channel_write - WRITE @len bytes to @remote and wait for the completion. They stand in registered
+ * memory of the fetch buffer. Returns as channel_read().
+ */
+int channel_write(struct gkv *h, uint64_t remote, uint32_t rkey, const void *bytes, uint32_t len);
 
 /* channel_send - post the frame of @len bytes that stands in the slot's buffer. */
 int channel_send(struct gkv *h, unsigned slot, uint32_t len);

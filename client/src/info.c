@@ -58,6 +58,21 @@ void gkv_stats_get(const struct gkv *h, struct gkv_stats *out)
 		memset(out, 0, sizeof(*out));
 }
 
+void gkv_session_stats_get(const struct gkv_session *s, struct gkv_session_stats *out)
+{
+	if (!out)
+		return;
+	memset(out, 0, sizeof(*out));
+	if (!s)
+		return;
+	/* relaxed: figures to be shown; they need not fit each other */
+	out->rounds = atomic_load_explicit(&s->keeper.rounds, memory_order_relaxed);
+	out->messages = atomic_load_explicit(&s->keeper.messages, memory_order_relaxed);
+	out->epoch = atomic_load_explicit(&s->epochs.newest, memory_order_relaxed);
+	out->announced = atomic_load_explicit(&s->epochs.announced, memory_order_relaxed);
+	out->reconnects = atomic_load_explicit(&s->reconnects, memory_order_relaxed);
+}
+
 const char *gkv_error(const struct gkv *h)
 {
 	return h ? h->error.text : "";

@@ -12,6 +12,7 @@
  *	           |  +------+  another match, next bucket of the chain, GONE, BAD
  *	           +-> ABSENT    no match in the whole chain
  *	           +-> ASK       READER_ATTEMPTS conflicts, or the record has expired
+ *	BLOCK -> LATER -> BUCKET  no room for the block beside those of others; the next section
  *
  * Invariants
  * 1. A bucket counts only where its header fits the directory entry that led to it, with the
@@ -25,13 +26,18 @@
  * 5. No READ leaves the extent, the slab or the segment that it is meant for (slot_place(),
  *    segment_place()): a READ out of bounds breaks the queue pair.
  * 6. Nothing found in one call is followed in another: the section of the caller ends with it.
+ * 7. A round READs no more of blocks than the arena takes, or one block that is larger, and what
+ *    finds no room is put off to another call, but for the first: how long a section may be open,
+ *    and memory waits for it, does not grow with the batch.
  *
  * Ordering: READs of one chain may execute in any order; a block is READ only after the poll of
  * the completion of the bucket that names it, which is ordered after the server's block-before-slot
  * release (pairs with index_publish()).
  *
  * Progress: each conflict counts, READER_ATTEMPTS of them end in ASK; a chain has at most
- * SEGMENT_OVERFLOW + 1 buckets of BUCKET_SLOTS slots. So the rounds are bounded.
+ * SEGMENT_OVERFLOW + 1 buckets of BUCKET_SLOTS slots. So the rounds are bounded. The first look-up
+ * that has not ended finds room in each round, so each call ends one, and READs buckets only for
+ * those whose blocks, as far as they are known, it can READ as well.
  */
 #include "client/src/lookup.h"
 
@@ -40,6 +46,7 @@
 #include <string.h>
 
 #include "common/base/hash.h"
+#include "common/base/mutant.h"
 #include "common/layout/block.h"
 #include "common/layout/size_code.h"
 #include "common/layout/slot.h"
@@ -232,26 +239,39 @@ static int round_of_buckets(struct reader *r, struct lookup *l, unsigned count)
 	return rc ? rc : (int)n;
 }
 
-/* The same for blocks, as many as the arena takes. Returns how many, or rc. */
-static int round_of_blocks(struct reader *r, struct lookup *l, unsigned count)
+/* Whether @bytes more fit beside @used of the arena; the first always do. */
+static bool has_room(size_t *used, uint32_t bytes)
+{
+	if (*used && *used + bytes > READER_ARENA_BYTES)
+		return false;
+	*used += bytes;
+	return true;
+}
+
+/* The same for blocks. @later: some were put off. */
+static int round_of_blocks(struct reader *r, struct lookup *l, unsigned count, bool *later)
 {
 	struct read_op op[READER_BATCH];
 	uint8_t which[READER_BATCH];
-	size_t used = 0;
+	size_t used = 0, at;
 	unsigned n = 0;
 	int rc = 0;
 
 	for (unsigned i = 0; i < count; i++) {
 		if (l[i].state != LOOKUP_BLOCK)
 			continue;
-		if (n && used + l[i].block_bytes > READER_ARENA_BYTES)
-			break; /* the next round's */
+		at = used;
+		if (!has_room(&used, l[i].block_bytes)) {
+			l[i].state = LOOKUP_LATER;
+			*later = true;
+			continue;
+		}
 		if (l[i].block_bytes > r->arena_len) { /* the first: nothing stands there yet */
 			rc = r->ops->grow(r->ctx, l[i].block_bytes);
 			if (rc)
 				return rc;
 		}
-		op[n].local = l[i].block = r->arena + used;
+		op[n].local = l[i].block = r->arena + at;
 		op[n].lkey = r->arena_lkey;
 		rc = slot_place(r, l[i].slot, &op[n].remote, &op[n].rkey, &op[n].len);
 		if (rc)
@@ -260,7 +280,6 @@ static int round_of_blocks(struct reader *r, struct lookup *l, unsigned count)
 						   "the server's extent table changed under a "
 						   "look-up; this must not happen (report it)")
 				       : rc;
-		used += l[i].block_bytes;
 		which[n++] = (uint8_t)i;
 	}
 	rc = n ? reader_read(r, op, n) : 0;
@@ -272,14 +291,23 @@ static int round_of_blocks(struct reader *r, struct lookup *l, unsigned count)
 int lookup_run(struct reader *r, struct lookup *l, unsigned count)
 {
 	int rc = reader_prepare(r), buckets, blocks;
+	bool later = false;
+	size_t planned = 0;
 
 	if (rc)
 		return rc;
 	for (unsigned i = 0; i < count; i++) {
 		if (l[i].state >= LOOKUP_ASK)
 			continue;
+		if (l[i].state == LOOKUP_BLOCK && MUTANT(carry_section))
+			continue;
+		if (l[i].state == LOOKUP_LATER && !has_room(&planned, l[i].block_bytes)) {
+			later = true;
+			continue;
+		}
 		l[i].hash = hash_key(r->world->hash_seed, l[i].key, l[i].key_len);
-		l[i].attempts = 0;
+		if (l[i].state == LOOKUP_START)
+			l[i].attempts = 0;
 		rc = chain_start(r, &l[i]);
 		if (rc)
 			return rc;
@@ -288,9 +316,9 @@ int lookup_run(struct reader *r, struct lookup *l, unsigned count)
 		buckets = round_of_buckets(r, l, count);
 		if (buckets < 0)
 			return buckets;
-		blocks = round_of_blocks(r, l, count);
+		blocks = round_of_blocks(r, l, count, &later);
 		if (blocks < 0)
 			return blocks;
 	} while (buckets || blocks);
-	return 0;
+	return later;
 }

@@ -11,6 +11,7 @@ enum lookup_state {
 	LOOKUP_START, /* zero: set key, key_len, dest, cap */
 	LOOKUP_BUCKET, /* its bucket is to be READ */
 	LOOKUP_BLOCK, /* a block is to be READ */
+	LOOKUP_LATER, /* its block found no room: from its bucket, in another section */
 	LOOKUP_ASK, /* ended one-sided without an answer: the server is to be asked */
 	LOOKUP_FOUND,
 	LOOKUP_ABSENT,
@@ -45,7 +46,8 @@ struct lookup {
  * those that had ended are left alone, so a batch interrupted by -ECONNRESET goes on with
  * another call, from the beginning of what is left. Caller has a section open.
  * @reader: buckets, scratch and arena are used. No allocation but through ops->grow.
- * Returns 0; -ECONNRESET, -ETIMEDOUT, -ENOMEM; -EPROTO: the server's structures are unsound.
+ * Returns 0; 1: some were put off, call again in another section, @count times at most;
+ * -ECONNRESET, -ETIMEDOUT, -ENOMEM; -EPROTO: the server's structures are unsound.
  */
 int lookup_run(struct reader *reader, struct lookup *l, unsigned count);
 

@@ -40,6 +40,7 @@ void gkv_options_init_sized(struct gkv_options *options, size_t size)
 		.retry_cnt = rdma.retry_cnt,
 		.rnr_retry = rdma.rnr_retry,
 		.connect = connect_default(),
+		.housekeeper = GKV_HOUSEKEEPER_THREAD,
 	};
 
 	if (options)
@@ -79,6 +80,10 @@ static int check_numbers(const struct gkv_options *o, struct error *err)
 		rc = in_range("retry_cnt", o->retry_cnt, 0, 7, err);
 	if (rc == 0)
 		rc = in_range("rnr_retry", o->rnr_retry, 0, 7, err);
+	if (rc == 0 && o->housekeeper > GKV_HOUSEKEEPER_TICK)
+		rc = error_set(err, -ERANGE,
+			       "housekeeper is %u, it must be %u (a thread) or %u (gkv_tick())",
+			       o->housekeeper, GKV_HOUSEKEEPER_THREAD, GKV_HOUSEKEEPER_TICK);
 	if (rc == 0 && (o->gid_index < RDMA_GID_AUTO || o->gid_index > RDMA_GID_INDEX_MAX))
 		rc = error_set(err, -ERANGE, "gid_index is %d, it must be -1 (chosen) to %d",
 			       o->gid_index, RDMA_GID_INDEX_MAX);
@@ -146,6 +151,7 @@ int settings_take(struct settings *out, const struct gkv_options *options, struc
 	if (rc)
 		return rc;
 	out->connect = o.connect;
+	out->housekeeper = o.housekeeper;
 	snprintf(out->name, sizeof(out->name), "%s",
 		 o.name ? o.name : program_invocation_short_name);
 	out->timeout_ms = o.timeout_ms;

@@ -14,6 +14,7 @@ struct settings {
 	unsigned timeout_ms;
 	unsigned lifeline_ms;
 	unsigned connect; /* GKV_CONNECT_... */
+	unsigned housekeeper; /* GKV_HOUSEKEEPER_... */
 	gkv_trace trace; /* NULL: nobody */
 	void *trace_arg;
 	struct rdma_options rdma; /* device points into this struct */

@@ -17,6 +17,10 @@
  * moment. Patience with the transport (channel_patience()) is for the SEND that a call has posted
  * itself; a stopped server looks the same from here as a slow one.
  *
+ * A write that is answered -EBUSY was not applied. It is sent again as another request, after a
+ * pause that doubles from BUSY_FIRST_MS to BUSY_LAST_MS, and says how long it has waited: when that
+ * is enough, the server ends it with -ENOMEM.
+ *
  * A frame is rewritten only after the completion of its SEND and the reply were both polled.
  */
 #include "client/src/rpc.h"
@@ -29,6 +33,8 @@
 
 #define ROOM_ATTEMPTS 8u /* a value may grow while we make room for it */
 #define PULL_ATTEMPTS 3u
+#define BUSY_FIRST_MS 1u /* pauses before a write that was answered "not now" is sent again */
+#define BUSY_LAST_MS  5u
 
 static bool is_write(const struct rpc_call *c)
 {
@@ -98,6 +104,14 @@ static int take_staging(struct gkv *h, struct rpc_call *c, size_t len)
 	return rc;
 }
 
+/* Since the first "not now"; at least 1 then: 0 says that there was none. */
+static uint32_t waited_ms(const struct rpc_call *c)
+{
+	uint64_t ms = c->busy_ns ? (time_now_ns() - c->busy_ns) / NS_PER_MS + 1 : 0;
+
+	return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
 static struct rpc_request *frame_begin(const struct gkv *h, const struct rpc_call *c)
 {
 	struct rpc_request *q = handle_request_at(h, c->slot);
@@ -112,6 +126,7 @@ static struct rpc_request *frame_begin(const struct gkv *h, const struct rpc_cal
 		.sequence = c->sequence,
 		.key_len = c->key_len,
 		.value_len = c->value_len,
+		.waited_ms = waited_ms(c),
 	};
 	if (c->key_len)
 		memcpy(q + 1, c->key, c->key_len);
@@ -213,10 +228,8 @@ static int refused(struct gkv *h, const struct rpc_call *c, int rc)
 
 	return error_set(&h->error, rc, "%s on the server at %s:%s failed: %s%s", names[c->op],
 			 h->session->settings.host, h->session->settings.port, error_name(rc),
-			 rc == -ENOMEM	    ? " (its store is full: delete records, start it with "
-					      "more --memory or --index-slots, or let long "
-					      "sessions end: what they saw replaced is kept for "
-					      "them)"
+			 rc == -ENOMEM	    ? " (its store is full, and nothing was changed: "
+					      "delete records, or start it with more --memory)"
 			 : rc == -EREMOTEIO ? "; the connection was lost while the request was on "
 					      "its way and the server has no memory of it: it was "
 					      "applied once, or never"
@@ -243,6 +256,28 @@ static bool reply_wants_another(int rc)
 	return rc == -EMSGSIZE || rc == -EBUSY || rc == -EBADMSG || rc == -ESTALE;
 }
 
+/*
+ * Not now: the store has little room until sessions have announced, or the request's twin is at
+ * work. Ours is one of them, and may have been idle: the housekeeper is not to wait.
+ */
+static void pause_busy(struct gkv *h, struct rpc_call *c)
+{
+	uint64_t now = time_now_ns();
+
+	if (!c->busy_ns) {
+		c->busy_ns = now;
+		if (!is_write(c)) { /* most often its twin, which is soon done */
+			sched_yield();
+			return;
+		}
+	}
+	c->pause_ms = !c->pause_ms		       ? BUSY_FIRST_MS
+		      : 2 * c->pause_ms < BUSY_LAST_MS ? 2 * c->pause_ms
+						       : BUSY_LAST_MS;
+	housekeeper_nudge(h->session);
+	backoff_sleep(now + c->pause_ms * NS_PER_MS, handle_deadline(h));
+}
+
 /* A reply that asks for another try. Returns 0: try; or the error to end with. */
 static int prepare_another(struct gkv *h, struct rpc_call *c, int rc, unsigned *tries)
 {
@@ -250,8 +285,8 @@ static int prepare_another(struct gkv *h, struct rpc_call *c, int rc, unsigned *
 	    (rc == -EMSGSIZE && ++*tries > ROOM_ATTEMPTS) ||
 	    (rc == -EBADMSG && ++*tries > PULL_ATTEMPTS))
 		return refused(h, c, -EPROTO);
-	if (time_now_ns() >= handle_deadline(h))
-		return refused(h, c, -ETIMEDOUT);
+	if (time_now_ns() >= handle_deadline(h)) /* it was answered "not now" all the time */
+		return refused(h, c, rc == -EBUSY && is_write(c) ? -ENOMEM : -ETIMEDOUT);
 	if (rc == -ESTALE) { /* an earlier copy may have been applied: the same number again */
 		session_stale(h);
 		return 0;
@@ -259,7 +294,7 @@ static int prepare_another(struct gkv *h, struct rpc_call *c, int rc, unsigned *
 	if (rc == -EMSGSIZE)
 		c->room = c->reply->value_len;
 	if (rc == -EBUSY)
-		sched_yield();
+		pause_busy(h, c);
 	/* It was answered, and not applied: what follows is another request. */
 	c->sequence = 0;
 	c->posted = false;
@@ -273,6 +308,7 @@ int rpc_run(struct gkv *h, struct rpc_call *c)
 
 	if (is_write(c))
 		channel_probe(h);
+	epochs_note(&h->session->epochs, h->number);
 	for (;;) {
 		rc = handle_ready(h);
 		if (rc && c->posted && is_write(c)) {

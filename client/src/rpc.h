@@ -17,6 +17,8 @@ struct rpc_call {
 	uint64_t sequence; /* 0: none taken yet */
 	unsigned slot;
 	bool posted; /* may have reached the server */
+	uint64_t busy_ns; /* when the first -EBUSY came; 0: none did */
+	unsigned pause_ms; /* the last one for it */
 
 	/* After rpc_run() returned 0. Valid until the next request on the handle. */
 	const struct rpc_reply *reply;

@@ -50,18 +50,25 @@ unsigned fork_current(void)
 #define say_locked(mutex, rc) ((void)(mutex))
 #endif
 
-int session_lock(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
+int lock_until(pthread_mutex_t *lock, uint64_t deadline_ns)
 {
 	struct timespec until = { (time_t)(deadline_ns / NS_PER_S),
 				  (long)(deadline_ns % NS_PER_S) };
 	int rc;
 
-	say_locking(&s->lock);
-	rc = pthread_mutex_clocklock(&s->lock, CLOCK_MONOTONIC, &until);
-	say_locked(&s->lock, rc);
+	say_locking(lock);
+	rc = pthread_mutex_clocklock(lock, CLOCK_MONOTONIC, &until);
+	say_locked(lock, rc);
+	return -rc;
+}
+
+int session_lock(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
+{
+	int rc = lock_until(&s->lock, deadline_ns);
+
 	if (rc == 0)
 		return 0;
-	return error_set(err, -rc,
+	return error_set(err, rc,
 			 "another thread was still connecting to %s:%s when the time of this call "
 			 "was over (is the server reachable?)",
 			 s->settings.host, s->settings.port);
@@ -77,6 +84,8 @@ static void session_free(struct gkv_session *s)
 	world_put(s->world);
 	addresses_drop(&s->addresses);
 	rdma_device_close(s->dev);
+	housekeeper_destroy(&s->keeper);
+	epochs_destroy(&s->epochs);
 	pthread_mutex_destroy(&s->handles_lock);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
@@ -94,11 +103,12 @@ static void describe(struct gkv_session *s)
 static int session_new(struct gkv_session **out, const struct gkv_options *options,
 		       struct error *err)
 {
-	struct gkv_session *s = calloc(1, sizeof(*s));
+	struct gkv_session *s = aligned_alloc(alignof(struct gkv_session), sizeof(*s));
 	int rc;
 
 	if (!s)
 		return error_set(err, -ENOMEM, "out of memory for a session");
+	memset(s, 0, sizeof(*s));
 	rc = settings_take(&s->settings, options, err);
 	if (rc)
 		goto err_free;
@@ -110,6 +120,8 @@ static int session_new(struct gkv_session **out, const struct gkv_options *optio
 	s->lifeline = -1;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_mutex_init(&s->handles_lock, NULL);
+	epochs_init(&s->epochs);
+	housekeeper_init(&s->keeper);
 	/* not shared yet */
 	atomic_store_explicit(&s->next_sequence, 1, memory_order_relaxed);
 	atomic_store_explicit(&s->number, 1, memory_order_relaxed);
@@ -135,8 +147,10 @@ int gkv_session_open(struct gkv_session **out, const struct gkv_options *options
 		pthread_mutex_lock(&s->lock);
 		rc = session_connect(
 			s, time_now_ns() + (uint64_t)s->settings.timeout_ms * NS_PER_MS, &err);
-		if (rc == 0)
+		if (rc == 0) {
 			describe(s);
+			s->keeper.lease_ms = s->welcome.lease_ms; /* not shared yet */
+		}
 		pthread_mutex_unlock(&s->lock);
 	}
 	if (text && cap)
@@ -164,6 +178,7 @@ void gkv_session_close(struct gkv_session *s)
 	}
 	session_lost(s);
 	pthread_mutex_unlock(&s->lock);
+	housekeeper_end(s);
 	pthread_mutex_lock(&s->handles_lock);
 	s->orphan = true;
 	last = s->handle_count == 0;

@@ -6,7 +6,8 @@
  *
  * lock is for the connection, and is held through resolver, handshake and queue pair: who has a
  * deadline takes it with session_lock(). handles_lock is for who uses the session: nothing that
- * can take long is done under it. Lock order: lock, then handles_lock or world->lock.
+ * can take long is done under it. Lock order: keeper.round_lock, then lock, then handles_lock,
+ * world->lock, epochs.lock or keeper.wake_lock.
  *
  * The session is freed by gkv_session_close(), or by who gives back the last handle after it: where
  * both a handle count of 0 and orphan are seen, under handles_lock, and behind it.
@@ -19,6 +20,8 @@
 #include "client/include/gracekv.h"
 #include "client/src/addresses.h"
 #include "client/src/backoff.h"
+#include "client/src/epochs.h"
+#include "client/src/housekeeper.h"
 #include "client/src/options.h"
 #include "client/src/world.h"
 #include "common/base/error.h"
@@ -34,9 +37,13 @@ struct gkv_session {
 	unsigned fork_count; /* fork_current() at open */
 	char describe[1024];
 
+	struct epochs epochs; /* see there */
+	struct housekeeper keeper; /* see there */
+
 	/* Any thread, no lock. */
 	_Atomic uint64_t number; /* grows with each connection lost; handles compare theirs */
 	_Atomic uint64_t next_sequence; /* of requests, from 1, never used twice */
+	_Atomic uint64_t reconnects; /* connections made but the first; written under lock */
 	/* Of each handle: the number of its queue pair whose other end broke, as the server
 	 * said. */
 	_Atomic uint32_t qp_lost[SESSION_QPS_MAX];
@@ -44,11 +51,13 @@ struct gkv_session {
 	pthread_mutex_t lock; /* protects what follows, down to handles_lock */
 	bool connected;
 	bool closed; /* gkv_session_close() was called */
+	bool hushed; /* what is done now is not for gkv_trace: the housekeeper's own */
 	const char *step; /* of connecting, the last that was begun; static */
 	int lifeline; /* TCP socket, -1: none */
 	struct addresses addresses; /* of the server */
 	struct backoff backoff; /* of attempts to connect */
 	struct error lost; /* why there is no connection, or the last one was lost */
+	struct error unkept; /* why the housekeeper has no queue pair; code 0: it has, or will */
 	struct exchange_reader reader;
 	struct wire_welcome welcome; /* of the current, or last, connection */
 	struct world *world; /* counted; NULL before the first connection */
@@ -67,6 +76,9 @@ static inline bool session_foreign(const struct gkv_session *s)
 {
 	return s->fork_count != fork_current();
 }
+
+/* lock_until - @deadline_ns (CLOCK_MONOTONIC). Returns 0 or -ETIMEDOUT. */
+int lock_until(pthread_mutex_t *lock, uint64_t deadline_ns);
 
 /* session_lock - until @deadline_ns (CLOCK_MONOTONIC). Returns 0 or -ETIMEDOUT. */
 int session_lock(struct gkv_session *s, uint64_t deadline_ns, struct error *err);

@@ -8,7 +8,7 @@
 void trace_begin(struct gkv_session *s, const char *step)
 {
 	s->step = step;
-	if (s->settings.trace)
+	if (s->settings.trace && !s->hushed)
 		s->settings.trace(s->settings.trace_arg, step, NULL);
 }
 
@@ -17,7 +17,7 @@ void trace_done(struct gkv_session *s, const char *fmt, ...)
 	char words[ERROR_TEXT_MAX];
 	va_list ap;
 
-	if (!s->settings.trace)
+	if (!s->settings.trace || s->hushed)
 		return;
 	va_start(ap, fmt);
 	vsnprintf(words, sizeof(words), fmt, ap);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/hash.h"
+#include "common/base/mutant.h"
 #include "common/layout/limits.h"
 
 uint64_t block_body_hash(const struct block *b)
@@ -34,7 +35,8 @@ enum block_verdict block_verify(const struct block *b, uint32_t len, const void 
 		return BLOCK_BAD;
 	state = atomic_load_explicit(&b->state, memory_order_relaxed); /* private copy */
 	if (block_state_of(state) != BLOCK_LIVE ||
-	    (incarnation && block_state_incarnation(state) != incarnation))
+	    (incarnation && block_state_incarnation(state) != incarnation &&
+	     !MUTANT(no_incarnation)))
 		return BLOCK_GONE;
 	if (!block_lengths_fit(b, len))
 		return BLOCK_BAD;

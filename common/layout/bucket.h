@@ -34,6 +34,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/mutant.h"
+
 #define BUCKET_BYTES	 256u
 #define BUCKET_SLOTS	 31u
 #define SEGMENT_BUCKETS	 64u
@@ -141,7 +143,8 @@ static inline bool bucket_header_fits(uint64_t header, uint64_t entry, uint64_t 
 	unsigned depth = directory_entry_depth(entry);
 
 	return header && !bucket_header_moved(header) &&
-	       bucket_header_incarnation(header) == directory_entry_incarnation(entry) &&
+	       (bucket_header_incarnation(header) == directory_entry_incarnation(entry) ||
+		MUTANT(no_incarnation)) &&
 	       bucket_header_depth(header) == depth &&
 	       bucket_header_prefix(header) == hash_prefix(hash, depth);
 }

@@ -133,6 +133,7 @@ uint64_t layout_hash(void)
 		FIELD(rpc_request, key_len),
 		FIELD(rpc_request, value_len),
 		FIELD(rpc_request, value_hash),
+		FIELD(rpc_request, waited_ms),
 		FIELD(rpc_request, staging_addr),
 		FIELD(rpc_request, staging_len),
 		FIELD(rpc_request, staging_rkey),

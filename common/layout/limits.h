@@ -13,6 +13,9 @@
 #define EXTENTS_MAX	   4096u /* 12 bits of a slot */
 #define OFFSET_UNIT	   64u /* unit of a slot's offset; 22 bits reach EXTENT_BYTES_MAX */
 
-#define RPC_EAGER_MAX	8192u /* values up to here travel inside the request */
-#define RPC_SLOTS_MAX	64u /* credits of one queue pair: requests in flight */
-#define SESSION_QPS_MAX 64u
+#define RPC_EAGER_MAX	    8192u /* values up to here travel inside the request */
+#define RPC_SLOTS_MAX	    64u /* credits of one queue pair: requests in flight */
+#define SESSION_HANDLES_MAX 64u
+/* One more for the housekeeper: the last number. */
+#define SESSION_QPS_MAX (SESSION_HANDLES_MAX + 1u)
+#define HOUSEKEEPER_QP	SESSION_HANDLES_MAX

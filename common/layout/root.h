@@ -176,7 +176,7 @@ bool root_extents_sound(const struct root_extents *x);
 void extent_entry_seal(struct extent_entry *e);
 bool extent_entry_sound(const struct extent_entry *e);
 
-#define LAYOUT_VERSION 1u
+#define LAYOUT_VERSION 2u
 
 /* layout_hash - of every size, offset and constant of the layout. Equal in equal builds. */
 uint64_t layout_hash(void);

@@ -84,7 +84,7 @@ int wire_cm_reply_decode(const void *bytes, size_t len, struct wire_cm_reply *ou
 
 	if (rc)
 		return rc;
-	if (out->credits < 1 || out->credits > RPC_SLOTS_MAX)
+	if ((out->credits < 1 && out->handle != HOUSEKEEPER_QP) || out->credits > RPC_SLOTS_MAX)
 		return error_set(err, -EPROTO, "the peer granted %u credits, 1 to %u are possible",
 				 out->credits, RPC_SLOTS_MAX);
 	return check(out->handle, out->mtu, err);

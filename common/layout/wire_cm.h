@@ -112,7 +112,7 @@ struct wire_cm_header wire_cm_header(enum wire_cm_kind kind);
 int wire_cm_request_decode(const void *bytes, size_t len, struct wire_cm_request *out,
 			   struct error *err);
 
-/* handle below SESSION_QPS_MAX, credits 1 to RPC_SLOTS_MAX, mtu 1 to 5. */
+/* handle below SESSION_QPS_MAX, credits 1 to RPC_SLOTS_MAX (HOUSEKEEPER_QP: 0 too), mtu 1 to 5. */
 int wire_cm_reply_decode(const void *bytes, size_t len, struct wire_cm_reply *out,
 			 struct error *err);
 

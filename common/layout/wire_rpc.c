@@ -45,7 +45,8 @@ int rpc_request_decode(const void *frame, uint32_t len, struct rpc_request_view 
 		return reject(why, -EINVAL, "it is no request frame");
 	if (r->op < RPC_PING || r->op > RPC_STATS)
 		return reject(why, -EOPNOTSUPP, "this server does not know the operation");
-	if (r->flags & ~(RPC_INLINE_VALUE | RPC_RETRY) || r->reserved[0] || r->reserved[1])
+	if (r->flags & ~(RPC_INLINE_VALUE | RPC_RETRY) || r->reserved[0] || r->reserved[1] ||
+	    r->reserved[2])
 		return reject(why, -EINVAL, "reserved bits are set");
 	if (r->sequence == 0 || r->slot >= RPC_SLOTS_MAX)
 		return reject(why, -EINVAL, "slot or sequence is out of range");

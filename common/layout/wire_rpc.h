@@ -19,7 +19,8 @@
  *    64  staging_len   4 B   for the reply's value (GET, STATS)
  *    68  staging_rkey  4 B
  *    72  expiry_ms     8 B   0: never
- *    80  reserved     16 B   zero
+ *    80  waited_ms     4 B   since the first -EBUSY that this call got; 0: none yet
+ *    84  reserved     12 B   zero
  *
  * A request slot carries one request at a time. A request in a slot acknowledges the reply of
  * the request before it there. A retry repeats slot and sequence with RPC_RETRY set.
@@ -76,7 +77,8 @@ struct rpc_request {
 	uint32_t staging_len;
 	uint32_t staging_rkey;
 	uint64_t expiry_ms;
-	uint64_t reserved[2];
+	uint32_t waited_ms;
+	uint32_t reserved[3];
 };
 
 struct rpc_reply {
@@ -117,7 +119,8 @@ static_assert(offsetof(struct rpc_request, staging_addr) == 56, "rpc_request.sta
 static_assert(offsetof(struct rpc_request, staging_len) == 64, "rpc_request.staging_len");
 static_assert(offsetof(struct rpc_request, staging_rkey) == 68, "rpc_request.staging_rkey");
 static_assert(offsetof(struct rpc_request, expiry_ms) == 72, "rpc_request.expiry_ms");
-static_assert(offsetof(struct rpc_request, reserved) == 80, "rpc_request.reserved");
+static_assert(offsetof(struct rpc_request, waited_ms) == 80, "rpc_request.waited_ms");
+static_assert(offsetof(struct rpc_request, reserved) == 84, "rpc_request.reserved");
 
 static_assert(sizeof(struct rpc_reply) == RPC_REPLY_BYTES, "rpc_reply");
 static_assert(offsetof(struct rpc_reply, magic) == 0, "rpc_reply.magic");

@@ -37,7 +37,7 @@
 #include "common/base/error.h"
 
 #define WIRE_MAGIC	 0x58564b47u
-#define WIRE_VERSION	 2u
+#define WIRE_VERSION	 3u
 #define WIRE_PAYLOAD_MAX 1024u
 
 enum wire_type {
@@ -171,7 +171,8 @@ static_assert(offsetof(struct wire_refuse, text) == 8, "wire_refuse.text");
  *     0  gid 16   16 qpn 4   20 psn 4   24 lid 2   26 link_layer 1 (IBV_LINK_LAYER_*)
  *    27  mtu 1 (enum ibv_mtu)   28 rd_initiator 1   29 rd_responder 1   30 ib_port 1
  *    31  has_gid 1 (1: gid and gid_type are set)   32 handle 4 (number of the client's handle)
- *    36  credits 4 (asked for, granted)   40 gid_type 1 (enum ibv_gid_type)   41 reserved 23
+ *    36  credits 4 (asked for, granted; HOUSEKEEPER_QP: 0, it carries no requests)   40 gid_type 1
+ *        (enum ibv_gid_type)   41 reserved 23
  */
 struct wire_qp {
 	uint8_t gid[16];

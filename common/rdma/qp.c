@@ -293,13 +293,14 @@ int rdma_qp_fail(struct rdma_qp *qp)
 	return -qp->dev->ops->modify_qp(qp->qp, &attr, IBV_QP_STATE);
 }
 
-void rdma_qp_destroy(struct rdma_qp *qp)
+int rdma_qp_destroy(struct rdma_qp *qp)
 {
-	int rc = qp->qp ? qp->dev->ops->destroy_qp(qp->qp) : 0;
+	int rc = qp->qp ? -qp->dev->ops->destroy_qp(qp->qp) : 0;
 
 	if (rc)
 		log_error("rdma",
 			  "ibv_destroy_qp on %s failed: %s (the peer may still have access)",
 			  qp->dev->name, error_name(rc));
 	memset(qp, 0, sizeof(*qp));
+	return rc;
 }

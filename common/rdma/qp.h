@@ -64,5 +64,8 @@ int rdma_qp_rts_attr(const struct rdma_qp *qp, struct ibv_qp_attr *attr);
 /* rdma_qp_fail - to ERR: everything posted is flushed, nothing remote is served any more. */
 int rdma_qp_fail(struct rdma_qp *qp);
 
-/* rdma_qp_destroy - no remote access through it after this returns. A zeroed one is fine. */
-void rdma_qp_destroy(struct rdma_qp *qp);
+/*
+ * rdma_qp_destroy - no remote access through it after this returned 0. A zeroed one is fine.
+ * Returns 0 or a negative errno, which is logged: the peer may still have access.
+ */
+int rdma_qp_destroy(struct rdma_qp *qp);

@@ -3,14 +3,14 @@
 #include "server/config/config.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/base/memory_default.h"
 #include "common/base/parse.h"
-#include "common/layout/root.h"
+#include "common/layout/limits.h"
+#include "common/layout/version.h"
 #include "server/config/settings.h"
 
 static const char *text_of(const struct setting_values *v, enum setting_id id)
@@ -50,6 +50,14 @@ static int parse_memory(struct config *c, const struct setting_values *v, struct
 		if (rc)
 			return rc;
 	}
+	rc = parse_size("--deferred-max", text_of(v, SET_DEFERRED_MAX), &c->deferred_max, err);
+	if (rc)
+		return rc;
+	if (c->deferred_max && (c->deferred_max < SLAB_BYTES || c->deferred_max > c->memory_bytes))
+		return error_set(err, -EINVAL,
+				 "--deferred-max: %llu bytes (give 1M at least, and no more than "
+				 "--memory, or 0 for a quarter of it)",
+				 (unsigned long long)c->deferred_max);
 	rc = number(v, SET_INDEX_SLOTS, 0, UINT32_MAX, &slots, err);
 	c->index_slots = slots;
 	return rc;
@@ -133,12 +141,6 @@ static int parse_connect(struct config *c, const struct setting_values *v, struc
 	return 0;
 }
 
-static void print_version(void)
-{
-	printf("kv-server %s (libibverbs %s, liburcu %s, layout %u hash %016" PRIx64 ")\n",
-	       GRACEKV_VERSION, IBVERBS_VERSION, URCU_VERSION, LAYOUT_VERSION, layout_hash());
-}
-
 int config_load(struct config *out, int argc, char **argv, enum config_next *next,
 		struct error *err)
 {
@@ -150,7 +152,8 @@ int config_load(struct config *out, int argc, char **argv, enum config_next *nex
 	rc = settings_collect(&v, argc, argv, err);
 	if (rc == 0 && (v.help || v.version)) {
 		*next = CONFIG_EXIT;
-		v.help ? settings_print_help() : print_version();
+		v.help ? settings_print_help()
+		       : version_print(stdout, "kv-server", GRACEKV_VERSION);
 	} else if (rc == 0) {
 		rc = parse_rest(out, &v, err);
 		if (rc == 0)

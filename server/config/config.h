@@ -20,6 +20,7 @@ struct config {
 	uint64_t index_slots; /* to begin with; 0: the least */
 	unsigned workers;
 	unsigned lease_ms;
+	uint64_t deferred_max; /* bytes; 0: the store's default */
 	enum log_level log_level;
 	enum log_format log_format;
 };

@@ -127,6 +127,9 @@ int index_split(struct index *ix, uint64_t hash, struct index_retired *retired);
 void index_publish(struct index *ix, uint64_t hash, const struct index_hit *old, bool found,
 		   struct block *block, uint64_t slot);
 
+/* index_obsolete - a LIVE block is OBSOLETE. index_publish() does it itself. */
+void index_obsolete(struct block *b);
+
 /*
  * index_remove - must hold the lock: @old goes OBSOLETE, then its slot is cleared.
  * Returns whether index_shrink() should look at its segment.

@@ -27,6 +27,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "common/base/mutant.h"
 #include "server/index/index_internal.h"
 
 void stripes_lock(struct index *ix, uint64_t hash)
@@ -83,8 +84,14 @@ static int split(struct index *ix, uint64_t hash, struct index_retired *retired)
 	assert(rc == 0); /* no chain of a half is longer than the one that it came from */
 	builder_publish(ix, &half[0]);
 	builder_publish(ix, &half[1]);
-	segment_leave(ix, &old, retired);
-	stripes_unlock(ix, hash);
+	if (MUTANT(moved_late)) {
+		stripes_unlock(ix, hash);
+		mutant_linger(MUTANT_LINGER_US);
+		segment_leave(ix, &old, retired);
+	} else {
+		segment_leave(ix, &old, retired);
+		stripes_unlock(ix, hash);
+	}
 	atomic_fetch_add_explicit(&ix->splits, 1, memory_order_relaxed);
 	return 0;
 }

@@ -20,6 +20,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "common/base/mutant.h"
 #include "common/layout/size_code.h"
 #include "common/layout/slot.h"
 #include "server/index/index_internal.h"
@@ -131,6 +132,11 @@ static void state_change(struct block *b, enum block_state from, enum block_stat
 			      memory_order_release);
 }
 
+void index_obsolete(struct block *b)
+{
+	state_change(b, BLOCK_LIVE, BLOCK_OBSOLETE);
+}
+
 void index_publish(struct index *ix, uint64_t hash, const struct index_hit *old, bool found,
 		   struct block *block, uint64_t slot)
 {
@@ -141,14 +147,18 @@ void index_publish(struct index *ix, uint64_t hash, const struct index_hit *old,
 	/* index_reserve() has seen to it; where nothing was found, old->slot is 0 */
 	assert(atomic_load_explicit(old->place, memory_order_relaxed) == old->slot);
 	state_change(block, BLOCK_INVALID, BLOCK_LIVE);
-	if (found)
-		state_change(old->block, BLOCK_LIVE, BLOCK_OBSOLETE);
-	else
+	if (found && !MUTANT(publish_first) && !MUTANT(acknowledge_first))
+		index_obsolete(old->block);
+	if (!found)
 		records_add(ix, hash, 1);
 	stripe_add(&index_stripe_of(ix, hash)->record_bytes,
 		   bytes_of(block) - (found ? bytes_of(old->block) : 0));
 	/* pairs with index_lookup(): block before slot */
 	atomic_store_explicit(old->place, slot, memory_order_release);
+	if (found && MUTANT(publish_first)) {
+		mutant_linger(MUTANT_LINGER_US);
+		index_obsolete(old->block);
+	}
 }
 
 bool index_remove(struct index *ix, uint64_t hash, const struct index_hit *old)
@@ -156,7 +166,7 @@ bool index_remove(struct index *ix, uint64_t hash, const struct index_hit *old)
 	unsigned left;
 
 	assert(atomic_load_explicit(old->place, memory_order_relaxed) == old->slot);
-	state_change(old->block, BLOCK_LIVE, BLOCK_OBSOLETE);
+	index_obsolete(old->block);
 	left = records_add(ix, hash, -1);
 	stripe_add(&index_stripe_of(ix, hash)->record_bytes, -bytes_of(old->block));
 	/* pairs with index_lookup(): OBSOLETE before the slot is empty */

@@ -48,13 +48,18 @@ void growth_order(struct memory *m, enum extent_kind kind, uint64_t bytes)
 	pthread_cond_signal(&g->order);
 }
 
-void growth_consider(struct memory *m)
+bool slabs_few(const struct memory *m)
 {
 	uint64_t low = m->slabs_total / LOW_WATER_SHARE;
 
 	if (low > LOW_WATER_MAX)
 		low = LOW_WATER_MAX;
-	if (m->slabs_total == 0 || m->slabs_free <= low)
+	return m->slabs_total == 0 || m->slabs_free <= low;
+}
+
+void growth_consider(struct memory *m)
+{
+	if (slabs_few(m))
 		growth_order(m, EXTENT_DATA, SLAB_BYTES);
 }
 

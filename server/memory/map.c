@@ -51,30 +51,41 @@ static uint64_t hugepages_available(void)
 	return unused > promised ? unused - promised : 0;
 }
 
-/* Map @fd at a multiple of 2 MiB, so that hugepages of either sort can back it. */
+/*
+ * Map @fd, whose pages are small, at a multiple of 2 MiB: transparent hugepages can back it there.
+ *
+ * A mapping over an area of our own that fails leaves a hole (mmap(2), MAP_FIXED), and the next
+ * mmap() of any thread may have it: of the area, what is beside the hole is unmapped, and the hole
+ * is nobody's to touch.
+ */
 static void *map_aligned(int fd, size_t bytes)
 {
-	size_t span = bytes + HUGEPAGE_BYTES;
+	size_t span = bytes + HUGEPAGE_BYTES, before;
 	uint8_t *area, *base;
 	void *p;
+	int saved;
 
 	area = mmap(NULL, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (area == MAP_FAILED)
 		return NULL;
 	base = (uint8_t *)(((uintptr_t)area + HUGEPAGE_BYTES - 1) &
 			   ~((uintptr_t)HUGEPAGE_BYTES - 1));
+	before = (size_t)(base - area);
 	p = mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
-	if (p == MAP_FAILED) {
-		int saved = errno;
+	saved = errno;
+	if (before)
+		munmap(area, before);
+	munmap(base + bytes, span - bytes - before);
+	errno = saved;
+	return p == MAP_FAILED ? NULL : p;
+}
 
-		munmap(area, span);
-		errno = saved;
-		return NULL;
-	}
-	if (base != area)
-		munmap(area, (size_t)(base - area));
-	munmap(base + bytes, span - bytes - (size_t)(base - area));
-	return base;
+/* Explicit hugepages: the kernel itself finds a multiple of their size. It may have none left. */
+static void *map_huge(int fd, size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	return p == MAP_FAILED ? NULL : p;
 }
 
 static int try_map(struct mapping *map, const char *name, size_t bytes, bool hugepages)
@@ -87,7 +98,7 @@ static int try_map(struct mapping *map, const char *name, size_t bytes, bool hug
 	fd = memfd_create(name, hugepages ? flags | MFD_HUGETLB | MFD_HUGE_2MB : flags);
 	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
 		return -errno;
-	base = map_aligned(fd, bytes);
+	base = hugepages ? map_huge(fd, bytes) : map_aligned(fd, bytes);
 	if (!base)
 		return -errno;
 	if (!hugepages && bytes >= HUGEPAGE_BYTES) {

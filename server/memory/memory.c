@@ -65,6 +65,7 @@ static void locks_init(struct memory *m)
 	pthread_mutex_init(&m->extent_lock, NULL);
 	pthread_mutex_init(&m->pool_lock, NULL);
 	LIST_INIT(&m->caches);
+	TAILQ_INIT(&m->recut);
 	for (unsigned i = 0; i < SIZE_CLASSES; i++)
 		class_init(&m->class[i]);
 }
@@ -178,7 +179,8 @@ void memory_stats_get(struct memory *m, struct memory_stats *out)
 				atomic_load_explicit(&cache->class[c].count, memory_order_relaxed);
 	}
 	out->slabs_free = m->slabs_free;
-	out->slabs_used = m->slabs_total - m->slabs_free - m->slabs_dead;
+	out->slabs_used = m->slabs_total - m->slabs_free - m->slabs_dead - m->slabs_waiting;
+	out->slabs_waiting = m->slabs_waiting;
 	out->slabs_dead = m->slabs_dead;
 	out->run_slabs = m->run_slabs;
 	out->segments_used = m->segments.total - m->segments.free;

@@ -46,6 +46,7 @@ struct memory_hooks {
 struct memory_config {
 	uint64_t bytes_max; /* over all extents; at least 8 MiB, checked against RAM */
 	struct memory_hooks hooks;
+	bool hints; /* clients may remember addresses: empty slabs wait for memory_recut() */
 };
 
 struct memory; /* shared by all threads */
@@ -174,6 +175,23 @@ int memory_directory_alloc(struct memory *m, unsigned depth, struct memory_place
  */
 void memory_free(struct memory *m, struct memory_place place);
 
+/*
+ * memory_recut_wanted - @epoch: E now, above that of all that was freed. Slabs that fell empty
+ * since the last call have done so in it. Returns the epoch of the last one that waits, 0: none
+ * does. One thread.
+ */
+uint64_t memory_recut_wanted(struct memory *m, uint64_t epoch);
+
+/* memory_recut - no hint from before @passed is held: slabs that fell empty until then are free.
+ * Returns whether others wait. */
+bool memory_recut(struct memory *m, uint64_t passed);
+
+/* memory_recut_waits - whether any slab does. Any thread. */
+bool memory_recut_waits(struct memory *m);
+
+/* memory_slabs_few - growth would be ordered now. Any thread. */
+bool memory_slabs_few(struct memory *m);
+
 struct memory_class_stats {
 	uint32_t block_bytes;
 	uint64_t slabs;
@@ -188,7 +206,8 @@ struct memory_stats {
 	uint64_t extents_released;
 	uint64_t slabs_used; /* cut, or part of a run */
 	uint64_t slabs_free;
-	uint64_t slabs_dead; /* neither: all that is left of them are exhausted addresses */
+	uint64_t slabs_waiting; /* neither: they fell empty, and hints may lead into them */
+	uint64_t slabs_dead; /* nor these: all that is left of them are exhausted addresses */
 	uint64_t run_slabs; /* of slabs_used */
 	uint64_t blocks_exhausted; /* addresses whose incarnations are used up */
 	uint64_t segments_used;

@@ -69,11 +69,13 @@ enum slab_use {
 	SLAB_CUT, /* into blocks of class_no */
 	SLAB_RUN, /* first of a run of `blocks` slabs: one block */
 	SLAB_REST, /* further slab of a run */
+	SLAB_WAIT, /* empty, but hints may lead into it: recut.c */
 	SLAB_DEAD, /* holds only addresses whose incarnations are used up */
 };
 
 struct slab {
-	TAILQ_ENTRY(slab) link; /* in its class, while a block is free */
+	TAILQ_ENTRY(slab) link; /* in its class, while a block is free; or in memory.recut */
+	uint64_t stamp; /* while it waits: the epoch in which it fell empty; 0: not known yet */
 	uint64_t *free; /* a bit for each block, 1: free and in no cache */
 	uint32_t incarnation; /* highest that any address in it has used */
 	uint16_t extent;
@@ -178,6 +180,8 @@ struct memory {
 	uint64_t slabs_total;
 	uint64_t slabs_free;
 	uint64_t slabs_dead;
+	uint64_t slabs_waiting; /* in recut */
+	struct slab_list recut; /* fell empty, oldest first */
 	uint64_t run_slabs;
 	uint64_t whole_bytes; /* of extents all of whose slabs are free */
 	struct segment_pool segments;
@@ -255,6 +259,15 @@ int pool_take(struct memory *m, unsigned count, bool run, struct slab **first);
 
 /* pool_give - slabs that hold no block any more. One with exhausted addresses becomes dead. */
 void pool_give(struct memory *m, struct slab *first, unsigned count);
+
+/* pool_give_free - must hold pool_lock: the same, where no hint leads into them. */
+void pool_give_free(struct memory *m, struct slab *first, unsigned count);
+
+/* recut_hold - must hold pool_lock: slabs that fell empty wait. */
+void recut_hold(struct memory *m, struct slab *first, unsigned count);
+
+/* slabs_few - must hold pool_lock: time to add some. */
+bool slabs_few(const struct memory *m);
 
 /* segments_add, directories_add - a new extent of that kind. */
 void segments_add(struct memory *m, unsigned extent, unsigned segments);

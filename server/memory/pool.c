@@ -170,8 +170,7 @@ int pool_take(struct memory *m, unsigned count, bool run, struct slab **first)
 	return rc;
 }
 
-/* must hold pool_lock */
-static void pool_give_locked(struct memory *m, struct slab *first, unsigned count)
+void pool_give_free(struct memory *m, struct slab *first, unsigned count)
 {
 	struct slab_set *set = &m->set[first->extent];
 
@@ -189,6 +188,15 @@ static void pool_give_locked(struct memory *m, struct slab *first, unsigned coun
 		if (m->first > slab->extent)
 			m->first = slab->extent;
 	}
+}
+
+/* must hold pool_lock */
+static void pool_give_locked(struct memory *m, struct slab *first, unsigned count)
+{
+	if (m->config.hints)
+		recut_hold(m, first, count);
+	else
+		pool_give_free(m, first, count);
 }
 
 void pool_give(struct memory *m, struct slab *first, unsigned count)

@@ -23,10 +23,12 @@
  * freed it by the rule of reclaim.c:
  *  - local readers are past a grace period that began after the unlinking, and a worker that sends
  *    from a block holds it by a hazard;
- *  - every session that could have READ a slot that names it has gone, its queue pairs destroyed;
- *    younger ones do not find it. They do not in outdated memory either: a segment that was
- *    replaced is MOVED, or names another incarnation, in every header, before the first block that
- *    only its slots still name is unlinked.
+ *  - every session that could have READ a slot that names it in a section still open has announced
+ *    that it is through, or was fenced; later sections do not find it. They do not in outdated
+ *    memory either: a segment that was replaced is MOVED, or names another incarnation, in every
+ *    header, before the first block that only its slots still name is unlinked;
+ *  - no client holds a hint to it: a slab that fell empty waits for that before it is free
+ *    (recut.c).
  * Blocks in worker caches are out as far as their slab is concerned: it is not free. A block that
  * the reclaimer gave up (`lost`) is never freed, nor is its slab. A slab with dead addresses
  * (SLAB_DEAD) is not free, so its extent stays.
@@ -42,12 +44,6 @@
  * NUMBERS. There are EXTENTS_MAX (4096), and each release uses one up. A release is for an INDEX
  * or DIR extent, which stays: so there are few in the life of a store. From RELEASE_EXTENTS on
  * nothing is released: the last quarter is for growth.
- *
- * TO COME. Hints let a client READ a block by an address of its own, without a slot. Then blocks
- * of a slab may be reused under hints, guarded by their incarnations, but a slab that is cut
- * anew, and an extent that is released, have to wait until every session has announced that it
- * holds no hint older than the slab's last block (DESIGN 5.1, h; also for hints that a client kept
- * over a reconnect). Slabs that wait for it are not free: step 1 needs no other rule.
  */
 #include <string.h>
 

@@ -3,33 +3,33 @@
 /*
  * The reclaimer thread.
  *
- *	queue --(grace period)--> held --(sessions gone)--> freed
+ *	queue --(epoch, grace period)--> held --(sessions)--> freed
  *	                                      |
- *	                                      +--(hazard)--> pinned --(cleared)--> freed
+ *	                                      +--(hazard)--> pinned --> freed
  *
- * One round: take all batches from the queue, close one grace period for all of them, sort them
- * into `held` by their stamps; free from its head what no session can reach any more, block by
- * block, but for those under a hazard, which wait in `pinned`. Then sleep until woken.
+ * One round: take all batches from the queue, end the epoch, close one grace period for all of
+ * them, put them into `held`; free from its head what no session can reach any more, block by
+ * block, but for those under a hazard, which wait in `pinned`; let slabs that fell empty go where
+ * no hint leads into them. Then sleep until woken, or, while something waits for sessions, for a
+ * little while: they announce by RDMA WRITE, which wakes nobody.
  *
  * WHY NO READER IS LEFT
  * 1. Local: the block was unlinked before it was retired, and the grace period began after that.
- * 2. Remote: the worker stamps a batch after the unlinking and a full barrier with the newest
- *    session's number. A session gets its number, and others can see it, before its client may
- *    post a READ. So a session that the stamp does not cover began after the unlinking, and its
- *    READs find nothing of the batch; the others have gone when the oldest number is above it.
+ * 2. Remote: the epoch ends after the unlinking and a full barrier, and a batch is freed only when
+ *    every session has announced a later one, or was fenced. The argument is grace.c's.
  * 3. Hazards: set inside the section in which the block was found, hence before the end of the
  *    grace period, after which they are looked at. One that was clear then can not be set to this
  *    block later: nobody finds it. Clearing releases what the worker did with the block, and the
  *    look acquires it.
  *
- * Batches that wait for the same sessions are merged, so that a session of many days costs no
- * more than the blocks that it holds back. A merge is of batches after their grace period with
- * equal stamps, hence loses nothing.
+ * A session that does not announce for long makes `held` long: small batches are then merged
+ * under the later one's epoch, which loses nothing but time, so that it costs no more than the
+ * blocks that it holds back.
  *
  * SLEEP. Wakers add to `wake`, then look at `sleeping`; the thread sets `sleeping`, then looks
  * at `wake`: sequentially consistent, so one of the two sees the other. For hazards likewise: the
  * thread sets `pinned`, then looks at the hazards once more; a worker clears, then looks at
- * `pinned`. Nothing is polled.
+ * `pinned`. Only slots are polled, ever more seldom while nothing moves.
  */
 #include <assert.h>
 #include <errno.h>
@@ -38,31 +38,40 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "common/base/mutant.h"
+#include "common/base/time.h"
 #include "server/reclaim/qsbr.h"
 #include "server/reclaim/reclaim_internal.h"
 
-static void futex(_Atomic uint32_t *word, int op, uint32_t value)
+#define POLL_NS_MIN 500000u
+#define POLL_NS_MAX 8000000u
+#define HELD_FEW    64u /* batches: more are merged where they are small */
+
+static void futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
 {
-	syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+	syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, timeout, NULL, 0);
 }
 
-void reclaim_wake(struct reclaim *r)
+void reclaim_kick(struct reclaim *r)
 {
 	/* seq_cst, both: pairs with reclaimer_sleep() */
 	atomic_fetch_add_explicit(&r->wake, 1, memory_order_seq_cst);
 	if (atomic_load_explicit(&r->sleeping, memory_order_seq_cst))
-		futex(&r->wake, FUTEX_WAKE, INT_MAX);
+		futex(&r->wake, FUTEX_WAKE, INT_MAX, NULL);
 }
 
-/* Sleep unless someone has woken the thread since @seen was loaded. */
-static void reclaimer_sleep(struct reclaim *r, uint32_t seen)
+/* Sleep unless someone has woken the thread since @seen was loaded; at most @ns, 0: any time. */
+static void reclaimer_sleep(struct reclaim *r, uint32_t seen, uint64_t ns)
 {
-	/* seq_cst, both: pairs with reclaim_wake() */
+	const struct timespec ts = { (time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S) };
+
+	/* seq_cst, both: pairs with reclaim_kick() */
 	atomic_store_explicit(&r->sleeping, 1, memory_order_seq_cst);
 	if (atomic_load_explicit(&r->wake, memory_order_seq_cst) == seen)
-		futex(&r->wake, FUTEX_WAIT, seen);
+		futex(&r->wake, FUTEX_WAIT, seen, ns ? &ts : NULL);
 	atomic_store_explicit(&r->sleeping, 0, memory_order_relaxed);
 }
 
@@ -84,36 +93,58 @@ void batch_recycle(struct reclaim *r, struct batch *batch)
 		&r->spare, &top, batch, memory_order_release, memory_order_relaxed));
 }
 
-/* Into `held`, by stamp. New ones are the newest, but for a race between two workers. */
-static void held_insert(struct reclaim *r, struct batch *batch)
+/* To the end of `held`. Where that is long, what fits goes into its last batch. */
+static void held_append(struct reclaim *r, struct batch *batch)
 {
-	struct batch *before = TAILQ_LAST(&r->held, batch_list);
+	struct batch *last = TAILQ_LAST(&r->held, batch_list);
 
-	while (before && before->stamp > batch->stamp)
-		before = TAILQ_PREV(before, batch_list, link);
-	if (before && before->stamp == batch->stamp &&
-	    before->count + batch->count <= BATCH_BLOCKS) {
-		memcpy(&before->block[before->count], batch->block,
-		       batch->count * sizeof(batch->block[0]));
-		before->count += batch->count;
-		batch_recycle(r, batch);
-	} else if (before) {
-		TAILQ_INSERT_AFTER(&r->held, before, batch, link);
-	} else {
-		TAILQ_INSERT_HEAD(&r->held, batch, link);
+	if (r->held_count < HELD_FEW || last->count + batch->count > BATCH_BLOCKS) {
+		TAILQ_INSERT_TAIL(&r->held, batch, link);
+		r->held_count++;
+		return;
 	}
+	memcpy(&last->block[last->count], batch->block, batch->count * sizeof(batch->block[0]));
+	last->count += batch->count;
+	last->bytes += batch->bytes;
+	last->stamp = batch->stamp;
+	last->since_ns = batch->since_ns;
+	batch_recycle(r, batch);
 }
 
-/* Take all from the queue and put them, one grace period later, into `held`. */
+/* A broken rule, for tests: segments go at once. */
+static void segments_free_early(struct reclaim *r, struct batch *batch)
+{
+	const struct extent_entry *extent = memory_extent_table(r->memory);
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < batch->count; i++) {
+		const struct retired *b = &batch->block[i];
+
+		if (extent[b->place.extent].kind == EXTENT_INDEX) {
+			memory_free(r->memory, b->place);
+			batch->bytes -= b->bytes;
+			atomic_fetch_add_explicit(&r->freed_bytes, b->bytes, memory_order_relaxed);
+			atomic_fetch_add_explicit(&r->freed, 1, memory_order_release);
+		} else {
+			batch->block[kept++] = *b;
+		}
+	}
+	batch->count = kept;
+}
+
+/* Take all from the queue and put them, an epoch and a grace period later, into `held`. */
 static void queue_drain(struct reclaim *r)
 {
 	struct __cds_wfcq_head head;
 	struct cds_wfcq_tail tail;
 	struct cds_wfcq_node *node, *next;
+	uint64_t stamp, now_ns;
 
 	__cds_wfcq_init(&head, &tail);
 	if (__cds_wfcq_splice_blocking(&head, &tail, &r->head, &r->tail) == CDS_WFCQ_RET_SRC_EMPTY)
 		return;
+	stamp = grace_advance(&r->grace);
+	now_ns = time_now_ns();
 	qsbr_synchronize();
 	atomic_fetch_add_explicit(&r->grace_periods, 1, memory_order_relaxed);
 	for (node = __cds_wfcq_first_blocking(&head, &tail); node; node = next) {
@@ -121,7 +152,11 @@ static void queue_drain(struct reclaim *r)
 
 		next = __cds_wfcq_next_blocking(&head, &tail, node);
 		tsan_acquire(batch); /* pairs with hand_over() */
-		held_insert(r, batch);
+		batch->stamp = stamp;
+		batch->since_ns = now_ns;
+		if (MUTANT(no_segment_grace))
+			segments_free_early(r, batch);
+		held_append(r, batch);
 	}
 }
 
@@ -174,7 +209,10 @@ static void batch_free(struct reclaim *r, struct batch *batch, unsigned n)
 		memory_free(r->memory, b->place);
 	}
 	batch->count = kept;
-	atomic_fetch_add_explicit(&r->freed_bytes, bytes, memory_order_relaxed);
+	batch->bytes -= bytes;
+	/* release, as below */
+	atomic_fetch_add_explicit(&r->freed_bytes, bytes, memory_order_release);
+	atomic_fetch_add_explicit(&r->budget, (int64_t)bytes, memory_order_relaxed);
 	/* release pairs with reclaim_stats_get(): who sees these freed, sees them retired */
 	atomic_fetch_add_explicit(&r->freed, freed, memory_order_release);
 }
@@ -195,17 +233,18 @@ static void pinned_free(struct reclaim *r)
 	}
 }
 
-/* Free from the head of `held` what every session up to the stamp is through with. */
-static void held_free(struct reclaim *r, uint64_t oldest)
+/* Free from the head of `held` what every session is through with. Returns whether any was. */
+static bool held_free(struct reclaim *r, uint64_t reach)
 {
 	struct batch *batch = TAILQ_FIRST(&r->held);
 	unsigned n;
 
-	if (!batch || batch->stamp >= oldest)
-		return;
+	if (!batch || batch->stamp >= reach)
+		return false;
 	n = hazards_collect(r);
-	while (batch && batch->stamp < oldest) {
+	while (batch && batch->stamp < reach) {
 		TAILQ_REMOVE(&r->held, batch, link);
+		r->held_count--;
 		batch_free(r, batch, n);
 		if (batch->count)
 			TAILQ_INSERT_TAIL(&r->pinned_list, batch, link);
@@ -213,12 +252,16 @@ static void held_free(struct reclaim *r, uint64_t oldest)
 			batch_recycle(r, batch);
 		batch = TAILQ_FIRST(&r->held);
 	}
+	return true;
 }
 
-static void reclaimer_round(struct reclaim *r, bool stop)
+/* Returns whether anything went. */
+static bool reclaimer_round(struct reclaim *r, bool stop)
 {
+	bool any;
+
 	queue_drain(r);
-	held_free(r, stop ? UINT64_MAX : r->sessions.oldest(r->sessions.ctx));
+	any = held_free(r, stop ? UINT64_MAX : grace_reach(&r->grace));
 	if (!TAILQ_EMPTY(&r->pinned_list)) {
 		/* seq_cst, before the look: pairs with reclaim_hazard_clear() */
 		atomic_store_explicit(&r->pinned, true, memory_order_seq_cst);
@@ -226,26 +269,42 @@ static void reclaimer_round(struct reclaim *r, bool stop)
 	}
 	if (TAILQ_EMPTY(&r->pinned_list))
 		atomic_store_explicit(&r->pinned, false, memory_order_relaxed);
+	reclaim_recut(r, stop);
+	reclaim_tell(r);
+	return any;
+}
+
+/* How long to sleep: 0, until woken, where nothing waits for sessions. */
+static uint64_t next_poll(const struct reclaim *r, uint64_t last_ns, bool any)
+{
+	if (TAILQ_EMPTY(&r->held) && !memory_recut_waits(r->memory) &&
+	    !atomic_load_explicit(&r->short_of, memory_order_relaxed))
+		return 0;
+	if (any || !last_ns || atomic_load_explicit(&r->short_of, memory_order_relaxed))
+		return POLL_NS_MIN;
+	return last_ns < POLL_NS_MAX ? 2 * last_ns : POLL_NS_MAX;
 }
 
 static void *reclaimer_main(void *arg)
 {
 	struct reclaim *r = arg;
-	bool stop;
+	uint64_t poll_ns = 0;
+	bool stop, any;
 
 	do {
 		/* acquire: what was done before the wake is seen below */
 		uint32_t seen = atomic_load_explicit(&r->wake, memory_order_acquire);
 
 		stop = atomic_load_explicit(&r->stop, memory_order_acquire);
-		reclaimer_round(r, stop);
+		any = reclaimer_round(r, stop);
+		poll_ns = next_poll(r, poll_ns, any);
 		if (!stop)
-			reclaimer_sleep(r, seen);
+			reclaimer_sleep(r, seen, poll_ns);
 	} while (!stop);
 	return NULL;
 }
 
-int reclaim_create(struct reclaim **out, struct memory *m, const struct reclaim_sessions *sessions,
+int reclaim_create(struct reclaim **out, struct memory *m, const struct reclaim_config *config,
 		   struct error *err)
 {
 	struct reclaim *r = aligned_alloc(CACHE_LINE, sizeof(*r));
@@ -255,7 +314,9 @@ int reclaim_create(struct reclaim **out, struct memory *m, const struct reclaim_
 		return error_set(err, -ENOMEM, "no memory for the reclaimer; free memory");
 	memset(r, 0, sizeof(*r));
 	r->memory = m;
-	r->sessions = *sessions;
+	r->config = *config;
+	grace_init(&r->grace);
+	atomic_init(&r->budget, budget_full(r));
 	__cds_wfcq_init(&r->head, &r->tail);
 	TAILQ_INIT(&r->held);
 	TAILQ_INIT(&r->pinned_list);
@@ -263,6 +324,7 @@ int reclaim_create(struct reclaim **out, struct memory *m, const struct reclaim_
 	pthread_mutex_init(&r->lock, NULL);
 	rc = pthread_create(&r->thread, NULL, reclaimer_main, r);
 	if (rc) {
+		grace_destroy(&r->grace);
 		pthread_mutex_destroy(&r->lock);
 		free(r);
 		return error_set(err, -rc,
@@ -281,19 +343,20 @@ void reclaim_destroy(struct reclaim *r)
 
 	assert(LIST_EMPTY(&r->workers));
 	atomic_store_explicit(&r->stop, true, memory_order_release);
-	reclaim_wake(r);
+	reclaim_kick(r);
 	pthread_join(r->thread, NULL);
 	assert(TAILQ_EMPTY(&r->held) && TAILQ_EMPTY(&r->pinned_list));
 	for (batch = atomic_load_explicit(&r->spare, memory_order_acquire); batch; batch = next) {
 		next = batch->next;
 		free(batch);
 	}
+	grace_destroy(&r->grace);
 	pthread_mutex_destroy(&r->lock);
 	free(r->hazards);
 	free(r);
 }
 
-void reclaim_kick(struct reclaim *r)
+struct grace *reclaim_grace(struct reclaim *r)
 {
-	reclaim_wake(r);
+	return &r->grace;
 }

@@ -5,14 +5,15 @@
  * Retired blocks, until no reader can reach them.
  *
  * A worker retires blocks, already unlinked, into its own batch; a batch of 256, or one 5 ms old,
- * goes to the reclaimer thread through a wait-free queue (liburcu wfcqueue). The reclaimer closes
- * one local grace period (synchronize_rcu, QSBR) for all batches that it finds, then holds each
- * back until the remote side is through as well, then skips blocks under a hazard pointer, then
- * frees. A worker never waits for a grace period.
+ * goes to the reclaimer thread through a wait-free queue (liburcu wfcqueue). The reclaimer takes
+ * all batches that it finds, however many have come, ends the epoch for all of them, closes one
+ * local grace period (synchronize_rcu, QSBR), holds them until every remote session has announced
+ * a later epoch (grace.h), skips blocks under a hazard pointer, and frees. So the longer it takes,
+ * the more share the next grace period. A worker never waits for one.
  *
- * Remote side, until epochs are announced: sessions are numbered in the order of their coming. A
- * batch is stamped, after its blocks were unlinked and a full barrier, with the number of the
- * newest session; it is through when every session with a number up to the stamp has gone.
+ * What is retired and not yet free is bounded (I5): who is about to unlink a block reserves its
+ * bytes first, and is refused where `deferred_max` would be passed. Then sessions that hold memory
+ * back for longer than the section limit are fenced (session/lease.h).
  *
  * Hazard pointers: a worker that posted an RDMA operation on a block holds that block in one of
  * its hazards until the completion is polled, and may pass quiescent states meanwhile. It sets
@@ -20,23 +21,26 @@
  * hazards only after its grace period, hence sees it (the grace period orders the two). A hazard
  * is not moved from one number to another while it is set.
  */
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/base/error.h"
 #include "server/memory/memory.h"
+#include "server/reclaim/grace.h"
 
 struct reclaim;
 struct reclaim_worker; /* of one worker: its open batch and its hazards */
 
-/* The sessions' side. Any thread may be asked; both must be cheap. Numbers count from 1. */
-struct reclaim_sessions {
-	uint64_t (*newest)(void *ctx); /* highest number given out; 0: none yet */
-	uint64_t (*oldest)(void *ctx); /* lowest number that has not gone; UINT64_MAX: none */
-	void *ctx;
+struct reclaim_config {
+	uint64_t deferred_max; /* bytes that may wait for grace periods; 0: any */
+	unsigned limit_ms; /* the section limit: who holds memory back for longer may be fenced */
 };
 
-int reclaim_create(struct reclaim **out, struct memory *m, const struct reclaim_sessions *sessions,
+int reclaim_create(struct reclaim **out, struct memory *m, const struct reclaim_config *config,
 		   struct error *err);
+
+/* reclaim_grace - for sessions, which join and leave there. */
+struct grace *reclaim_grace(struct reclaim *r);
 
 /* reclaim_destroy - workers are gone, no session is left: frees what is held, ends the thread. */
 void reclaim_destroy(struct reclaim *r);
@@ -44,6 +48,33 @@ void reclaim_destroy(struct reclaim *r);
 /* reclaim_worker_create - @hazards: how many hazard pointers the worker may hold at once. */
 int reclaim_worker_create(struct reclaim_worker **out, struct reclaim *r, unsigned hazards);
 void reclaim_worker_destroy(struct reclaim_worker *w); /* hands its open batch over */
+
+/*
+ * reclaim_reserve - @bytes are about to be unlinked and retired by this worker. False: too much is
+ * deferred; nothing must be unlinked. What is retired without having been reserved (pieces of the
+ * index, which must not wait) is counted all the same. Wait-free but for one compare-and-swap loop
+ * in a few hundred calls.
+ */
+bool reclaim_reserve(struct reclaim_worker *w, uint64_t bytes);
+
+/*
+ * reclaim_full - whether a reservation of @bytes would be refused now, as far as can be told; where
+ * it would, it counts as refused.
+ */
+bool reclaim_full(struct reclaim_worker *w, uint64_t bytes);
+
+/*
+ * reclaim_wanting - there is no memory, or reclaim_reserve() refused. Returns whether some is on
+ * its way: it comes when sessions announce, or are fenced, within reclaim_patience_ms().
+ */
+bool reclaim_wanting(struct reclaim *r);
+unsigned reclaim_patience_ms(const struct reclaim *r);
+
+/*
+ * reclaim_stuck - somebody wants memory, and some has been waiting for sessions for longer than the
+ * section limit: sessions whose e is at or below the epoch returned hold it back. 0: nobody does.
+ */
+uint64_t reclaim_stuck(struct reclaim *r, uint64_t now_ns);
 
 /* reclaim_retire - an unlinked block. One thread per worker; never blocks, never allocates on the
  * common path: batches come from a stock, then from what the reclaimer has emptied, then from
@@ -71,6 +102,9 @@ struct reclaim_stats {
 	uint64_t deferred_bytes;
 	uint64_t grace_periods;
 	uint64_t lost; /* blocks given up because no batch could be allocated for them */
+	uint64_t epoch; /* E */
+	uint64_t deferred_max; /* 0: any */
+	uint64_t refused; /* reservations */
 };
 
 void reclaim_stats_get(struct reclaim *r, struct reclaim_stats *out);

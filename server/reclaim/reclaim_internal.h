@@ -5,8 +5,9 @@
  * Private to server/reclaim.
  *
  * Who owns what: a batch belongs to the worker that fills it, then to the queue, then to the
- * reclaimer thread, then to the stack of empty ones. `lock` protects the list of workers and the
- * scratch array of hazards; nobody holds it for long, and never on the data path.
+ * reclaimer thread, then to the stack of empty ones. `lock` protects the list of workers, the
+ * scratch array of hazards and what is told of the oldest batch; nobody holds it for long, and
+ * on the data path only who was refused memory.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,11 +18,12 @@
 
 #include "server/reclaim/reclaim.h"
 
-#define BATCH_BLOCKS  256u
-#define BATCH_AGE_NS  5000000ull
-#define STOCK_BATCHES 4u /* empty ones that a worker keeps */
-#define SPARE_BATCHES 256u /* empty ones that all workers share; more go back to the heap */
-#define CACHE_LINE    64u
+#define BATCH_BLOCKS   256u
+#define BATCH_AGE_NS   5000000ull
+#define BATCH_SHORT_NS 500000ull /* instead, while somebody waits for memory */
+#define STOCK_BATCHES  4u /* empty ones that a worker keeps */
+#define SPARE_BATCHES  256u /* empty ones that all workers share; more go back to the heap */
+#define CACHE_LINE     64u
 
 struct retired {
 	struct memory_place place;
@@ -32,7 +34,9 @@ struct batch {
 	struct cds_wfcq_node node; /* in the queue */
 	TAILQ_ENTRY(batch) link; /* with the reclaimer */
 	struct batch *next; /* empty ones */
-	uint64_t stamp;
+	uint64_t stamp; /* the epoch that ended when its last block had been unlinked */
+	uint64_t since_ns; /* and when that was */
+	uint64_t bytes;
 	unsigned count;
 	struct retired block[BATCH_BLOCKS];
 };
@@ -46,6 +50,7 @@ struct reclaim_worker {
 	struct batch *stock;
 	unsigned stocked;
 	uint64_t opened_ns;
+	int64_t allowance; /* bytes that may be unlinked: reserved, and not retired yet */
 	/* Written by the worker, read by reclaim_stats_get(). */
 	_Atomic uint64_t retired;
 	_Atomic uint64_t retired_bytes;
@@ -57,7 +62,8 @@ struct reclaim_worker {
 
 struct reclaim {
 	struct memory *memory;
-	struct reclaim_sessions sessions;
+	struct reclaim_config config;
+	struct grace grace;
 	pthread_t thread;
 
 	/* Touched by workers. */
@@ -70,9 +76,18 @@ struct reclaim {
 	_Atomic bool stop;
 	_Atomic bool pinned; /* blocks wait for a hazard to be cleared */
 
+	/* Bytes that may still be deferred: what workers have reserved is taken off. */
+	_Atomic int64_t budget __attribute__((aligned(CACHE_LINE)));
+	_Atomic uint64_t wanted_ns; /* when memory was asked for in vain */
+	_Atomic bool short_of; /* that was just now */
+	_Atomic uint64_t refused;
+
 	/* The reclaimer's own. */
-	struct batch_list held __attribute__((aligned(CACHE_LINE))); /* by stamp, oldest first */
+	struct batch_list held __attribute__((aligned(CACHE_LINE))); /* oldest first */
 	struct batch_list pinned_list;
+	unsigned held_count;
+	uint64_t charge_ns; /* when sessions are to be told next what they hold back */
+	bool charged; /* they were told of something */
 
 	_Atomic uint64_t freed;
 	_Atomic uint64_t freed_bytes;
@@ -86,7 +101,15 @@ struct reclaim {
 	uint64_t gone_retired_bytes;
 	uint64_t gone_lost;
 	uint64_t gone_lost_bytes;
+	uint64_t oldest_stamp; /* of what waits for sessions; 0: nothing */
+	uint64_t oldest_ns;
 };
+
+/* What may be reserved at first. Pieces of the index need no reservation: they have the rest. */
+static inline int64_t budget_full(const struct reclaim *r)
+{
+	return r->config.deferred_max ? (int64_t)(r->config.deferred_max / 16 * 15) : INT64_MAX / 2;
+}
 
 /* place_word - a place as one word that is never 0. */
 static inline uint64_t place_word(struct memory_place place)
@@ -94,8 +117,15 @@ static inline uint64_t place_word(struct memory_place place)
 	return ((uint64_t)place.extent << 32 | place.offset) + 1;
 }
 
-/* reclaim_wake - let the reclaimer thread look again. */
-void reclaim_wake(struct reclaim *r);
-
 /* batch_recycle - an empty batch, for whoever needs one next. Any thread. */
 void batch_recycle(struct reclaim *r, struct batch *batch);
+
+/* reclaim_charge - @bytes that are retired come off what the worker reserved, or off the budget. */
+void reclaim_charge(struct reclaim_worker *w, uint32_t bytes);
+
+/* The reclaimer, once a round: slabs that no hint leads into go to whoever needs one next; all of
+ * them where it stops. */
+void reclaim_recut(struct reclaim *r, bool stop);
+
+/* reclaim_tell - the reclaimer: what others may ask, the oldest batch and each session's share. */
+void reclaim_tell(struct reclaim *r);

@@ -16,18 +16,6 @@
 #include "server/reclaim/qsbr.h"
 #include "server/reclaim/reclaim_internal.h"
 
-/*
- * Full barrier between the stores that unlinked the blocks and the load of the newest session's
- * number. Pairs with the session's side: number stored, full barrier, READs (at least a TCP
- * exchange lies between).
- */
-static void barrier_unlink_before_stamp(void)
-{
-#ifndef QSBR_TSAN /* does not know fences; this one orders memory against remote readers */
-	atomic_thread_fence(memory_order_seq_cst);
-#endif
-}
-
 /* Refill the stock from the shared stack, and take one. NULL: malloc failed as well. */
 static struct batch *batch_take(struct reclaim_worker *w)
 {
@@ -57,24 +45,24 @@ static struct batch *batch_take(struct reclaim_worker *w)
 	} else {
 		batch = malloc(sizeof(*batch));
 	}
-	if (batch)
+	if (batch) {
 		batch->count = 0;
+		batch->bytes = 0;
+	}
 	return batch;
 }
 
-/* Stamp the open batch and give it to the reclaimer. Wait-free. */
+/* Give the open batch to the reclaimer. Wait-free. */
 static void hand_over(struct reclaim_worker *w)
 {
 	struct reclaim *r = w->reclaim;
 	struct batch *batch = w->open;
 
 	w->open = NULL;
-	barrier_unlink_before_stamp();
-	batch->stamp = r->sessions.newest(r->sessions.ctx);
 	cds_wfcq_node_init(&batch->node);
 	tsan_release(batch); /* pairs with queue_drain() */
 	cds_wfcq_enqueue(&r->head, &r->tail, &batch->node);
-	reclaim_wake(r);
+	reclaim_kick(r);
 }
 
 static void count_add(_Atomic uint64_t *counter, uint64_t n)
@@ -100,6 +88,8 @@ void reclaim_retire(struct reclaim_worker *w, struct memory_place place, uint32_
 		w->open = batch;
 		w->opened_ns = time_now_ns();
 	}
+	reclaim_charge(w, bytes);
+	batch->bytes += bytes;
 	batch->block[batch->count++] = (struct retired){ place, bytes };
 	if (batch->count == BATCH_BLOCKS)
 		hand_over(w);
@@ -111,7 +101,10 @@ uint64_t reclaim_poll(struct reclaim_worker *w, uint64_t now_ns)
 
 	if (!w->open)
 		return UINT64_MAX;
-	due_ns = w->opened_ns + BATCH_AGE_NS;
+	/* relaxed: somebody waits for memory, so what there is goes early */
+	due_ns = w->opened_ns + (atomic_load_explicit(&w->reclaim->short_of, memory_order_relaxed)
+					 ? BATCH_SHORT_NS
+					 : BATCH_AGE_NS);
 	if (now_ns < due_ns)
 		return due_ns - now_ns;
 	hand_over(w);
@@ -132,7 +125,7 @@ void reclaim_hazard_clear(struct reclaim_worker *w, unsigned hazard)
 	/* seq_cst, both: pairs with reclaimer_round(); releases the uses of the block */
 	atomic_store_explicit(&w->hazard[hazard], 0, memory_order_seq_cst);
 	if (atomic_load_explicit(&w->reclaim->pinned, memory_order_seq_cst))
-		reclaim_wake(w->reclaim);
+		reclaim_kick(w->reclaim);
 }
 
 /* must hold r->lock: room for the hazards of all workers and @more. */
@@ -208,6 +201,7 @@ void reclaim_worker_destroy(struct reclaim_worker *w)
 		assert(atomic_load_explicit(&w->hazard[i], memory_order_relaxed) == 0);
 	if (w->open)
 		hand_over(w);
+	atomic_fetch_add_explicit(&r->budget, w->allowance, memory_order_relaxed);
 	pthread_mutex_lock(&r->lock);
 	LIST_REMOVE(w, link);
 	r->hazards_max -= w->hazards;
@@ -239,6 +233,9 @@ void reclaim_stats_get(struct reclaim *r, struct reclaim_stats *out)
 		.lost = r->gone_lost,
 		.freed = freed,
 		.grace_periods = atomic_load_explicit(&r->grace_periods, memory_order_relaxed),
+		.epoch = grace_now(&r->grace),
+		.deferred_max = r->config.deferred_max,
+		.refused = atomic_load_explicit(&r->refused, memory_order_relaxed),
 	};
 	bytes = r->gone_retired_bytes;
 	lost_bytes = r->gone_lost_bytes;

@@ -16,6 +16,7 @@
  * then the bucket's lock (store.h).
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,6 +43,7 @@ struct client_entry {
 	/* Of each queue pair: the last reply of each request slot. Under lock. */
 	struct client_reply *replies[SESSION_QPS_MAX];
 	uint8_t slots[SESSION_QPS_MAX];
+	_Atomic uint64_t fences; /* of its sessions. Control thread; anyone reads */
 	bool connected; /* under the table's mutex */
 	uint64_t left_ns; /* when it disconnected. Under the table's mutex */
 };

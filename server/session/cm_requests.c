@@ -91,7 +91,7 @@ static int open_handle(struct session *s, const struct wire_cm_request *r, struc
 	if (rc == 0)
 		rc = session_qp_start(s, c, err);
 	if (rc) {
-		conn_destroy(c);
+		session_conn_drop(s, c);
 		return rc;
 	}
 	reply.credits = c->credits;
@@ -125,6 +125,7 @@ static void requested(struct sessions *all, const struct cm_event *event)
 			  "no session has the request's token: it ended meanwhile (connect again)");
 		refuse_stranger(all, event->cm, &err);
 	} else if (open_handle(s, &request, event->cm, &err)) {
+		session_watch(s);
 		refuse(s, event->cm, &err);
 	}
 }

@@ -15,6 +15,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
 #include "common/base/time.h"
+#include "server/session/lease.h"
 
 #define EVENTS_MAX   64
 #define GRACEFUL_NS  (500 * NS_PER_MS) /* to answer what has arrived, all sessions together */
@@ -127,13 +128,15 @@ static void tick(struct control *c)
 		return;
 	atomic_store_explicit(&all->root->clock_ms, time_wall_ms(), memory_order_relaxed);
 	end_late_strangers(all);
+	lease_look(all);
 	unplug(c, &c->listen);
 	unplug(c, &c->cm);
 }
 
-static int make_timer(int *out)
+/* For the root's clock and for leases. */
+static int make_timer(unsigned period_ms, int *out)
 {
-	const struct timespec period = { 0, CLOCK_PERIOD_MS * (long)NS_PER_MS };
+	const struct timespec period = { 0, period_ms * (long)NS_PER_MS };
 	const struct itimerspec spec = { period, period };
 	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 
@@ -206,7 +209,7 @@ int control_run(struct sessions *all, int listen_fd, struct error *err)
 	if (rc == 0)
 		rc = make_signals(&signal_fd);
 	if (rc == 0)
-		rc = make_timer(&timer_fd);
+		rc = make_timer(lease_period_ms(all->lease_ms), &timer_fd);
 	if (rc == 0)
 		rc = watch(epoll_fd, listen_fd, &tag_listen);
 	if (rc == 0)

@@ -22,6 +22,14 @@ static struct worker *least_busy(const struct sessions *all)
 	return best;
 }
 
+void session_conn_drop(struct session *s, struct conn *c)
+{
+	if (conn_destroy(c) == 0)
+		return;
+	s->unfenced = true;
+	s->all->fatal = "a queue pair of a client could not be destroyed";
+}
+
 /* Those from @first to @last: all fail before the wait for their receives, which is one for all. */
 static void close_handles(struct session *s, unsigned first, unsigned last,
 			  uint64_t answer_until_ns)
@@ -39,7 +47,7 @@ static void close_handles(struct session *s, unsigned first, unsigned last,
 	for (unsigned i = first; i <= last; i++) {
 		if (!s->conns[i])
 			continue;
-		conn_destroy(s->conns[i]);
+		session_conn_drop(s, s->conns[i]);
 		s->conns[i] = NULL;
 		atomic_fetch_sub_explicit(&s->all->counters.queue_pairs, 1, memory_order_relaxed);
 	}
@@ -68,15 +76,20 @@ int session_qp_make(struct session *s, unsigned handle, unsigned credits,
 	struct conn *c;
 	int rc;
 
+	/* Before the old one goes and the new one can be used: grace.c, WITHOUT A QUEUE PAIR. Where
+	 * it is not made session_watch() looks again. */
+	grace_wait_for(sessions_grace(s->all), &s->epoch, true, time_now_ns());
 	close_handles(s, handle, handle, 0); /* the client lost it and opens it anew */
-	if (credits < 1 || credits > RPC_SLOTS_MAX)
+	if (handle == HOUSEKEEPER_QP)
+		credits = 0; /* silent as to requests: it would look as if it kept receives */
+	else if (credits < 1 || credits > RPC_SLOTS_MAX)
 		credits = RPC_SLOTS_MAX;
 	rc = conn_create(&c, least_busy(s->all), credits, source, err);
 	if (rc)
 		return rc;
 	rc = client_queue_pair(s->client, handle, c->credits);
 	if (rc) {
-		conn_destroy(c);
+		session_conn_drop(s, c);
 		return error_set(err, rc, "out of memory for the replies of a queue pair");
 	}
 	c->client = s->client;
@@ -155,7 +168,7 @@ static int open_handle(struct session *s, const struct wire_qp *offer, struct er
 	if (rc == 0)
 		rc = session_qp_start(s, c, err);
 	if (rc)
-		conn_destroy(c);
+		session_conn_drop(s, c);
 	return rc;
 }
 
@@ -171,6 +184,7 @@ void session_qp_open(struct session *s, const struct wire_qp *offer)
 		return;
 	}
 	if (open_handle(s, offer, &err)) {
+		session_watch(s);
 		session_refuse(s, &err);
 		return;
 	}
@@ -200,14 +214,18 @@ void session_qp_ready(struct session *s, const struct wire_handle *handle)
 
 void session_qp_close(struct session *s, const struct wire_handle *handle)
 {
-	if (handle->handle < SESSION_QPS_MAX)
-		close_handles(s, handle->handle, handle->handle, 0);
+	if (handle->handle >= SESSION_QPS_MAX)
+		return;
+	close_handles(s, handle->handle, handle->handle, 0);
+	session_watch(s);
 }
 
 void session_qp_lost(struct session *s, unsigned handle, const struct cm *cm)
 {
-	if (s->conns[handle] && s->conns[handle]->cm == cm)
-		close_handles(s, handle, handle, 0);
+	if (!s->conns[handle] || s->conns[handle]->cm != cm)
+		return;
+	close_handles(s, handle, handle, 0);
+	session_watch(s);
 }
 
 void session_qps_destroy(struct session *s, uint64_t answer_until_ns)

@@ -25,6 +25,7 @@ int sessions_init(struct sessions *all)
 
 	CDS_INIT_LIST_HEAD(&all->list);
 	CDS_INIT_LIST_HEAD(&all->strangers);
+	CDS_INIT_LIST_HEAD(&all->unfenced);
 	rc = clients_create(&all->clients);
 	if (rc)
 		return rc;
@@ -39,8 +40,14 @@ int sessions_init(struct sessions *all)
 
 void sessions_destroy(struct sessions *all)
 {
+	struct session *s, *next;
+
 	if (!all->clients)
 		return;
+	cds_list_for_each_entry_safe (s, next, &all->unfenced, node) {
+		rdma_buffer_destroy(&s->slot);
+		free(s);
+	}
 	clients_destroy(all->clients);
 	close(all->notice_fd);
 	all->clients = NULL;
@@ -94,16 +101,6 @@ struct session *session_accept(struct sessions *all, int fd)
 	return s;
 }
 
-/* The first of the list tells the reclaimer how far it may go. */
-static void publish_oldest(struct sessions *all)
-{
-	uint64_t oldest = UINT64_MAX;
-
-	if (!cds_list_empty(&all->list))
-		oldest = cds_list_first_entry(&all->list, struct session, node)->number;
-	atomic_store_explicit(&all->order->oldest, oldest, memory_order_seq_cst);
-}
-
 static int check_hello(const struct wire_hello *h, struct error *err)
 {
 	if (h->layout_version != LAYOUT_VERSION || h->layout_hash != layout_hash())
@@ -129,25 +126,6 @@ static void end_older_session(struct sessions *all, const uint64_t id[2])
 			session_end(s, 0);
 		}
 	}
-}
-
-static int slot_create(struct session *s, uint64_t epoch, struct error *err)
-{
-	struct epoch_slot *slot;
-	int rc = rdma_buffer_create(s->all->dev, sizeof(struct epoch_slot),
-				    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
-				    "an epoch slot", &s->slot, err);
-
-	if (rc)
-		return rc;
-	slot = s->slot.addr;
-	/* Plain values: the peer learns of the slot only from the WELCOME that follows. */
-	atomic_init(&slot->generation, s->number);
-	atomic_init(&slot->e, epoch);
-	atomic_init(&slot->not_e, ~epoch);
-	atomic_init(&slot->beat, 0);
-	atomic_init(&slot->h, epoch);
-	return 0;
 }
 
 static void welcome(struct session *s, uint64_t epoch, bool resumed)
@@ -185,8 +163,8 @@ static void welcome(struct session *s, uint64_t epoch, bool resumed)
 static int session_begin(struct session *s, const struct wire_hello *h, struct error *err)
 {
 	struct sessions *all = s->all;
-	bool resumed;
 	uint64_t epoch;
+	bool resumed;
 	int rc;
 
 	end_older_session(all, h->client_id);
@@ -196,11 +174,12 @@ static int session_begin(struct session *s, const struct wire_hello *h, struct e
 	if (getrandom(&s->cm_token, sizeof(s->cm_token), 0) != sizeof(s->cm_token))
 		return error_set(err, -EIO, "getrandom failed: %s", error_name(errno));
 	s->cm_token |= 1; /* never 0 */
-	s->number = atomic_load_explicit(&all->order->newest, memory_order_relaxed) + 1;
+	s->number = all->newest + 1;
 	s->pid = h->pid;
 	memcpy(s->name, h->name, sizeof(s->name));
-	epoch = atomic_load_explicit(&all->root->epoch, memory_order_seq_cst);
-	rc = slot_create(s, epoch, err);
+	rc = rdma_buffer_create(all->dev, sizeof(struct epoch_slot),
+				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, "an epoch slot",
+				&s->slot, err);
 	if (rc)
 		return rc;
 	rc = clients_attach(all->clients, h->client_id, s->number, h->first_sequence, &s->client,
@@ -213,9 +192,8 @@ static int session_begin(struct session *s, const struct wire_hello *h, struct e
 	cds_list_del(&s->node);
 	cds_list_add_tail(&s->node, &all->list);
 	s->welcomed = true;
-	publish_oldest(all);
-	/* seq_cst: before the WELCOME, and so before any READ of this session; see order.h */
-	atomic_store_explicit(&all->order->newest, s->number, memory_order_seq_cst);
+	all->newest = s->number;
+	epoch = grace_join(sessions_grace(all), &s->epoch, s->slot.addr, s->number);
 	count(&all->counters.strangers, -1);
 	count(&all->counters.sessions, 1);
 	count(&all->counters.resumed, resumed);
@@ -223,6 +201,15 @@ static int session_begin(struct session *s, const struct wire_hello *h, struct e
 		 s->pid, resumed ? ", a client that was here before" : "");
 	welcome(s, epoch, resumed);
 	return 0;
+}
+
+void session_watch(struct session *s)
+{
+	bool any = s->unfenced;
+
+	for (unsigned i = 0; i < SESSION_QPS_MAX && !any; i++)
+		any = s->conns[i] != NULL;
+	grace_wait_for(sessions_grace(s->all), &s->epoch, any, time_now_ns());
 }
 
 static void handle_hello(struct session *s, const struct wire_hello *h)
@@ -299,8 +286,13 @@ void session_end(struct session *s, uint64_t answer_until_ns)
 
 	if (s->welcomed) {
 		session_qps_destroy(s, answer_until_ns);
-		rdma_buffer_destroy(&s->slot);
+		grace_close_slot(sessions_grace(all), &s->epoch);
+		if (!s->unfenced) {
+			rdma_buffer_destroy(&s->slot);
+			grace_leave(sessions_grace(all), &s->epoch); /* it can READ nothing (I4) */
+		}
 		clients_detach(all->clients, s->client);
+		reclaim_kick(all->store->reclaim);
 		log_info("session", "session %" PRIu64 " ends: %s, process %u", s->number, s->name,
 			 s->pid);
 	}
@@ -310,9 +302,8 @@ void session_end(struct session *s, uint64_t answer_until_ns)
 	all->departures++;
 	cds_list_del(&s->node);
 	count(s->welcomed ? &all->counters.sessions : &all->counters.strangers, -1);
-	if (s->welcomed) {
-		publish_oldest(all); /* only now: nothing of it can READ any more (I4) */
-		reclaim_kick(all->store->reclaim);
-	}
-	free(s);
+	if (s->unfenced) /* the reclaimer waits for it, and the server ends */
+		cds_list_add(&s->node, &all->unfenced);
+	else
+		free(s);
 }

@@ -7,8 +7,9 @@
  *
  * A session begins with HELLO: its client id is registered, an earlier session of the same id is
  * ended first, it gets a number (also its generation), an epoch slot in a region of its own, and
- * a WELCOME. It ends when its life line does: its queue pairs are destroyed, its epoch slot is
- * deregistered, and only then does it stop to hold back retired memory (I4).
+ * a WELCOME. It ends when its life line does, or when it is fenced (lease.h): its queue pairs are
+ * destroyed, its epoch slot is deregistered, and only then does it stop to hold back retired
+ * memory (I4).
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,8 +21,8 @@
 #include "common/rdma/cm.h"
 #include "common/rdma/exchange.h"
 #include "common/rdma/region.h"
+#include "server/reclaim/grace.h"
 #include "server/session/clients.h"
-#include "server/session/order.h"
 #include "server/session/reach.h"
 #include "server/worker/worker.h"
 
@@ -37,6 +38,7 @@ struct session_counters {
 	_Atomic uint64_t accepted;
 	_Atomic uint64_t refused;
 	_Atomic uint64_t resumed; /* sessions of a client id that was known */
+	_Atomic uint64_t fenced_silent, fenced_stuck, fenced_lied; /* by enum epoch_verdict */
 };
 
 /* What sessions need of the server; constant after start. */
@@ -48,11 +50,12 @@ struct sessions {
 	unsigned lease_ms;
 	struct worker *workers[WORKERS_MAX];
 	unsigned worker_count;
-	struct session_order *order;
+	uint64_t newest; /* number of the last session that began */
 	struct clients *clients;
 	struct session_counters counters;
 	struct cds_list_head list; /* sessions by number, oldest first */
 	struct cds_list_head strangers;
+	struct cds_list_head unfenced; /* over, and waited for: freed behind the reclaimer */
 	uint64_t departures; /* connections ended since start */
 	int notice_fd; /* eventfd: a worker has found a queue pair broken */
 	unsigned untold; /* waits for the last receive of queue pairs in vain, since one was not */
@@ -70,12 +73,14 @@ struct session {
 	int fd; /* the life line */
 	bool welcomed;
 	unsigned refusals;
+	bool unfenced; /* a queue pair of it could not be destroyed: it is waited for to the end */
 	bool ending; /* a frame could not be sent, or the peer broke the protocol */
 	uint64_t deadline_ns; /* for HELLO */
 	struct exchange_reader reader;
-	uint64_t number;
+	uint64_t number; /* its generation */
 	struct client_entry *client;
 	struct rdma_buffer slot; /* struct epoch_slot */
+	struct epoch_session epoch;
 	struct conn *conns[SESSION_QPS_MAX];
 	char name[64];
 	uint32_t pid;
@@ -83,9 +88,16 @@ struct session {
 	int gid_index; /* that its queue pairs go out from, as logged last; -1: none yet */
 };
 
+/* sessions_grace - what they announce. */
+static inline struct grace *sessions_grace(const struct sessions *all)
+{
+	return reclaim_grace(all->store->reclaim);
+}
+
 /* sessions_init - lists and counters; the rest is the caller's to fill first. */
 int sessions_init(struct sessions *all);
-void sessions_destroy(struct sessions *all); /* one that is all zeros is fine */
+/* sessions_destroy - the store is gone. One that is all zeros is fine. */
+void sessions_destroy(struct sessions *all);
 
 /* sessions_device_events - take what the device has to say (events.c). */
 void sessions_device_events(struct sessions *all);
@@ -127,10 +139,19 @@ void session_qps_lost(struct session *s);
 
 /*
  * session_qp_make - a queue pair for @handle, below SESSION_QPS_MAX, instead of an older one, which
- * is destroyed first. Connect it, then call session_qp_start(); conn_destroy() drops it.
+ * is destroyed first. Connect it, then call session_qp_start(), or session_conn_drop().
  */
 int session_qp_make(struct session *s, unsigned handle, unsigned credits,
 		    const struct rdma_source *source, struct conn **out, struct error *err);
+
+/*
+ * session_conn_drop - destroy one of its queue pairs. Where that fails its client may go on with
+ * READs: the session is waited for to the end (I4), and the server ends (all->fatal).
+ */
+void session_conn_drop(struct session *s, struct conn *c);
+
+/* session_watch - it is waited for, and its lease runs, while it has a queue pair. */
+void session_watch(struct session *s);
 
 /* session_qp_start - the worker answers on it, and it is the session's. On failure it is the
  * caller's still. */

@@ -7,12 +7,14 @@
 #include <string.h>
 
 #include "common/base/hash.h"
+#include "common/base/mutant.h"
 #include "common/layout/bucket.h"
 #include "common/layout/size_code.h"
 #include "common/layout/slot.h"
 
 #define SPLITS_MAX (2 * DEPTH_MAX) /* of one PUT: others may merge meanwhile */
 
+#define DEFERRED_SHARE	4u /* of the store, that may wait for grace periods */
 #define INDEX_BYTES_MAX (1ull << 50) /* more than any machine has */
 
 /* Say so before memory is filled with an index that it does not hold. */
@@ -47,6 +49,12 @@ int store_create(struct store *store, const struct store_config *config, struct 
 	const struct memory_config memory = {
 		.bytes_max = config->bytes_max,
 		.hooks = config->hooks,
+		.hints = true,
+	};
+	const struct reclaim_config reclaim = {
+		.deferred_max = config->deferred_max ? config->deferred_max
+						     : config->bytes_max / DEFERRED_SHARE,
+		.limit_ms = config->limit_ms,
 	};
 	const struct index_config index = {
 		.slots_min = config->slots,
@@ -69,7 +77,7 @@ int store_create(struct store *store, const struct store_config *config, struct 
 	rc = memory_extent_add(store->memory, EXTENT_DATA, EXTENT_BYTES_FIRST, &first, err);
 	if (rc)
 		goto err_index;
-	rc = reclaim_create(&store->reclaim, store->memory, &config->sessions, err);
+	rc = reclaim_create(&store->reclaim, store->memory, &reclaim, err);
 	if (rc)
 		goto err_index;
 	return 0;
@@ -92,10 +100,46 @@ void store_destroy(struct store *store)
 	memset(store, 0, sizeof(*store));
 }
 
+static uint32_t hit_bytes(const struct index_hit *hit)
+{
+	return size_code_bytes(slot_size_code(hit->slot));
+}
+
+static void retire(struct store_worker *w, const struct index_hit *old)
+{
+	struct memory_place place = { slot_extent(old->slot), slot_offset(old->slot) };
+
+	reclaim_retire(w->reclaim, place, hit_bytes(old));
+}
+
+/* Broken on purpose, for tests: what a PUT replaced goes OBSOLETE with the worker's next write. */
+#ifdef GRACEKV_MUTANTS
+static void retire_late(struct store_worker *w)
+{
+	if (w->late.block) {
+		index_obsolete(w->late.block);
+		retire(w, &w->late);
+	}
+	w->late.block = NULL;
+}
+
+static void retire_old(struct store_worker *w, const struct index_hit *old)
+{
+	if (MUTANT(acknowledge_first))
+		w->late = *old;
+	else
+		retire(w, old);
+}
+#else
+#define retire_late(w)	   ((void)(w))
+#define retire_old(w, old) retire(w, old)
+#endif
+
 int store_worker_create(struct store_worker *w, struct store *store, unsigned hazards)
 {
 	int rc;
 
+	memset(w, 0, sizeof(*w));
 	w->store = store;
 	rc = memory_cache_create(&w->cache, store->memory);
 	if (rc)
@@ -108,6 +152,7 @@ int store_worker_create(struct store_worker *w, struct store *store, unsigned ha
 
 void store_worker_destroy(struct store_worker *w)
 {
+	retire_late(w);
 	reclaim_worker_destroy(w->reclaim);
 	memory_cache_destroy(w->cache);
 }
@@ -125,13 +170,6 @@ static void describe(const struct index_hit *hit, struct store_result *out)
 	out->block = b;
 	out->place.extent = slot_extent(hit->slot);
 	out->place.offset = slot_offset(hit->slot);
-}
-
-static void retire(struct store_worker *w, const struct index_hit *old)
-{
-	struct memory_place place = { slot_extent(old->slot), slot_offset(old->slot) };
-
-	reclaim_retire(w->reclaim, place, size_code_bytes(slot_size_code(old->slot)));
 }
 
 int store_put_begin(struct store_worker *w, const void *key, uint32_t key_len, uint32_t value_len,
@@ -197,11 +235,16 @@ int store_put_commit(struct store_worker *w, struct store_put *put, struct store
 	bool found;
 	int rc;
 
+	retire_late(w);
 	fresh.block = b;
 	fresh.slot = slot_make(slot_fingerprint_of_hash(put->hash),
 			       size_code_for(block_bytes(b->key_len, b->value_len)),
 			       put->place.extent, put->place.offset);
 	rc = lock_with_room(w, put, &old, &found);
+	if (rc == 0 && found && !reclaim_reserve(w->reclaim, hit_bytes(&old))) {
+		index_unlock(s->index, put->hash);
+		rc = -EBUSY;
+	}
 	if (rc) {
 		if (rc != -EAGAIN)
 			store_put_abort(w, put);
@@ -214,7 +257,7 @@ int store_put_commit(struct store_worker *w, struct store_put *put, struct store
 	describe(&fresh, out);
 	index_unlock(s->index, put->hash);
 	if (found)
-		retire(w, &old);
+		retire_old(w, &old);
 	return 0;
 }
 
@@ -224,9 +267,13 @@ void store_put_abort(struct store_worker *w, struct store_put *put)
 	put->block = NULL;
 }
 
-/* Under the bucket's lock: delete the record if it is (still) there, and has expired by @now_ms. */
+/*
+ * Under the bucket's lock: delete the record if it is (still) there, and has expired by @now_ms,
+ * where that is not 0. Returns 1: it was deleted; 0: it is there, and has not expired; -ENOENT;
+ * -EBUSY.
+ */
 static int delete_if(struct store_worker *w, uint64_t hash, const void *key, uint32_t key_len,
-		     uint64_t now_ms, struct store_result *out)
+		     uint64_t now_ms, bool force, struct store_result *out)
 {
 	struct store *s = w->store;
 	struct index_retired retired;
@@ -234,6 +281,7 @@ static int delete_if(struct store_worker *w, uint64_t hash, const void *key, uin
 	bool sparse = false;
 	int rc;
 
+	retire_late(w);
 	index_lock(s->index, hash);
 	rc = index_lookup_locked(s->index, hash, key, key_len, &old);
 	if (rc == 0 && now_ms && (!old.block->expiry_ms || old.block->expiry_ms > now_ms)) {
@@ -241,6 +289,8 @@ static int delete_if(struct store_worker *w, uint64_t hash, const void *key, uin
 		index_unlock(s->index, hash);
 		return 0; /* it was written anew */
 	}
+	if (rc == 0 && !reclaim_reserve(w->reclaim, hit_bytes(&old)) && !force)
+		rc = -EBUSY;
 	if (rc == 0) {
 		describe(&old, out);
 		out->version = atomic_fetch_add_explicit(&s->version, 1, memory_order_relaxed) + 1;
@@ -267,34 +317,52 @@ void store_prefetch(const struct store *store, const struct store_key *keys, uns
 	index_prefetch(store->index, hash, count, write);
 }
 
+/* What is found stays until the caller's quiescent state. Returns 0 or -ENOENT. */
+static int look_up(struct store *s, uint64_t hash, const void *key, uint32_t key_len,
+		   struct index_hit *hit)
+{
+	int rc = index_lookup(s->index, hash, key, key_len, hit);
+
+	if (rc == -EAGAIN) { /* a write is between OBSOLETE and publish: wait for its lock */
+		index_lock(s->index, hash);
+		rc = index_lookup_locked(s->index, hash, key, key_len, hit);
+		index_unlock(s->index, hash);
+	}
+	return rc;
+}
+
+bool store_put_waits(struct store_worker *w, const void *key, uint32_t key_len)
+{
+	struct index_hit old;
+
+	return look_up(w->store, hash_key(w->store->hash_seed, key, key_len), key, key_len, &old) ==
+		       0 &&
+	       reclaim_full(w->reclaim, hit_bytes(&old));
+}
+
 int store_get(struct store_worker *w, const void *key, uint32_t key_len, uint64_t now_ms,
-	      struct store_result *out)
+	      bool force, struct store_result *out)
 {
 	struct store *s = w->store;
 	uint64_t hash = hash_key(s->hash_seed, key, key_len);
 	struct index_hit hit;
-	int rc;
+	int rc = look_up(s, hash, key, key_len, &hit);
 
-	rc = index_lookup(s->index, hash, key, key_len, &hit);
-	if (rc == -EAGAIN) { /* a write is between OBSOLETE and publish: wait for its lock */
-		index_lock(s->index, hash);
-		rc = index_lookup_locked(s->index, hash, key, key_len, &hit);
-		index_unlock(s->index, hash);
-	}
 	if (rc)
 		return rc;
 	if (!hit.block->expiry_ms || hit.block->expiry_ms > now_ms) {
 		describe(&hit, out);
 		return 0;
 	}
-	rc = delete_if(w, hash, key, key_len, now_ms, out);
-	return rc == 0 ? 0 : -ENOENT;
+	rc = delete_if(w, hash, key, key_len, now_ms, force, out); /* before "absent" is said */
+	return rc == 1 ? -ENOENT : rc;
 }
 
-int store_del(struct store_worker *w, const void *key, uint32_t key_len, struct store_result *out)
+int store_del(struct store_worker *w, const void *key, uint32_t key_len, bool force,
+	      struct store_result *out)
 {
 	uint64_t hash = hash_key(w->store->hash_seed, key, key_len);
-	int rc = delete_if(w, hash, key, key_len, 0, out);
+	int rc = delete_if(w, hash, key, key_len, 0, force, out);
 
 	out->block = NULL;
 	out->slot = 0;

@@ -37,7 +37,9 @@ struct store_config {
 	uint64_t server_incarnation;
 	uint64_t hash_seed;
 	struct memory_hooks hooks;
-	struct reclaim_sessions sessions;
+	uint64_t
+		deferred_max; /* bytes that may wait for grace periods; 0: a quarter of bytes_max */
+	unsigned limit_ms; /* the section limit: reclaim.h */
 };
 
 int store_create(struct store *store, const struct store_config *config, struct error *err);
@@ -49,6 +51,9 @@ struct store_worker {
 	struct store *store;
 	struct memory_cache *cache;
 	struct reclaim_worker *reclaim;
+#ifdef GRACEKV_MUTANTS
+	struct index_hit late; /* acknowledge_first: replaced, and not OBSOLETE yet */
+#endif
 };
 
 int store_worker_create(struct store_worker *w, struct store *store, unsigned hazards);
@@ -81,8 +86,15 @@ int store_put_begin(struct store_worker *w, const void *key, uint32_t key_len, u
 		    uint64_t expiry_ms, struct store_put *put);
 
 /*
+ * store_put_waits - whether the record that a PUT of the key would replace could not be replaced
+ * now, as far as can be told: store_put_commit() would return -EBUSY.
+ */
+bool store_put_waits(struct store_worker *w, const void *key, uint32_t key_len);
+
+/*
  * store_put_commit - the value stands in the block: publish it. A full segment is split first.
- * Returns 0; -ENOMEM: the index has no room; the block is given back and nothing changed; -EAGAIN:
+ * Returns 0; -ENOMEM: the index has no room; the block is given back and nothing changed; -EBUSY:
+ * too much waits for grace periods to replace a record now, the same otherwise; -EAGAIN:
  * memory for the index is growing; nothing changed and the block is still the caller's: call
  * memory_growth_wait() and commit again, or abort.
  * On return every later look-up, local or remote, finds this record or a newer one.
@@ -108,12 +120,19 @@ struct store_key {
 void store_prefetch(const struct store *store, const struct store_key *keys, unsigned count,
 		    bool write);
 
-/* store_get - @now_ms: wall clock; an expired record is deleted first. Returns 0 or -ENOENT. */
+/*
+ * store_get - @now_ms: wall clock; an expired record is deleted first, as nobody may find it after
+ * "absent" was said. Returns 0, -ENOENT, or -EBUSY: it cannot be deleted now, as in store_del().
+ */
 int store_get(struct store_worker *w, const void *key, uint32_t key_len, uint64_t now_ms,
-	      struct store_result *out);
+	      bool force, struct store_result *out);
 
-/* store_del - returns 0 (out->version: of the deletion) or -ENOENT. */
-int store_del(struct store_worker *w, const void *key, uint32_t key_len, struct store_result *out);
+/*
+ * store_del - returns 0 (out->version: of the deletion), -ENOENT, or -EBUSY: too much waits for
+ * grace periods, unless @force.
+ */
+int store_del(struct store_worker *w, const void *key, uint32_t key_len, bool force,
+	      struct store_result *out);
 
 /*
  * store_untidy - the index has become sparser than it is small; store_tidy() then goes on with

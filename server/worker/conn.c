@@ -35,7 +35,8 @@ int conn_create(struct conn **out, struct worker *w, unsigned asked,
 	const unsigned credits = granted(w, asked);
 	struct rdma_qp_config config = {
 		.cq = &w->cq,
-		.srq = &w->receives.srq,
+		.srq = credits ? &w->receives.srq : NULL,
+		.max_recv = 1, /* without credits, and nothing is posted there */
 		.max_send = SENDS_PER_SLOT * credits + credits + 16,
 		.inline_wish = dev->software ? RPC_REPLY_MAX : RPC_REPLY_BYTES,
 		.remote_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
@@ -54,8 +55,9 @@ int conn_create(struct conn **out, struct worker *w, unsigned asked,
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return error_set(err, -ENOMEM, "out of memory for a connection");
-	rc = rdma_buffer_create(dev, RPC_SLOTS_MAX * RPC_REPLY_MAX + CONN_STATS_BYTES,
-				IBV_ACCESS_LOCAL_WRITE, "reply buffers", &c->replies, err);
+	rc = credits ? rdma_buffer_create(dev, RPC_SLOTS_MAX * RPC_REPLY_MAX + CONN_STATS_BYTES,
+					  IBV_ACCESS_LOCAL_WRITE, "reply buffers", &c->replies, err)
+		     : 0;
 	if (rc)
 		goto err_free;
 	config.context = c;
@@ -64,6 +66,7 @@ int conn_create(struct conn **out, struct worker *w, unsigned asked,
 		goto err_replies;
 	c->worker = w;
 	c->credits = credits;
+	c->gave_back = !credits; /* it has no receive to give back */
 	for (unsigned i = 0; i < RPC_SLOTS_MAX; i++) {
 		c->request[i].conn = c;
 		c->request[i].slot = (uint16_t)i;
@@ -116,21 +119,30 @@ bool conn_take_lost(struct conn *c)
 	       atomic_exchange_explicit(&c->lost, false, memory_order_relaxed);
 }
 
-void conn_destroy(struct conn *c)
+/* Of one that no worker knows. In ERR it serves nothing remote, destroyed or not. */
+static int end_access(struct conn *c)
+{
+	bool alive = rdma_qp_fail(&c->qp) != 0;
+
+	return rdma_qp_destroy(&c->qp) && alive ? -EIO : 0;
+}
+
+int conn_destroy(struct conn *c)
 {
 	struct command detach = { .kind = COMMAND_DETACH, .conn = c };
 
 	if (!c)
-		return;
+		return 0;
 	if (c->attached)
-		worker_command(c->worker, &detach); /* destroys the queue pair */
+		worker_command(c->worker, &detach);
 	else
-		rdma_qp_destroy(&c->qp);
+		detach.result = end_access(c);
 	cm_destroy(c->cm); /* behind it: the client takes it for the queue pair's end */
 	rdma_buffer_destroy(&c->replies);
 	c->worker->credits -= c->credits;
 	c->worker->sends -= c->queue.places;
 	free(c);
+	return detach.result;
 }
 
 const struct worker_counters *worker_counters(const struct worker *w)

@@ -77,7 +77,7 @@ struct conn {
 	uint64_t generation;
 	unsigned handle;
 	struct cm *cm; /* that connected it, owned; NULL: the exchange did. Control thread */
-	unsigned credits;
+	unsigned credits; /* 0: it carries no requests, and takes no receive of the worker's */
 	struct conn_queue queue;
 	bool failed; /* broke, or is being taken apart: ignored until it is detached */
 	bool stats_busy;

@@ -71,7 +71,10 @@ static void do_get(struct rpc_worker *w, struct request *r, const struct rpc_req
 	int rc;
 
 	rpc_count(&w->counters.gets, 1);
-	rc = store_get(&w->store, view->key, q->key_len, time_wall_ms(), &found);
+	rc = store_get(&w->store, view->key, q->key_len, time_wall_ms(), rpc_patience_over(w, q),
+		       &found);
+	if (rc == -EBUSY)
+		reclaim_wanting(w->store.store->reclaim);
 	if (rc) {
 		rpc_reply_status(w, r, q, rc);
 		return;

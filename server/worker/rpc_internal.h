@@ -35,6 +35,11 @@ void rpc_queue_completed(struct rpc_worker *w, struct conn *c);
  */
 void rpc_send_reply(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
 		    uint32_t len, const struct rpc_push *push);
+
+/* rpc_patience_over - the client has been told "not now" for long enough. */
+bool rpc_patience_over(const struct rpc_worker *w, const struct rpc_request *q);
+
+/* rpc_reply_status, rpc_reply_write - a reply without a value: of @status; of a write. */
 void rpc_reply_status(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
 		      int status);
 void rpc_reply_write(struct rpc_worker *w, struct request *r, const struct rpc_request *q,

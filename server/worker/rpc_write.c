@@ -13,8 +13,7 @@
 #include "common/base/hash.h"
 #include "server/reclaim/qsbr.h"
 
-#define GROWTH_WAIT_MS 50u
-#define GROWTH_WAITS   20u /* 1 s in all: the worker's other clients wait as well */
+#define GROWTH_WAIT_MS 10u /* once: the worker's other clients wait as well */
 
 static int verdict_status(enum client_verdict verdict)
 {
@@ -45,6 +44,29 @@ static bool may_apply(struct rpc_worker *w, struct request *r, const struct rpc_
 	return false;
 }
 
+bool rpc_patience_over(const struct rpc_worker *w, const struct rpc_request *q)
+{
+	return q->waited_ms && q->waited_ms >= reclaim_patience_ms(w->store.store->reclaim);
+}
+
+/*
+ * There is no memory (-ENOMEM), too much waits for grace periods (-EBUSY), or memory grows
+ * (-EAGAIN). Where some is on its way the client is told to come again, for as long as sessions may
+ * take to let go of it, or to be fenced; and so at the first time, as what was missing may have
+ * come since. Anything else is its own status.
+ */
+static int short_status(struct rpc_worker *w, const struct rpc_request *q, int rc)
+{
+	bool comes;
+
+	if (rc != -ENOMEM && rc != -EBUSY && rc != -EAGAIN)
+		return rc;
+	comes = rc == -EAGAIN || reclaim_wanting(w->store.store->reclaim);
+	if (rc == -ENOMEM && !comes && q->waited_ms)
+		return -ENOMEM;
+	return rpc_patience_over(w, q) ? -ENOMEM : -EBUSY;
+}
+
 /* Nothing found by look-up is held here. */
 static void growth_wait(struct rpc_worker *w)
 {
@@ -54,8 +76,8 @@ static void growth_wait(struct rpc_worker *w)
 }
 
 /*
- * The value stands in the block: check, apply and remember in one hold of the client's lock. While
- * memory for the index grows the lock is dropped, and all is checked again.
+ * The value stands in the block: check, apply and remember in one hold of the client's lock. Where
+ * memory for the index grows the lock is dropped once, and all is checked again.
  */
 static void put_commit(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
 		       struct store_put *put)
@@ -64,21 +86,25 @@ static void put_commit(struct rpc_worker *w, struct request *r, const struct rpc
 	struct client_reply said = { .sequence = q->sequence };
 	struct store_result result;
 
-	for (unsigned i = 0;; i++) {
+	for (bool again = false;; again = true) {
 		pthread_mutex_lock(&c->client->lock);
 		if (!may_apply(w, r, q)) {
 			store_put_abort(&w->store, put);
 			return;
 		}
 		said.status = store_put_commit(&w->store, put, &result);
-		if (said.status != -EAGAIN || i == GROWTH_WAITS)
+		if (said.status != -EAGAIN || again)
 			break;
 		pthread_mutex_unlock(&c->client->lock);
 		growth_wait(w);
 	}
-	if (said.status == -EAGAIN) {
+	if (said.status == -EAGAIN)
 		store_put_abort(&w->store, put);
-		said.status = -ENOMEM;
+	said.status = short_status(w, q, said.status);
+	if (said.status == -EBUSY) { /* not applied, and nothing to remember: it comes again */
+		pthread_mutex_unlock(&c->client->lock);
+		rpc_reply_status(w, r, q, -EBUSY);
+		return;
 	}
 	if (said.status == 0) {
 		said.version = result.version;
@@ -90,20 +116,18 @@ static void put_commit(struct rpc_worker *w, struct request *r, const struct rpc
 	rpc_reply_write(w, r, q, &said);
 }
 
-/* Take a block, waiting for growth where it is under way. */
+/* Take a block, waiting a little for growth where it is under way. */
 static int put_begin(struct rpc_worker *w, const struct rpc_request_view *view,
 		     struct store_put *put)
 {
 	const struct rpc_request *q = view->header;
 
-	for (unsigned i = 0;; i++) {
+	for (bool again = false;; again = true) {
 		int rc = store_put_begin(&w->store, view->key, q->key_len, q->value_len,
 					 q->expiry_ms, put);
 
-		if (rc != -EAGAIN)
-			return rc;
-		if (i == GROWTH_WAITS)
-			return -ENOMEM;
+		if (rc != -EAGAIN || again)
+			return short_status(w, q, rc);
 		growth_wait(w);
 	}
 }
@@ -122,10 +146,11 @@ void rpc_put(struct rpc_worker *w, struct request *r, const struct rpc_request_v
 			return;
 		pthread_mutex_unlock(&c->client->lock);
 	}
-	rc = put_begin(w, view, &put);
+	if (!(q->flags & RPC_INLINE_VALUE) && store_put_waits(&w->store, view->key, q->key_len))
+		rc = short_status(w, q, -EBUSY); /* it would be pulled in vain */
+	else
+		rc = put_begin(w, view, &put);
 	if (rc) {
-		if (rc == -ENOMEM)
-			reclaim_kick(w->store.store->reclaim); /* for the next one */
 		rpc_reply_status(w, r, q, rc == -E2BIG ? -EINVAL : rc);
 		return;
 	}
@@ -168,7 +193,13 @@ void rpc_del(struct rpc_worker *w, struct request *r, const struct rpc_request_v
 	pthread_mutex_lock(&c->client->lock);
 	if (!may_apply(w, r, q))
 		return;
-	said.status = store_del(&w->store, view->key, q->key_len, &result);
+	said.status = store_del(&w->store, view->key, q->key_len, rpc_patience_over(w, q), &result);
+	if (said.status == -EBUSY) {
+		pthread_mutex_unlock(&c->client->lock);
+		reclaim_wanting(w->store.store->reclaim);
+		rpc_reply_status(w, r, q, -EBUSY);
+		return;
+	}
 	if (said.status == 0)
 		said.version = result.version;
 	client_store(c->client, c->handle, r->slot, &said);

@@ -93,7 +93,7 @@ static receives_time silent_since(const struct worker *w)
 
 	for (unsigned i = 0; i < WORKER_CONNS; i++) {
 		for (const struct conn *c = w->conns[i]; c; c = c->next)
-			silent = c->heard < silent ? c->heard : silent;
+			silent = c->credits && c->heard < silent ? c->heard : silent;
 	}
 	return silent;
 }
@@ -204,15 +204,20 @@ static void detach(struct worker *w, struct command *cmd)
 {
 	struct conn *c = cmd->conn;
 
+	bool alive;
+
 	c->failed = true;
-	if (rdma_qp_fail(&c->qp) == 0) {
+	alive = rdma_qp_fail(&c->qp) != 0;
+	if (!alive) {
 		await_sends(w, c, time_now_ns() + DRAIN_NS);
 		drain(w);
 	}
 	conn_unlink(w, c);
-	rdma_qp_destroy(&c->qp);
+	if (rdma_qp_destroy(&c->qp) && alive)
+		cmd->result = -EIO;
 	drain(w); /* devices that leave its completions in the queue: they name @c, so now */
-	receives_death(&w->receives, c->gave_back);
+	if (c->credits)
+		receives_death(&w->receives, c->gave_back);
 	rpc_abandon(&w->rpc, c);
 	atomic_fetch_sub_explicit(&w->rpc.counters.connections, 1, memory_order_relaxed);
 }

@@ -54,7 +54,8 @@ void worker_destroy(struct worker *w);
 
 /*
  * conn_create - a queue pair on @w, in INIT, not attached. @credits: requests in flight, at most
- * RPC_SLOTS_MAX; conn->credits says how many were granted, fewer where few are left. Returns 0;
+ * RPC_SLOTS_MAX; conn->credits says how many were granted, fewer where few are left. 0: it carries
+ * none, and what is sent on it all the same finds no receive. Returns 0;
  * -EUSERS: the worker's receive queue is full; what verbs returned.
  */
 int conn_create(struct conn **out, struct worker *w, unsigned credits,
@@ -75,9 +76,10 @@ void conn_fail(struct conn *c, uint64_t answer_until_ns);
 /*
  * conn_destroy - the second: let the worker drain the queue pair, destroy it, give back what its
  * requests held. No remote access through it, and no completion of it, after this returns (I4).
- * Attached or not, failed or not; NULL is fine.
+ * Attached or not, failed or not; NULL is fine. Returns 0; or a negative errno: the device did not
+ * take it apart, and nothing can be said of the client's access.
  */
-void conn_destroy(struct conn *c);
+int conn_destroy(struct conn *c);
 
 /* conn_take_lost - true once after the worker found it broken: the client is to be told. */
 bool conn_take_lost(struct conn *c);

@@ -8,7 +8,7 @@ import pytest
 from kvt_client import Cli, Client, layout
 from kvt_process import DEVICE, wait_until
 from kvt_remote import device_resources
-from kvt_rogue import Rogue, settled
+from kvt_rogue import PATIENT, Rogue, settled
 from kvt_server import Server
 
 
@@ -128,8 +128,8 @@ def rogue(world):
 
 @pytest.fixture
 def clean(world):
-    """A server, and at the end: alive, sessions and queue pairs gone, nothing deferred."""
-    server = world.server(memory="256M")
+    """A patient server, and at the end: alive, sessions and queue pairs gone, nothing deferred."""
+    server = world.server(*PATIENT, memory="256M")
     yield server
     for client in world.clients:
         client.close()

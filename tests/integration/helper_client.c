@@ -18,6 +18,8 @@
  *	raise KEY COUNT SIZE		write values 1 to COUNT, each filling SIZE bytes
  *	watch KEY MS SIZE		read such values: none may be torn or older than the last
  *	handles KEY COUNT		read KEY through so many handles more
+ *	hold COUNT			open so many handles more, until the end
+ *	session				what the session's housekeeper did
  *	quit
  */
 #include <errno.h>
@@ -329,16 +331,42 @@ static void cmd_handles(char **word)
 	printf("ok opened=%" PRIu64 " code=%d\n", opened, rc);
 }
 
+static struct gkv *held[HANDLES_MAX];
+
+static void cmd_hold(char **word)
+{
+	uint64_t count = number_of(word[0]), opened = 0;
+	int rc = 0;
+
+	while (rc == 0 && opened < count && opened < HANDLES_MAX)
+		rc = gkv_open(session, &held[opened++]);
+	if (rc)
+		printf("err %d %s\n", rc, gkv_session_error(session));
+	else
+		puts("ok");
+}
+
+static void cmd_session(char **word)
+{
+	struct gkv_session_stats s;
+
+	gkv_session_stats_get(session, &s);
+	printf("ok rounds=%" PRIu64 " messages=%" PRIu64 " epoch=%" PRIu64 " announced=%" PRIu64
+	       " reconnects=%" PRIu64 "\n",
+	       s.rounds, s.messages, s.epoch, s.announced, s.reconnects);
+}
+
 static const struct {
 	const char *name;
 	unsigned words;
 	void (*run)(char **word);
 } commands[] = {
-	{ "put", 2, cmd_put },	   { "get", 1, cmd_get },	  { "del", 1, cmd_del },
-	{ "ping", 0, cmd_ping },   { "scan", 0, cmd_scan },	  { "stats", 0, cmd_stats },
-	{ "fill", 4, cmd_fill },   { "stream", 4, cmd_stream },	  { "check", 4, cmd_check },
-	{ "drop", 3, cmd_drop },   { "spin", 2, cmd_spin },	  { "raise", 3, cmd_raise },
-	{ "watch", 3, cmd_watch }, { "handles", 2, cmd_handles },
+	{ "put", 2, cmd_put },	       { "get", 1, cmd_get },	      { "del", 1, cmd_del },
+	{ "ping", 0, cmd_ping },       { "scan", 0, cmd_scan },	      { "stats", 0, cmd_stats },
+	{ "fill", 4, cmd_fill },       { "stream", 4, cmd_stream },   { "check", 4, cmd_check },
+	{ "drop", 3, cmd_drop },       { "spin", 2, cmd_spin },	      { "raise", 3, cmd_raise },
+	{ "watch", 3, cmd_watch },     { "handles", 2, cmd_handles }, { "hold", 1, cmd_hold },
+	{ "session", 0, cmd_session },
 };
 
 /* Returns false at "quit". */
@@ -393,6 +421,8 @@ int main(int argc, char **argv)
 		puts("ok");
 	while (rc == 0 && getline(&line, &cap, stdin) > 0 && obey(line))
 		;
+	for (unsigned i = 0; i < HANDLES_MAX; i++)
+		gkv_close(held[i]);
 	gkv_close(handle);
 	gkv_session_close(session);
 	free(value);

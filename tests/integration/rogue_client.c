@@ -9,6 +9,7 @@
  *	hello				(again)
  *	open HANDLE CREDITS RECEIVES	a queue pair with so many receives posted
  *	ready HANDLE			QP_READY, for any number
+ *	close HANDLE			QP_CLOSE; its own end stays
  *	send HANDLE NAME=NUMBER...	a request. It is sound but for the fields that are named:
  *					those of struct rpc_request, and: key (0: none, else its
  *					text), value (bytes inside the frame), len (of the frame),
@@ -20,7 +21,12 @@
  *	read|write HANDLE WHAT OFFSET LENGTH	WHAT: root, table, slot, or the number of an extent
  *	rdma HANDLE read|write ADDR RKEY LENGTH
  *	search HANDLE HEX		all DATA extents, for these bytes: how often they are there
- *	where				addresses and rkeys of root and epoch slot
+ *	announce HANDLE MS NAME=NUMBER...	WRITE the epoch slot, every 5 ms until MS are over
+ *					or a WRITE fails: what a housekeeper announces, but for what
+ *					is named: e (else what the root says each time), ahead
+ *					(of e), torn (1: e and its complement do not fit),
+ *					generation, beat (stands still then), h
+ *	where				session, addresses and rkeys of root and epoch slot
  *	line MS				wait for the end of the life line
  *	quit
  */
@@ -189,6 +195,16 @@ static void cmd_ready(char **word, unsigned words)
 	rc ? (void)fail(rc, err.text) : (void)puts("ok");
 }
 
+static void cmd_close(char **word, unsigned words)
+{
+	struct wire_frame frame = { .type = WIRE_QP_CLOSE,
+				    .handle = { .handle = (unsigned)number_of(word[0]) } };
+	struct error err;
+	int rc = exchange_send(line, &frame, time_now_ns() + DEADLINE_NS, &err);
+
+	rc ? (void)fail(rc, err.text) : (void)puts("ok");
+}
+
 /* What cmd_send is told beside the header's fields. */
 struct told {
 	uint64_t key, value, len, count, step, rkey, fill;
@@ -215,6 +231,7 @@ static bool tell(struct rpc_request *r, struct told *t, const char *name, uint64
 		FIELD(staging_len),
 		FIELD(staging_rkey),
 		FIELD(expiry_ms),
+		FIELD(waited_ms),
 		FIELD(reserved[0]),
 		FIELD(client_id[0]),
 #undef FIELD
@@ -506,6 +523,83 @@ static void cmd_rdma(char **word, unsigned words)
 					  (uint32_t)number_of(word[3]), number_of(word[4])));
 }
 
+/* What cmd_announce is told. */
+struct announced {
+	uint64_t e, ahead, torn, generation, beat, h;
+	bool has_e, has_beat, has_h;
+};
+
+static bool tell_announced(struct announced *a, const char *word)
+{
+	const struct {
+		const char *name;
+		uint64_t *at;
+		bool *has;
+	} fields[] = {
+		{ "e=", &a->e, &a->has_e },	     { "ahead=", &a->ahead, NULL },
+		{ "torn=", &a->torn, NULL },	     { "generation=", &a->generation, NULL },
+		{ "beat=", &a->beat, &a->has_beat }, { "h=", &a->h, &a->has_h },
+	};
+
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		size_t len = strlen(fields[i].name);
+
+		if (strncmp(word, fields[i].name, len) == 0) {
+			*fields[i].at = number_of(word + len);
+			if (fields[i].has)
+				*fields[i].has = true;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Once. Returns the status of the READ or the WRITE; @e: what was announced. */
+static int announce(struct handle *h, const struct announced *a, uint64_t *e)
+{
+	static uint64_t beat;
+	struct epoch_slot *slot = local.addr;
+	int rc = rdma(h, false, welcome.root_addr + offsetof(struct root, epoch), welcome.root_rkey,
+		      sizeof(*e));
+
+	if (rc)
+		return rc;
+	*e = *(const uint64_t *)local.addr;
+	if (a->has_e)
+		*e = a->e;
+	*e += a->ahead;
+	atomic_init(&slot->generation, a->generation);
+	atomic_init(&slot->e, *e);
+	atomic_init(&slot->not_e, a->torn ? *e : ~*e);
+	atomic_init(&slot->beat, a->has_beat ? a->beat : ++beat);
+	atomic_init(&slot->h, a->has_h ? a->h : *e);
+	return rdma(h, true, welcome.slot_addr, welcome.slot_rkey, sizeof(*slot));
+}
+
+static void cmd_announce(char **word, unsigned words)
+{
+	struct handle *h = handle_of(word[0]);
+	uint64_t end = time_now_ns() + number_of(word[1]) * NS_PER_MS, e = 0, rounds = 0;
+	struct announced a = { .generation = welcome.generation };
+	int wc;
+
+	if (!h)
+		return;
+	for (unsigned i = 2; i < words; i++) {
+		if (!tell_announced(&a, word[i])) {
+			fail(-EINVAL, "a field that there is not");
+			return;
+		}
+	}
+	do {
+		wc = announce(h, &a, &e);
+		rounds += wc == 0;
+		if (wc == 0 && time_now_ns() < end)
+			poll(NULL, 0, 5);
+	} while (wc == 0 && time_now_ns() < end);
+	printf("ok wc=%d e=%" PRIu64 " rounds=%" PRIu64 "\n", wc, e, rounds);
+}
+
 static void cmd_where(char **word, unsigned words)
 {
 	printf("ok session=%" PRIu64 " root=%" PRIu64 " root_rkey=%u slot=%" PRIu64
@@ -545,10 +639,13 @@ static const struct {
 	unsigned words, more;
 	void (*run)(char **word, unsigned words);
 } commands[] = {
-	{ "hello", 0, 0, cmd_hello }, { "open", 3, 0, cmd_open },     { "ready", 1, 0, cmd_ready },
-	{ "send", 1, 20, cmd_send },  { "reply", 2, 0, cmd_reply },   { "read", 4, 0, cmd_read },
-	{ "write", 4, 0, cmd_write }, { "rdma", 5, 0, cmd_rdma },     { "where", 0, 0, cmd_where },
-	{ "line", 1, 0, cmd_line },   { "search", 2, 0, cmd_search },
+	{ "hello", 0, 0, cmd_hello },	{ "open", 3, 0, cmd_open },
+	{ "ready", 1, 0, cmd_ready },	{ "send", 1, 20, cmd_send },
+	{ "reply", 2, 0, cmd_reply },	{ "read", 4, 0, cmd_read },
+	{ "write", 4, 0, cmd_write },	{ "rdma", 5, 0, cmd_rdma },
+	{ "where", 0, 0, cmd_where },	{ "line", 1, 0, cmd_line },
+	{ "search", 2, 0, cmd_search }, { "announce", 2, 6, cmd_announce },
+	{ "close", 1, 0, cmd_close },
 };
 
 static bool obey(char *text)

@@ -2,13 +2,14 @@
 # SPDX-FileCopyrightText: The GraceKV authors
 """The benchmarks as programs: options, exit codes, documents. Not what they measure."""
 import json
+import re
 
 import pytest
 
 from kvt_client import assert_error, run
 from kvt_process import CONNECT, DEVICE, HOST, program
 
-NAMES = ["get-bench", "growth-bench", "index-bench", "lat-bench", "soft-bench"]
+NAMES = ["get-bench", "grace-bench", "growth-bench", "index-bench", "lat-bench", "soft-bench"]
 
 
 @pytest.mark.no_device
@@ -20,7 +21,8 @@ def test_help_and_version(name):
         assert result.out.startswith(f"Usage: {name} ".encode())
     for flag in ("--version", "-V"):
         result = run([program(name), flag])
-        assert result.rc == 0 and result.out.startswith(name.encode() + b" ")
+        assert result.rc == 0 and re.match(name.encode() + rb" \S+ \(libibverbs \S+, liburcu \S+, "
+                                           rb"layout \d+ hash [0-9a-f]{16}\)\n$", result.out)
     result = run([program(name), "--frobnicate"])
     assert result.rc == 2 and result.out == b"" and "Usage: " in result.err
 
@@ -30,6 +32,8 @@ def test_help_and_version(name):
     ("get-bench", ["a"], "no arguments"), ("get-bench", ["-n", "0"], "100000000"),
     ("get-bench", ["--rounds", "100"], "1 to 99"), ("get-bench", ["-C", "pigeon"], "tcp|cm"),
     ("get-bench", ["--connect", "tc"], "tcp|cm"), ("get-bench", ["-C", "tcp|cm"], "tcp|cm"),
+    ("grace-bench", ["-w", "1"], "2 to 14"), ("grace-bench", ["-L", "99"], "100 to 60000"),
+    ("grace-bench", ["-C", "pigeon"], "tcp|cm"), ("grace-bench", ["a"], "no arguments"),
     ("growth-bench", ["-T", "9"], "10 to 10000"), ("growth-bench", ["a"], "no arguments"),
     ("growth-bench", ["-b", "9", "-k", "9"], "--start"),
     ("growth-bench", ["-v", "7"], "8 to 65536"),
@@ -66,6 +70,27 @@ def test_document_of_get_bench():
     d = json.loads(result.out)
     assert (d["tool"], d["schema"], d["device"]) == ("get-bench", 1, DEVICE)
     assert d["keys"] == d["records"] == 200 and d["reads_per_get"] == pytest.approx(2)
+
+
+@pytest.mark.soft_device
+def test_document_of_grace_bench():
+    result = run([program("grace-bench"), "-d", DEVICE, "-l", HOST, "-M", "64M", "-k", "1000", "-r",
+                  "1", "-L", "300", "-i", "1", "-w", "2", "-j"], seconds=60)
+    assert result.rc == 0, result.err
+    d = json.loads(result.out)
+    assert (d["tool"], d["schema"], d["device"]) == ("grace-bench", 1, DEVICE)
+    assert d["errors"] == 0 and isinstance(d["promises_kept"], bool)
+    stop, cap, idle, cost = (d[part] for part in ("stop", "cap", "idle", "cost"))
+    assert stop["slices"] > 2 and stop["slices_one_stopped"] > 2 and stop["ratio"] > 0
+    assert 300 <= stop["fenced_after_beat_ms"]["min"] <= stop["fenced_after_beat_ms"]["max"]
+    assert 290 < stop["fenced_after_ms"]["min"] <= stop["fenced_after_ms"]["max"]
+    assert stop["back_after_ms"]["min"] > 0
+    assert 0 < cap["deferred_bytes_most"] < cap["deferred_bytes_max"] == 16 << 20
+    assert cap["fences"] >= 1 and cap["puts_per_s_two_stuck"]["min"] > 0
+    assert (idle["handles"], idle["reads"], idle["requests"]) == (10, 0, 0)
+    assert idle["messages_per_s"] == pytest.approx(2 * idle["rounds_per_s"], rel=0.5)
+    assert cost["reads_per_get"] == cost["reads_per_get_at_rest"] == pytest.approx(2, abs=0.01)
+    assert cost["housekeeper_messages_per_get"] > 0
 
 
 @pytest.mark.soft_device

@@ -13,6 +13,7 @@ import pytest
 
 from kvt_client import Cli, Client, assert_error, run
 from kvt_process import AGENT, BUILD, DEVICE, HOST, Process, program, wait_until
+from kvt_rogue import PATIENT
 from kvt_server import Server, ServerFailed
 
 ENODEV, EPROTO, ETIMEDOUT, ESTALE, EPROTONOSUPPORT = -19, -71, -110, -116, -93
@@ -91,7 +92,8 @@ class CmClient(Client):
 
 @pytest.fixture
 def server(world):
-    return world.server("--log-level", "debug", memory="128M", connect="cm")
+    """Patient with raw clients, which announce nothing."""
+    return world.server("--log-level", "debug", *PATIENT, memory="128M", connect="cm")
 
 
 @pytest.fixture
@@ -108,7 +110,7 @@ def rogue(world, server):
 
 def queue_pairs(server):
     """Of all others than the one who asks."""
-    return Cli(server.address, connect="cm").stats()["queue_pairs"] - 1
+    return Cli(server.address, connect="cm").stats()["queue_pairs"] - 2
 
 
 def kernel_counts(server):
@@ -254,7 +256,7 @@ def test_many_handles(world, server):
     for _ in range(2):
         answer = client.ask("handles", b"k", 63, seconds=90)
         assert answer == {"opened": "63", "code": "0"}
-        settled(server, 1)
+        settled(server, 2)  # its handle, and the housekeeper
     client.quit()
     settled(server)
 
@@ -276,7 +278,7 @@ def test_server_restarted_on_the_same_port(world, server):
 def test_client_killed(world, server):
     client = world.client(server, connect="cm")
     client.put(b"k", b"v")
-    settled(server, 1)
+    settled(server, 2)
     client.kill()
     settled(server)
     Cli(server.address, connect="cm").put("k", b"w")

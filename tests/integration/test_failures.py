@@ -218,7 +218,7 @@ def test_clients_that_come_and_go(world):
     wait_until("nobody is left but the asker",
                lambda: {k: v for k, v in cli.stats().items()
                         if k in ("sessions", "queue_pairs", "handshakes_pending")} ==
-               {"sessions": 1, "queue_pairs": 1, "handshakes_pending": 0}, 8)
+               {"sessions": 1, "queue_pairs": 2, "handshakes_pending": 0}, 8)
     before = server.descriptors()
     for _ in range(scaled(10)):
         cli.good("get", "from 0")

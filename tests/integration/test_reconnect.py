@@ -129,9 +129,11 @@ def test_read_that_is_stuck_is_given_up_by_the_life_line_s_time_out(world, soft_
     slow.quit()
 
 
-def test_session_of_a_stopped_process_stays(world, soft_device):
-    """On one machine the kernel answers for a stopped process: its session stays, and goes on."""
-    server = world.server()
+@pytest.mark.parametrize("lease_ms", [1000, 60000])
+def test_session_of_a_stopped_process(world, soft_device, lease_ms):
+    """On one machine the kernel answers for a stopped process: its session stays for its lease.
+    After that it is ended, and the next call connects again, with no error."""
+    server = world.server("--lease", str(lease_ms))
     client, other = world.client(server, 8000), world.client(server)
     client.put(b"key", b"value")
     client.stop_threads()
@@ -140,7 +142,7 @@ def test_session_of_a_stopped_process_stays(world, soft_device):
     time.sleep(3)
     client.signal(signal.SIGCONT)
     assert client.get(b"key") == b"19"
-    assert client.stats()["reconnects"] == 0
+    assert client.stats()["reconnects"] == (1 if lease_ms < 3000 else 0)
 
 
 def test_device_tells_of_the_last_receive(world, soft_device):

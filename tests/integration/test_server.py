@@ -285,7 +285,7 @@ def test_registration_that_fails_in_the_client(world, soft_device):
 
 
 def test_queue_pair_that_cannot_be_made(world, soft_device):
-    server = world.server(env={"SOFTRDMA_FAULT": "create_qp=ENOMEM@2"})
+    server = world.server(env={"SOFTRDMA_FAULT": "create_qp=ENOMEM@3"})
     client = world.client(server)
     client.put(b"a", b"1")
     result = world.cli(server)("get", "a", seconds=10)

@@ -69,7 +69,7 @@ def test_least_and_odd_sizes(world, memory):
     assert again >= done - 4, "caches of other workers may hold some"
 
 
-def test_space_serves_other_sizes_when_all_is_deleted(world):
+def test_space_serves_other_sizes_when_all_is_deleted(world, soft_device):
     server = world.server(memory="40M")
     cli = world.cli(server)
     counts = {}

@@ -2,8 +2,10 @@
 # SPDX-FileCopyrightText: The GraceKV authors
 """Clients that break the rules (kv-rogue-client), and what must not be disturbed by them."""
 import itertools
+import re
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -12,6 +14,8 @@ from kvt_process import Process, program, wait_until
 
 PING, GET, PUT, DEL, STATS = range(1, 6)
 INLINE, RETRY = 1, 2
+# For servers of rogues, who announce nothing unless they are told to.
+PATIENT = ("--lease", "60000")
 number = itertools.count(1)
 
 
@@ -87,7 +91,7 @@ class Bystander:
 def settled(cli):
     def gone():
         s = cli.stats()
-        return s["sessions"] == 1 and s["queue_pairs"] == 1 and s["handshakes_pending"] == 0
+        return s["sessions"] == 1 and s["queue_pairs"] == 2 and s["handshakes_pending"] == 0
     wait_until("sessions and queue pairs are gone", gone, 10, step=0.1)
     wait_until("nothing is deferred", lambda: cli.stats()["blocks_deferred"] == 0, 10, step=0.1)
     cli.put("after all", b"it serves")
@@ -96,3 +100,16 @@ def settled(cli):
 
 def used_blocks(cli):
     return sum(v for k, v in cli.stats().items() if k.startswith("class_") and k.endswith("_used"))
+
+
+def session_of(server, client):
+    """The number of a client's last session, from the server's log."""
+    lines = re.findall(rf"session (\d+) begins: \S+, process {client.pid}\b", server.stderr())
+    return int(lines[-1])
+
+
+def pace_of(client, prefix, count):
+    """How many records it writes in a second, by writing count."""
+    started = time.monotonic()
+    client.ask("fill", prefix, 0, count, 100)
+    return int(count / (time.monotonic() - started)) + 1

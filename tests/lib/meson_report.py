@@ -9,6 +9,7 @@ A cmocka program counts as the tests that it names; any other program as one. CO
 """
 import json
 import re
+import signal
 import sys
 
 CMOCKA = re.compile(r"^\[\s*(RUN|OK|FAILED|SKIPPED|ERROR)\s*\] (\S+)$")
@@ -55,6 +56,20 @@ def cmocka_results(out, err):
     return results
 
 
+def how_it_ended(test):
+    """Why a program has no result for a test that it began."""
+    code = test.get("returncode")
+    if test["result"] == "TIMEOUT":
+        return f"did not end within {test.get('duration', 0):.0f} s"
+    if isinstance(code, int) and (code < 0 or 128 < code <= 192):
+        number = -code if code < 0 else code - 128
+        try:
+            return f"ended by {signal.Signals(number).name}"
+        except ValueError:
+            return f"ended by signal {number}"
+    return f"the program left with code {code}"
+
+
 def report(test, suite, counts):
     program = test["name"].split(" / ")[-1]
     name = f"{suite}: {program}"
@@ -71,7 +86,8 @@ def report(test, suite, counts):
         elif outcome == "SKIPPED":
             counts.skip(f"{name}: {inner}", words or "the test gave no reason")
         else:
-            counts.fail(f"{name}: {inner}", "did not end" if outcome == "RUN" else "failed")
+            why = how_it_ended(test) if outcome == "RUN" else "failed"
+            counts.fail(f"{name}: {inner}", why)
     if result in GOOD:
         if not tests:
             counts.ok(name)

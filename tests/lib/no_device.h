@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
-/* Memory that no device registers, and a reclaimer that waits for no session. */
+/* Memory that no device registers. */
 #include "server/memory/memory.h"
-#include "server/reclaim/reclaim.h"
 
 static inline int take_region(void *ctx, int fd, void *addr, size_t len, struct memory_region *out,
 			      struct error *err)
@@ -14,14 +13,4 @@ static inline int take_region(void *ctx, int fd, void *addr, size_t len, struct 
 
 static inline void drop_region(void *ctx, struct memory_region *region)
 {
-}
-
-static inline uint64_t no_session(void *ctx)
-{
-	return 0;
-}
-
-static inline uint64_t all_gone(void *ctx)
-{
-	return UINT64_MAX;
 }

@@ -108,11 +108,11 @@ def server(world):
 
 
 def settled(server, world, sessions):
-    """The server has so many sessions, and no queue pair more."""
+    """The server has so many sessions with a handle each, and no queue pair more."""
     def counts():
         stats = world.cli(server).stats()
-        return stats["sessions"] - 1, stats["queue_pairs"] - 1
-    wait_until(f"{sessions} sessions", lambda: counts() == (sessions, sessions), 8, step=0.3)
+        return stats["sessions"] - 1, stats["queue_pairs"] - 2
+    wait_until(f"{sessions} sessions", lambda: counts() == (sessions, 2 * sessions), 8, step=0.3)
 
 
 def error_of(client, started, seconds=15):

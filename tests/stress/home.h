@@ -4,8 +4,7 @@
 /*
  * The process that holds the server: its writers and local readers, and what they watch.
  */
-#include <pthread.h>
-
+#include "tests/stress/member.h"
 #include "tests/stress/stress.h"
 #include "tests/stress/watch.h"
 #include "tools/bench/server_thread.h"
@@ -22,15 +21,10 @@ struct goal {
 
 struct writer {
 	struct home *home;
-	unsigned number;
-	pthread_t thread;
-	struct store_worker store;
-	uint64_t random;
+	struct member member;
 	uint32_t frontier; /* how many of its keys are in use */
 	struct memory_place published; /* the last one */
 	uint32_t incarnation;
-	uint64_t tidy_at_ns; /* not before: there was no memory for it */
-	char name[24];
 	_Atomic uint32_t reached; /* goal that it has come to, and goes on changing keys at */
 	_Atomic bool paused;
 	/* Counts: its own to write, relaxed. */
@@ -41,11 +35,7 @@ struct writer {
 
 struct local {
 	struct home *home;
-	unsigned number;
-	pthread_t thread;
-	struct store_worker store;
-	uint64_t random;
-	char name[24];
+	struct member member;
 	_Atomic uint64_t gets, found;
 };
 

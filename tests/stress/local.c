@@ -6,16 +6,15 @@
  * once more.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "common/base/time.h"
 #include "common/layout/bucket.h"
 #include "server/reclaim/qsbr.h"
-#include "tests/stress/disturb.h"
 #include "tests/stress/home.h"
 
+#define LOCAL_ID     100u /* the first, among the members' */
 #define HELD	     16u
 #define LONG_ONE_IN  512u /* holds are long: grace periods must wait for them */
 #define LONG_HOLD_NS (20 * NS_PER_MS)
@@ -31,7 +30,7 @@ static bool look_up(struct home *h, struct store_worker *store, uint32_t k, stru
 	struct store_result result;
 	char key[MODEL_KEY_MAX];
 	uint32_t key_len = model_key(k, key), floor = model_floor(h->m, k);
-	int rc = store_get(store, key, key_len, 0, &result);
+	int rc = store_get(store, key, key_len, 0, true, &result);
 
 	if (rc == -ENOENT) {
 		model_missed(h->m, k, floor);
@@ -128,30 +127,23 @@ static void *read_all(void *arg)
 	struct local *l = arg;
 	struct home *h = l->home;
 	struct held held[HELD];
-	int rc;
 
-	model_who(l->name);
-	rc = h->s->o.disturb ? disturb_start(h->s->o.seed ^ (100 + l->number)) : 0;
-	if (rc)
-		model_wrong(h->m, WRONG_ERROR, MODEL_NO_KEY, "starting a timer: %s",
-			    error_name(rc));
-	qsbr_register();
+	member_begin(&l->member, h->m, h->s->o.disturb);
 	while (!atomic_load(&h->goal.end)) {
 		unsigned n = 0;
 
 		for (unsigned i = 0; i < HELD; i++)
-			n += look_up(h, &l->store, shared_pick(h->s, &l->random), &held[n]);
-		if (model_random(&l->random) % LONG_ONE_IN == 0)
-			hold_long(h, &l->random);
+			n += look_up(h, &l->member.store, shared_pick(h->s, &l->member.random),
+				     &held[n]);
+		if (model_random(&l->member.random) % LONG_ONE_IN == 0)
+			hold_long(h, &l->member.random);
 		for (unsigned i = 0; i < n; i++)
 			look_again(h, &held[i]);
 		atomic_fetch_add_explicit(&l->gets, HELD, memory_order_relaxed);
 		atomic_fetch_add_explicit(&l->found, n, memory_order_relaxed);
 		qsbr_quiescent();
 	}
-	qsbr_unregister();
-	if (h->s->o.disturb)
-		disturb_stop();
+	member_end(h->s->o.disturb);
 	return NULL;
 }
 
@@ -162,17 +154,10 @@ int locals_start(struct home *h)
 		int rc;
 
 		l->home = h;
-		l->number = i;
-		l->random = model_mix(h->s->o.seed ^ (100 + i));
-		snprintf(l->name, sizeof(l->name), "local %u", i);
-		rc = store_worker_create(&l->store, &h->server.server.store, 0);
+		rc = member_start(&l->member, &h->server.server.store, "local", i, h->s->o.seed,
+				  LOCAL_ID + i, read_all, l);
 		if (rc)
 			return rc;
-		rc = -pthread_create(&l->thread, NULL, read_all, l);
-		if (rc) {
-			store_worker_destroy(&l->store);
-			return rc;
-		}
 		h->locals++;
 	}
 	return 0;
@@ -181,12 +166,8 @@ int locals_start(struct home *h)
 void locals_stop(struct home *h)
 {
 	atomic_store(&h->goal.end, true);
-	while (h->locals) {
-		struct local *l = &h->local[--h->locals];
-
-		pthread_join(l->thread, NULL);
-		store_worker_destroy(&l->store);
-	}
+	while (h->locals)
+		member_join(&h->local[--h->locals].member);
 }
 
 void verify_local(struct home *h)

@@ -50,6 +50,8 @@ uint32_t model_value_len(const struct model *m, uint32_t k, uint32_t number)
 {
 	uint64_t word = value_word(m, k, number);
 
+	if (m->value_max)
+		return m->value_min + (uint32_t)(word >> 16) % (m->value_max - m->value_min + 1);
 	if (word % 1024 == 0)
 		return 4096 + (uint32_t)(word >> 16) % (MODEL_VALUE_MAX - 4096);
 	if (word % 32 == 0)

@@ -39,6 +39,11 @@ enum wrong {
 	WRONG_REUSED, /* an address came back with an incarnation that it had before */
 	WRONG_STATE, /* counts or sizes are not what they must be */
 	WRONG_ERROR, /* a call failed */
+	WRONG_PIPE, /* freed under a reader: a whole grace period went by */
+	WRONG_LIFE, /* a READ brought another life of a block than the bucket named */
+	WRONG_HINT, /* another incarnation than the hint's was accepted */
+	WRONG_FORGED, /* the inside of another record was accepted as a block */
+	WRONG_CHECKSUM, /* a block that a bucket named was torn */
 	WRONG_KINDS,
 };
 
@@ -64,6 +69,8 @@ struct deeds {
 struct model {
 	uint64_t seed, start_ns;
 	uint32_t keys;
+	/* Bytes of values; max 0: short ones for the most part. Set before anyone writes. */
+	uint32_t value_min, value_max;
 	struct key_state *key;
 	struct deeds *deeds; /* MODEL_WRITERS of them */
 	_Atomic uint64_t wrong[WRONG_KINDS];

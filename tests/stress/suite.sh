@@ -3,19 +3,26 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
 #
-# The suite stress: growth and shrinking under readers. Read by tests/run.
+# The suite stress: growth and shrinking under readers, and grace periods under readers that hold
+# on, stand still and die. Read by tests/run.
+
+# run_in BUILD LIMIT PROGRAM OPTION... - as a sanitizer's build wants it, for LIMIT seconds at most.
+run_in() {
+    local program=$work/$1/tests/stress/$3
+    local -a how=(timeout --kill-after=10 "$2")
+    # ThreadSanitizer of gcc 12 does not know the address layouts of newer kernels.
+    if [ "$1" = build-tsan ] && setarch "$(uname -m)" -R true 2>/dev/null; then
+        how+=(setarch "$(uname -m)" -R)
+    fi
+    shift 3
+    "${how[@]}" "$program" "$@"
+}
 
 # stress_form BUILD NAME SECONDS OPTION... - one run, a test; its watchdog ends it first.
 stress_form() {
-    local program=$work/$1/tests/stress/stress name=$2 seconds=$3
-    local -a how=()
+    local build=$1 name=$2 seconds=$3
     shift 3
-    # ThreadSanitizer of gcc 12 does not know the address layouts of newer kernels.
-    if [[ $program == */build-tsan/* ]] && setarch "$(uname -m)" -R true 2>/dev/null; then
-        how=(setarch "$(uname -m)" -R)
-    fi
-    check "stress: $name" timeout --kill-after=10 $((seconds + 30)) "${how[@]}" "$program" \
-        --seconds "$seconds" "$@"
+    check "stress: $name" run_in "$build" $((seconds + 30)) stress --seconds "$seconds" "$@"
 }
 
 # stress_lie WHAT KIND - the judge finds what was done wrong on purpose.
@@ -35,7 +42,114 @@ stress_lies() {
     done
 }
 
+# torture_form BUILD NAME SECONDS OPTION... - one run, a test. It ends by itself.
+torture_form() {
+    local build=$1 name=$2 seconds=$3
+    shift 3
+    check "torture: $name" run_in "$build" $((seconds + 150)) torture/torture \
+        --seconds "$seconds" "$@"
+}
+
+# torture_finds BUILD MUTANT PATTERN SECONDS OPTION... - something is wrong, and is called right.
+torture_finds() {
+    local build=$1 mutant=$2 pattern=$3 seconds=$4 out start=$SECONDS
+    shift 4
+    out=$(GRACEKV_MUTANT=$mutant run_in "$build" $((seconds + 150)) torture/torture \
+        --seconds "$seconds" "$@" 2>&1)
+    if [ $? = 1 ] && grep -qE "^WRONG $pattern" <<<"$out"; then
+        say "found after $((SECONDS - start)) s"
+        grep -m 1 -E "^WRONG $pattern" <<<"$out"
+        return 0
+    fi
+    say "$out"
+    return 1
+}
+
+# torture_mutant NAME PATTERN OPTION... - a rule that is broken on purpose is found.
+torture_mutant() {
+    local name=$1 pattern=$2
+    shift 2
+    check "torture: $name is found" torture_finds build-mutants "$name" "$pattern" 60 "$@"
+}
+
+# What a lie frees too early is found by each kind of reader.
+torture_lies() {
+    local alone
+    for alone in "--readers 0 --hinters 0 --clients 0" "--locals 0 --hinters 0" \
+        "--locals 0 --readers 0"; do
+        # shellcheck disable=SC2086 # options
+        torture_finds build-test "" "(pipe|life|checksum|torn|changed): " 30 --lie free $alone ||
+            return 1
+    done
+}
+
+# A nursery that dies takes all processes that read with it: such a run was for nothing.
+torture_orphaned() {
+    local pid nursery=""
+    "$work/build-test/tests/stress/torture/torture" --seconds 6 >"$logs/torture-orphaned.out" 2>&1 &
+    pid=$!
+    sleep 3 # it is there by now, and its one child
+    read -r nursery _ <"/proc/$pid/task/$pid/children"
+    kill -9 "$nursery"
+    wait "$pid"
+    [ $? = 1 ] && grep -q "^WRONG error: .*the nursery died" "$logs/torture-orphaned.out" && return 0
+    say "$(cat "$logs/torture-orphaned.out")"
+    return 1
+}
+
+# Few processes hold a grace period back less often; slow writers use few addresses again.
+few=(--readers 1 --hinters 0 --clients 0 --locals 0)
+slow=(--keys 600 --keep 16 --hot 4 --pace 500 --readers 0 --clients 0 --locals 0)
+hints=(--readers 0 --clients 0 --locals 0 --hinters 3 --memory 128M)
+big=(--keys 64 --keep 16 --hot 8 --memory 256M --lease 1000)
+
+torture_mutants() {
+    build build-mutants -Dmutants=true || return 0
+    torture_form build-mutants "no rule is broken" 10
+    torture_form build-mutants "no rule is broken, few readers" 5 "${few[@]}"
+    torture_form build-mutants "no rule is broken, hints" 5 "${slow[@]}"
+    torture_form build-mutants "10^6 look-ups, no torn block" 100 --gets 1000000 "${big[@]}"
+    torture_mutant announce_newest "pipe: "
+    torture_mutant scan_first "pipe: " "${few[@]}"
+    torture_mutant carry_section "pipe: .*brought"
+    torture_mutant expire_unfenced "pipe: "
+    torture_mutant no_grace "pipe: "
+    torture_mutant no_segment_grace "pipe: .* segment "
+    torture_mutant publish_first "stale: "
+    torture_mutant acknowledge_first "stale: "
+    torture_mutant no_incarnation "hint: " "${slow[@]}"
+    torture_mutant moved_late "false_miss: "
+    torture_mutant recut_early "forged: " "${hints[@]}"
+    check "torture: 10^6 look-ups without grace periods, torn blocks" torture_finds build-mutants \
+        no_grace "checksum: " 100 --gets 1000000 "${big[@]}"
+    [ "$full" = 1 ] || return 0
+    torture_form build-mutants "no rule is broken, long" 600
+    torture_form build-mutants "10^8 look-ups, no torn block" 3000 --gets 100000000 "${big[@]}"
+}
+
+torture_forms() {
+    torture_mutants
+    build build-test || return 0
+    check "torture: what is freed too early on purpose is found" torture_lies
+    check "torture: a nursery that dies is found" torture_orphaned
+    torture_form build-test "local readers alone" 3 --readers 0 --hinters 0 --clients 0
+    torture_form build-test "all kinds of readers" 15
+    torture_form build-test "addresses come to their end" 10 --used-up 3
+    build build-asan -Db_sanitize=address,undefined || return 0
+    sanitizer_options
+    torture_form build-asan "(asan, ubsan)" 10
+    build build-tsan -Db_sanitize=thread || return 0
+    torture_form build-tsan "(tsan)" 10
+    [ "$full" = 1 ] || return 0
+    torture_form build-test "many readers, long" 900 --readers 8 --hinters 4 --clients 2 \
+        --writers 4 --locals 2 --memory 128M
+    torture_form build-test "addresses come to their end, long" 600 --used-up 2
+    torture_form build-asan "(asan, ubsan), long" 600
+    torture_form build-tsan "(tsan), long" 600
+}
+
 suite_stress() {
+    torture_forms
     build build-test || return 0
     check "stress: what is done wrong on purpose is found" stress_lies
     stress_form build-test "5 M keys" 600 --keys 5000000 --memory 4G --rounds 2

@@ -7,19 +7,13 @@
  * come there.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "common/base/time.h"
-#include "server/reclaim/qsbr.h"
-#include "tests/stress/disturb.h"
 #include "tests/stress/home.h"
 
 #define LOOP_OPS     8u /* between two quiescent states */
-#define GROWTH_MS    50u
 #define GROWTH_WAITS 1200u /* a minute */
-#define TIDY_NS	     (100 * NS_PER_MS)
+#define NAP_US	     1000u
 #define FULL_WAITS   30000u /* of a millisecond */
 
 static void count(_Atomic uint64_t *counter, uint64_t n)
@@ -28,46 +22,17 @@ static void count(_Atomic uint64_t *counter, uint64_t n)
 			      memory_order_relaxed);
 }
 
-/* As workers do: go on with the merges that were put off. Nothing found by a look-up is held. */
-static void tidy(struct writer *w)
-{
-	uint64_t now = time_now_ns();
-
-	if (store_untidy(w->store.store) && now >= w->tidy_at_ns && !store_tidy(&w->store))
-		w->tidy_at_ns = now + TIDY_NS;
-}
-
-static void nap(struct writer *w)
-{
-	const struct timespec pause = { 0, NS_PER_MS };
-
-	tidy(w);
-	reclaim_poll(w->store.reclaim, time_now_ns());
-	qsbr_offline();
-	nanosleep(&pause, NULL);
-	qsbr_online();
-}
-
 /* Nothing found by a look-up is held. Returns whether to try again. */
 static bool wait_for_memory(struct writer *w, int rc, unsigned *waits)
 {
-	struct store *store = w->store.store;
-
-	if (rc == -EAGAIN && ++*waits < GROWTH_WAITS) {
-		count(&w->grown, 1);
-		qsbr_offline();
-		memory_growth_wait(store->memory, GROWTH_MS);
-		qsbr_online();
-		return true;
-	}
-	if (rc != -ENOMEM || ++*waits >= FULL_WAITS)
+	if (++*waits >= (rc == -EAGAIN ? GROWTH_WAITS : FULL_WAITS))
 		return false;
 	/* What is retired comes back when the readers that were there have gone. */
-	count(&w->full, 1);
-	if (*waits % 16 == 1)
+	if (rc != -EAGAIN && *waits % 16 == 1)
 		atomic_fetch_add(&w->home->s->leave, 1);
-	reclaim_kick(store->reclaim);
-	nap(w);
+	if (!member_wait(&w->member, rc))
+		return false;
+	count(rc == -EAGAIN ? &w->grown : &w->full, 1);
 	return true;
 }
 
@@ -79,34 +44,23 @@ static void failed(struct writer *w, uint32_t k, const char *what, int rc)
 static void put(struct writer *w, uint32_t k)
 {
 	struct model *m = w->home->m;
-	uint32_t number = model_next_put(m, k), len = model_value_len(m, k, number), key_len;
+	uint32_t number = model_next_put(m, k);
 	struct store_result result;
-	struct store_put p;
-	char key[MODEL_KEY_MAX];
 	unsigned waits = 0;
 	int rc;
 
-	key_len = model_key(k, key);
-	do
-		rc = store_put_begin(&w->store, key, key_len, len, 0, &p);
-	while (rc && wait_for_memory(w, rc, &waits));
-	if (rc) {
-		failed(w, k, "store_put_begin", rc);
-		return;
-	}
-	model_value(m, k, number, p.block->data + key_len, len);
 	model_begin(m, k, number);
 	do
-		rc = store_put_commit(&w->store, &p, &result);
-	while (rc == -EAGAIN && wait_for_memory(w, rc, &waits));
+		rc = member_put(&w->member, m, k, number, &result);
+	while (rc && wait_for_memory(w, rc, &waits));
 	if (rc) {
-		failed(w, k, "store_put_commit", rc);
+		failed(w, k, "store_put", rc);
 		return;
 	}
 	w->published = result.place;
 	w->incarnation = result.incarnation;
 	watch_block(w->home->watch, result.place, result.incarnation);
-	model_end(m, w->number, k, number,
+	model_end(m, w->member.number, k, number,
 		  (uint64_t)result.place.extent << 32 | result.place.offset, result.incarnation);
 	count(&w->puts, 1);
 	if (result.incarnation > 1)
@@ -119,21 +73,24 @@ static void del(struct writer *w, uint32_t k)
 	uint32_t number = model_next_del(m, k);
 	struct store_result result;
 	char key[MODEL_KEY_MAX];
+	unsigned waits = 0;
 	int rc;
 
 	model_begin(m, k, number);
-	rc = store_del(&w->store, key, model_key(k, key), &result);
+	do
+		rc = store_del(&w->member.store, key, model_key(k, key), false, &result);
+	while (rc && wait_for_memory(w, rc, &waits));
 	if (rc) {
 		failed(w, k, "store_del of a key that lives", rc);
 		return;
 	}
-	model_end(m, w->number, k, number, 0, 0);
+	model_end(m, w->member.number, k, number, 0, 0);
 	count(&w->dels, 1);
 }
 
 static uint32_t key_of(const struct writer *w, uint32_t own)
 {
-	return own * (uint32_t)w->home->s->o.writers + w->number;
+	return own * (uint32_t)w->home->s->o.writers + w->member.number;
 }
 
 /* How many of the keys below @limit are its own. */
@@ -141,13 +98,13 @@ static uint32_t owned(const struct writer *w, uint32_t limit)
 {
 	uint32_t writers = (uint32_t)w->home->s->o.writers;
 
-	return limit > w->number ? (limit - w->number + writers - 1) / writers : 0;
+	return limit > w->member.number ? (limit - w->member.number + writers - 1) / writers : 0;
 }
 
 /* Overwrite, delete or insert again one of the keys that are in use, often one that stays. */
 static void change(struct writer *w)
 {
-	uint64_t r = model_random(&w->random);
+	uint64_t r = model_random(&w->member.random);
 	uint32_t keep = owned(w, (uint32_t)w->home->s->o.keep), k;
 	uint32_t range = r % 4 == 0 && keep < w->frontier ? keep : w->frontier;
 
@@ -175,7 +132,7 @@ static bool approach(struct writer *w, uint32_t target)
 		return false;
 	}
 	/* relaxed: which keys are worth reading */
-	atomic_store_explicit(&w->home->s->frontier[w->number],
+	atomic_store_explicit(&w->home->s->frontier[w->member.number],
 			      w->frontier * (uint32_t)w->home->s->o.writers, memory_order_relaxed);
 	return true;
 }
@@ -190,11 +147,11 @@ static void put_wrong(struct writer *w, uint32_t k, uint32_t of, uint32_t number
 	char key[MODEL_KEY_MAX];
 
 	key_len = model_key(k, key);
-	if (store_put_begin(&w->store, key, key_len, len, 0, &p))
+	if (store_put_begin(&w->member.store, key, key_len, len, 0, &p))
 		return;
 	model_value(m, of, number, p.block->data + key_len, len);
 	p.block->data[key_len + len - 1] ^= torn;
-	store_put_commit(&w->store, &p, &result);
+	store_put_commit(&w->member.store, &p, &result);
 }
 
 /*
@@ -216,7 +173,7 @@ static bool lie(struct writer *w, const char *what)
 		return false; /* no key has a value of before */
 	k = key_of(w, k);
 	if (strcmp(what, "miss") == 0)
-		store_del(&w->store, key, model_key(k, key), &result);
+		store_del(&w->member.store, key, model_key(k, key), true, &result);
 	else if (strcmp(what, "stale") == 0)
 		put_wrong(w, k, k, done - 2, false);
 	else if (strcmp(what, "early") == 0)
@@ -230,30 +187,20 @@ static bool lie(struct writer *w, const char *what)
 	return true;
 }
 
-static void disturbed(struct writer *w)
-{
-	int rc = w->home->s->o.disturb ? disturb_start(w->home->s->o.seed ^ w->number) : 0;
-
-	if (rc)
-		failed(w, MODEL_NO_KEY, "starting a timer", rc);
-}
-
 static void *write_all(void *arg)
 {
 	struct writer *w = arg;
 	struct goal *goal = &w->home->goal;
-	bool lied = w->number || strcmp(w->home->s->o.lie, "none") == 0;
+	bool lied = w->member.number || strcmp(w->home->s->o.lie, "none") == 0;
 	uint32_t number;
 
-	model_who(w->name);
-	disturbed(w);
-	qsbr_register();
+	member_begin(&w->member, w->home->m, w->home->s->o.disturb);
 	while (!atomic_load(&goal->end)) {
 		number = atomic_load(&goal->number);
 		if (!number || atomic_load(&goal->pause) || atomic_load(&w->home->m->any_wrong)) {
 			if (number > 1 && atomic_load(&goal->pause) && !lied)
 				lied = lie(w, w->home->s->o.lie);
-			nap(w);
+			member_nap(&w->member, NAP_US);
 			atomic_store(&w->paused, true);
 			continue;
 		}
@@ -264,13 +211,9 @@ static void *write_all(void *arg)
 			if (i % 2)
 				change(w);
 		}
-		tidy(w);
-		reclaim_poll(w->store.reclaim, time_now_ns());
-		qsbr_quiescent();
+		member_quiescent(&w->member);
 	}
-	qsbr_unregister();
-	if (w->home->s->o.disturb)
-		disturb_stop();
+	member_end(w->home->s->o.disturb);
 	return NULL;
 }
 
@@ -281,18 +224,10 @@ int writers_start(struct home *h)
 		int rc;
 
 		w->home = h;
-		w->number = i;
-		w->random = model_mix(h->s->o.seed ^ i);
-		w->frontier = 0;
-		snprintf(w->name, sizeof(w->name), "writer %u", i);
-		rc = store_worker_create(&w->store, &h->server.server.store, 0);
+		rc = member_start(&w->member, &h->server.server.store, "writer", i, h->s->o.seed, i,
+				  write_all, w);
 		if (rc)
 			return rc;
-		rc = -pthread_create(&w->thread, NULL, write_all, w);
-		if (rc) {
-			store_worker_destroy(&w->store);
-			return rc;
-		}
 		h->writers++;
 	}
 	return 0;
@@ -301,10 +236,6 @@ int writers_start(struct home *h)
 void writers_stop(struct home *h)
 {
 	atomic_store(&h->goal.end, true);
-	while (h->writers) {
-		struct writer *w = &h->writer[--h->writers];
-
-		pthread_join(w->thread, NULL);
-		store_worker_destroy(&w->store);
-	}
+	while (h->writers)
+		member_join(&h->writer[--h->writers].member);
 }

@@ -16,7 +16,8 @@ static const char *const names[WRONG_KINDS] = {
 	[WRONG_MISS] = "false_miss", [WRONG_STALE] = "stale",	[WRONG_EARLY] = "early",
 	[WRONG_FOREIGN] = "foreign", [WRONG_TORN] = "torn",	[WRONG_CHANGED] = "changed",
 	[WRONG_SCAN] = "scan",	     [WRONG_REUSED] = "reused", [WRONG_STATE] = "state",
-	[WRONG_ERROR] = "error",
+	[WRONG_ERROR] = "error",     [WRONG_PIPE] = "pipe",	[WRONG_LIFE] = "life",
+	[WRONG_HINT] = "hint",	     [WRONG_FORGED] = "forged", [WRONG_CHECKSUM] = "checksum",
 };
 
 static _Thread_local const char *who = "main";

@@ -170,7 +170,7 @@ int main(int argc, char **argv)
 		return status;
 	if (b->o.server) {
 		snprintf(b->server.address, sizeof(b->server.address), "%s", b->o.server);
-		return run(b);
+		return bench_program_end(&get_program, run(b));
 	}
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
 		return die("finding kv-server", "give it with --binary");
@@ -178,11 +178,11 @@ int main(int argc, char **argv)
 	if (server_process_start(&b->server,
 				 &(struct server_options){ b->o.binary ? b->o.binary : beside,
 							   b->o.host, b->o.memory, b->o.device,
-							   b->o.connect },
+							   b->o.connect, NULL },
 				 &err))
 		return die("starting kv-server", err.text);
 	status = run(b);
 	if (server_process_stop(&b->server) && status == 0)
 		status = die("kv-server", "it did not stop in order");
-	return status;
+	return bench_program_end(&get_program, status);
 }

@@ -143,5 +143,5 @@ int main(int argc, char **argv)
 	}
 	log_setup("growth-bench", LOG_WARN, LOG_TEXT);
 	status = fork_reader(&bench, &reader);
-	return status ? status : run(&bench, reader);
+	return bench_program_end(&growth_program, status ? status : run(&bench, reader));
 }

@@ -141,5 +141,5 @@ int main(int argc, char **argv)
 	}
 	if (index_measure(b, &err))
 		return die("measuring", err.text);
-	return index_report(b) || !b->o.check ? 0 : 1;
+	return bench_program_end(&index_program, index_report(b) || !b->o.check ? 0 : 1);
 }

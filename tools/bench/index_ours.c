@@ -28,16 +28,6 @@ static void drop_region(void *ctx, struct memory_region *region)
 {
 }
 
-static uint64_t newest(void *ctx)
-{
-	return 0;
-}
-
-static uint64_t oldest(void *ctx)
-{
-	return UINT64_MAX;
-}
-
 /* Memory for the records is committed before, as the arena of the other side is; the index's is
  * not: it grows with the table. */
 static int commit_blocks(uint64_t bytes, struct error *err)
@@ -65,7 +55,6 @@ static int ours_open(const struct index_setup *config, struct error *err)
 		.server_incarnation = 1,
 		.hash_seed = INDEX_HASH_SEED,
 		.hooks = { take_region, drop_region, NULL },
-		.sessions = { newest, oldest, NULL },
 	};
 	int rc;
 
@@ -157,13 +146,13 @@ static int ours_hit(void *worker, const struct index_key *key)
 {
 	struct store_result result;
 
-	return store_get(worker, key, INDEX_KEY_LEN, 0, &result);
+	return store_get(worker, key, INDEX_KEY_LEN, 0, true, &result);
 }
 
 static int ours_hit_read(void *worker, const struct index_key *key)
 {
 	struct store_result result;
-	int rc = store_get(worker, key, INDEX_KEY_LEN, 0, &result);
+	int rc = store_get(worker, key, INDEX_KEY_LEN, 0, true, &result);
 
 	if (rc == 0 && !index_value_fits(result.block->data + INDEX_KEY_LEN, ours.value_len, key))
 		rc = -ENOENT;
@@ -174,14 +163,14 @@ static int ours_miss(void *worker, const struct index_key *key)
 {
 	struct store_result result;
 
-	return store_get(worker, key, INDEX_KEY_LEN, 0, &result) == -ENOENT ? 0 : -EEXIST;
+	return store_get(worker, key, INDEX_KEY_LEN, 0, true, &result) == -ENOENT ? 0 : -EEXIST;
 }
 
 static int ours_delete(void *worker, const struct index_key *key)
 {
 	struct store_result result;
 
-	return store_del(worker, key, INDEX_KEY_LEN, &result);
+	return store_del(worker, key, INDEX_KEY_LEN, true, &result);
 }
 
 #define LOOP(name, op, ahead)                                                                     \

@@ -169,7 +169,7 @@ static void report_table(const struct index_bench *b)
 	       " at a time; %" PRIu64
 	       " writers where there are several\ncds_lfht of liburcu %s: tables by %s, grows by %s\n%s\n",
 	       GRACEKV_VERSION, b->o.records, INDEX_KEY_LEN, b->o.value_len, b->o.lookups,
-	       b->o.rounds, b->o.group, b->o.writers, URCU_VERSION, b->o.table,
+	       b->o.rounds, b->o.group, b->o.writers, LIBURCU_VERSION, b->o.table,
 	       b->o.bound ? "the length of its chains, to as many buckets as records"
 			  : "the number of its records",
 	       b->o.cpu ? "CPU time of the threads, without what they waited\n" : "");
@@ -245,7 +245,7 @@ static void report_json(const struct index_bench *b)
 
 	json_object_update_new(
 		doc,
-		json_pack("{s:s, s:s, s:I, s:i, s:I, s:I, s:I, s:I}", "liburcu", URCU_VERSION,
+		json_pack("{s:s, s:s, s:I, s:i, s:I, s:I, s:I, s:I}", "liburcu", LIBURCU_VERSION,
 			  "cds_lfht_table", b->o.table, "records", (json_int_t)b->o.records,
 			  "key_bytes", (int)INDEX_KEY_LEN, "value_bytes",
 			  (json_int_t)b->o.value_len, "lookups", (json_int_t)b->o.lookups, "rounds",

@@ -205,5 +205,5 @@ int main(int argc, char **argv)
 	if (bench_program_options(&program, argc, argv, &status))
 		return status;
 	bench.put = strcmp(bench.o.op, "put") == 0;
-	return run(&bench);
+	return bench_program_end(&program, run(&bench));
 }

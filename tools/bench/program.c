@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/descriptors.h"
 #include "common/base/parse.h"
+#include "common/layout/version.h"
 
 #define JSON_SCHEMA 1
 
@@ -18,6 +20,18 @@ int bench_program_failed(const struct bench_program *p, const char *what, const 
 {
 	fprintf(stderr, "%s: %s: %s\n", p->name, what, why);
 	return 3;
+}
+
+int bench_program_end(const struct bench_program *p, int status)
+{
+	int cut = ferror(stdout), code = 0;
+
+	if (fflush(stdout))
+		code = errno;
+	if (!cut && !code)
+		return status;
+	return bench_program_failed(p, "writing to stdout",
+				    code ? error_name(code) : "what was printed is cut off");
 }
 
 /* Whether @text is one of @words, which stand between bars. */
@@ -94,7 +108,7 @@ static int option(const struct bench_program *p, int letter, int *status, struct
 	if (letter == 'h')
 		fputs(p->usage, stdout);
 	else if (letter == 'V')
-		printf("%s %s\n", p->name, GRACEKV_VERSION);
+		version_print(stdout, p->name, GRACEKV_VERSION);
 	else if (letter == '?')
 		fputs(p->usage, stderr);
 	*status = letter == '?' ? 2 : 0;
@@ -114,11 +128,17 @@ int bench_program_options(const struct bench_program *p, int argc, char **argv, 
 	struct error err = { 0 };
 	int c, rc = 0;
 
+	if (descriptors_fill()) {
+		*status = 3;
+		return -1;
+	}
 	for_getopt(p->options, options, letters);
 	while (rc == 0 && (c = getopt_long(argc, argv, letters, options, NULL)) != -1)
 		rc = option(p, c, status, &err);
-	if (rc > 0)
+	if (rc > 0) {
+		*status = bench_program_end(p, *status);
 		return -1;
+	}
 	if (rc == 0 && optind + (p->operand ? 1 : 0) == argc) {
 		if (p->operand)
 			*p->operand = argv[optind];

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#define BENCH_OPTIONS_MAX 16
+#define BENCH_OPTIONS_MAX 20
 
 enum bench_kind {
 	BENCH_FLAG, /* bool */
@@ -41,6 +41,12 @@ int bench_program_options(const struct bench_program *p, int argc, char **argv, 
 
 /* bench_program_failed - a line on stderr. Returns the exit status, 3. */
 int bench_program_failed(const struct bench_program *p, const char *what, const char *why);
+
+/*
+ * bench_program_end - the last word of main(): what was printed must have come out. Returns
+ * @status, or 3 with a line on stderr where it has not.
+ */
+int bench_program_end(const struct bench_program *p, int status);
 
 /* bench_program_json - a document with tool, schema and version; NULL: no memory. */
 json_t *bench_program_json(const struct bench_program *p);

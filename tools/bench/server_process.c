@@ -13,15 +13,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define ARGUMENTS_MAX 24u
+
 static void run(const struct server_options *o, int out)
 {
 	char listen[280];
+	const char *args[ARGUMENTS_MAX + 1] = { o->binary,  "--listen",	   listen,    "--memory",
+						o->memory,  "--device",	   o->device, "--connect",
+						o->connect, "--log-level", "warn" };
+	unsigned n = 0, more = 0;
 
 	snprintf(listen, sizeof(listen), strchr(o->host, ':') ? "[%s]:0" : "%s:0", o->host);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(out, STDOUT_FILENO);
-	execl(o->binary, o->binary, "--listen", listen, "--memory", o->memory, "--device",
-	      o->device, "--connect", o->connect, "--log-level", "warn", (char *)NULL);
+	while (args[n])
+		n++;
+	while (o->more && o->more[more] && n < ARGUMENTS_MAX)
+		args[n++] = o->more[more++];
+	execv(o->binary, (char *const *)args);
 	_exit(127);
 }
 

@@ -18,6 +18,7 @@ struct server_options {
 	const char *binary;
 	const char *host; /* of --listen; the port is a free one */
 	const char *memory, *device, *connect;
+	const char *const *more; /* arguments behind these, NULL-terminated; NULL: none */
 };
 
 /*

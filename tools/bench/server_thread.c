@@ -20,9 +20,9 @@ static void *serve(void *arg)
 
 /* As from a command line, so that defaults are those of kv-server. */
 static int settings(struct config *config, uint64_t memory_bytes, uint64_t index_slots,
-		    struct error *err)
+		    unsigned lease_ms, struct error *err)
 {
-	char memory[24], slots[24], name[] = "kv-server";
+	char memory[24], slots[24], lease[24], name[] = "kv-server";
 	char *argv[] = { name,
 			 (char *)"--listen",
 			 (char *)"127.0.0.1:0",
@@ -36,6 +36,8 @@ static int settings(struct config *config, uint64_t memory_bytes, uint64_t index
 			 memory,
 			 NULL,
 			 NULL,
+			 NULL,
+			 NULL,
 			 NULL };
 	int argc = 11;
 	enum config_next next;
@@ -45,6 +47,11 @@ static int settings(struct config *config, uint64_t memory_bytes, uint64_t index
 	if (index_slots) {
 		argv[argc++] = (char *)"--index-slots";
 		argv[argc++] = slots;
+	}
+	if (lease_ms) {
+		snprintf(lease, sizeof(lease), "%u", lease_ms);
+		argv[argc++] = (char *)"--lease";
+		argv[argc++] = lease;
 	}
 	return config_load(config, argc, argv, &next, err);
 }
@@ -57,7 +64,7 @@ int server_thread_start(struct server_thread *t, uint64_t memory_bytes, uint64_t
 
 	atomic_init(&t->ended, false);
 	t->err = (struct error){ 0 };
-	rc = settings(&config, memory_bytes, index_slots, err);
+	rc = settings(&config, memory_bytes, index_slots, t->lease_ms, err);
 	if (rc)
 		return rc;
 	server_block_signals();

@@ -14,6 +14,7 @@
 #include "server/server.h"
 
 struct server_thread {
+	unsigned lease_ms; /* set before the start; 0: kv-server's default */
 	struct server server;
 	pthread_t thread;
 	struct error err; /* of server_run() */

@@ -202,5 +202,5 @@ int main(int argc, char **argv)
 	if (soft_other_stop(&b->k.other) && status == 0)
 		status = die("the other process", "it did not end in order");
 	soft_end_close(&b->k.end);
-	return status;
+	return bench_program_end(&program, status);
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* The table of commands, and the texts of --help and --version. */
-#include <inttypes.h>
 #include <stdio.h>
 
-#include "common/layout/root.h"
+#include "common/layout/version.h"
 #include "tools/kv-cli/cli.h"
 
 const struct command cli_commands[] = {
@@ -193,6 +192,5 @@ void cli_help(const struct command *command, FILE *out)
 
 void cli_version(FILE *out)
 {
-	fprintf(out, "kv-cli %s (libibverbs %s, liburcu %s, layout %u hash %016" PRIx64 ")\n",
-		gkv_version(), LIBIBVERBS_VERSION, LIBURCU_VERSION, LAYOUT_VERSION, layout_hash());
+	version_print(out, "kv-cli", gkv_version());
 }

@@ -79,6 +79,8 @@ struct soft_qp {
 	struct ibv_qp_attr attr; /* as set by modify */
 	struct ibv_qp_cap cap;
 	bool writer_stuck; /* see fence.c: the index is not used again */
+	/* The peer's operation that a fence waited for in vain; 0: none. */
+	_Atomic uint64_t stuck_busy;
 
 	struct soft_rq rq;
 	bool rq_flushed; /* rq.lock */

@@ -57,6 +57,10 @@ static bool fence_pause(unsigned *spins, uint64_t deadline)
 	return time_now_ns() < deadline;
 }
 
+/*
+ * Who has waited for an operation in vain does not wait for it again: ERR comes before destroy, and
+ * other regions and queue pairs go while the peer is stopped.
+ */
 static bool fence_wait(struct soft_qp *qp, uint64_t deadline)
 {
 	uint64_t busy;
@@ -67,12 +71,17 @@ static bool fence_wait(struct soft_qp *qp, uint64_t deadline)
 	busy = atomic_load(&qp->remote->busy);
 	if (!(busy & 1))
 		return true;
+	/* relaxed, all of stuck_busy: one wait more or less */
+	if (busy == atomic_load_explicit(&qp->stuck_busy, memory_order_relaxed))
+		deadline = 0;
 	/* acquire: pairs with the release at the end of the initiator's copy */
 	while (atomic_load_explicit(&qp->remote->busy, memory_order_acquire) == busy) {
 		if (peer_dead(qp->peer))
 			return true;
-		if (!fence_pause(&spins, deadline))
+		if (!fence_pause(&spins, deadline)) {
+			atomic_store_explicit(&qp->stuck_busy, busy, memory_order_relaxed);
 			return false;
+		}
 	}
 	return true;
 }

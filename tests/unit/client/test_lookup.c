@@ -275,13 +275,26 @@ static void test_expired_asks(void **state)
 	expect_state(f, KEY, LOOKUP_ASK);
 }
 
+/* A batch to its end. Returns the sections that it took, more than @count: it has none. */
+static unsigned sections_of(struct fake *f, struct lookup *l, unsigned count)
+{
+	unsigned sections = 0;
+	int rc;
+
+	do
+		rc = lookup_run(&f->reader, l, count);
+	while (++sections <= count && rc == 1);
+	assert_true(rc == 0 || sections > count);
+	return sections;
+}
+
 /* 64 keys in two chains; with values of 8 KiB in as many as the arena asks for. */
 static void test_batch(void **state)
 {
 	struct fake *f = *state;
 	static char key[READER_BATCH][16], value[READER_BATCH][8000], got[READER_BATCH][8000];
 	struct lookup l[READER_BATCH] = { 0 };
-	unsigned chains;
+	unsigned chains, sections;
 
 	for (unsigned large = 0; large < 2; large++) {
 		for (unsigned i = 0; i < READER_BATCH; i++) {
@@ -295,7 +308,8 @@ static void test_batch(void **state)
 						.cap = sizeof(got[i]) };
 		}
 		chains = f->chains;
-		assert_int_equal(lookup_run(&f->reader, l, READER_BATCH), 0);
+		sections = sections_of(f, l, READER_BATCH);
+		assert_int_equal(sections, large ? 2 : 1); /* 48 of 8 KB, an arena of 256 */
 		if (large == 0)
 			assert_true(f->chains - chains <= 2 + 10); /* root, directory, extents */
 		else
@@ -307,6 +321,64 @@ static void test_batch(void **state)
 		}
 	}
 	assert_int_equal(f->grown, 0);
+}
+
+static char *text_of(size_t len)
+{
+	char *text = malloc(len + 1);
+
+	assert_non_null(text);
+	memset(text, 't', len);
+	text[len] = '\0';
+	return text;
+}
+
+/* Two find room at once. The buckets of others are READ again when it is their turn. */
+static void test_batch_of_large_values(void **state)
+{
+	enum { COUNT = 16 };
+	struct fake *f = *state;
+	struct lookup l[COUNT] = { 0 };
+	static char key[COUNT][16];
+	char *value = text_of(100000);
+	uint64_t reads;
+
+	expect_state(f, KEY, LOOKUP_ABSENT); /* root and directory are known */
+	for (unsigned i = 0; i < COUNT; i++) {
+		snprintf(key[i], sizeof(key[i]), "key %u", i);
+		fake_put(f, key[i], value);
+		l[i] = (struct lookup){ .key = key[i], .key_len = (uint32_t)strlen(key[i]) };
+	}
+	expect_found(f, key[0], value); /* the extent as well */
+	reads = f->reader.stats.reads;
+	assert_int_equal(sections_of(f, l, COUNT), COUNT / 2);
+	assert_true(f->reader.stats.reads - reads <= 3 * COUNT);
+	for (unsigned i = 0; i < COUNT; i++)
+		assert_int_equal(l[i].state, LOOKUP_FOUND);
+	free(value);
+}
+
+/* Each has to READ two blocks, and one of them leaves no room for the other's. */
+static void test_large_blocks_of_colliding_fingerprints(void **state)
+{
+	static const char *const key[] = { KEY, "a second key" };
+	struct fake *f = *state;
+	struct lookup l[2] = { 0 };
+	char *value = text_of(150000);
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct bucket *b = fake_bucket(f, key[i]);
+
+		b->slot[8 * i] = fake_block(f, "some other key", value, key[i], NULL);
+		b->slot[8 * i + 7] = fake_block(f, key[i], value, key[i], NULL);
+		l[i] = (struct lookup){ .key = key[i], .key_len = (uint32_t)strlen(key[i]) };
+	}
+	assert_int_equal(sections_of(f, l, 2), 2);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(l[i].state, LOOKUP_FOUND);
+		assert_int_equal(l[i].value_len, 150000);
+	}
+	free(value);
 }
 
 static void test_large_value_grows_the_arena(void **state)
@@ -378,6 +450,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unsound_extent_entries, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_expired_asks, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_batch, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_batch_of_large_values, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_large_blocks_of_colliding_fingerprints, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(test_large_value_grows_the_arena, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(test_connection_lost_anywhere, set_up, tear_down),

@@ -18,7 +18,8 @@ static void free_at_once(struct table *t, struct memory_place place, uint32_t by
 
 void table_open(struct table *t, uint64_t memory_bytes, uint64_t slots)
 {
-	const struct memory_config memory = { memory_bytes, { take_region, drop_region, NULL } };
+	const struct memory_config memory = { .bytes_max = memory_bytes,
+					      .hooks = { take_region, drop_region, NULL } };
 	const struct index_config index = { slots, 77 };
 	struct error err;
 	unsigned extent;

@@ -136,14 +136,14 @@ static void *read_all(void *arg)
 
 static void a_hint_is_never_behind(void **state)
 {
-	const struct reclaim_sessions sessions = { no_session, all_gone, NULL };
+	const struct reclaim_config how = { 0, 1000 };
 	pthread_t thread[2];
 	struct memory_stats stats;
 	uint64_t used = 0;
 	struct error err;
 
 	table_open(&table, 64 << 20, 1);
-	assert_int_equal(reclaim_create(&reclaim, table.memory, &sessions, &err), 0);
+	assert_int_equal(reclaim_create(&reclaim, table.memory, &how, &err), 0);
 	for (unsigned i = 0; i < KEYS; i++) {
 		struct memory_place old;
 		int replaced;

@@ -155,14 +155,14 @@ static void *read_all(void *arg)
 
 static void readers_see_every_key_wherever_it_moves(void **state)
 {
-	const struct reclaim_sessions sessions = { no_session, all_gone, NULL };
+	const struct reclaim_config how = { 0, 1000 };
 	pthread_t thread[WRITERS + READERS];
 	struct index_stats stats;
 	struct memory_stats memory;
 	struct error err;
 
 	table_open(&table, 256 << 20, 0);
-	assert_int_equal(reclaim_create(&reclaim, table.memory, &sessions, &err), 0);
+	assert_int_equal(reclaim_create(&reclaim, table.memory, &how, &err), 0);
 	atomic_store(&writing, WRITERS);
 	pthread_barrier_init(&round_begins, NULL, WRITERS);
 	for (unsigned i = 0; i < WRITERS + READERS; i++)

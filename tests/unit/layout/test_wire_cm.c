@@ -150,7 +150,7 @@ static void numbers_that_cannot_be(void **state)
 	refused(&a, -EPROTO, "session");
 	a = good(WIRE_CM_REQUEST);
 	a.request.handle = SESSION_QPS_MAX;
-	refused(&a, -EPROTO, "queue pair 64");
+	refused(&a, -EPROTO, "queue pair 65");
 	a.request.handle = UINT32_MAX;
 	refused(&a, -EPROTO, "queue pair");
 	a = good(WIRE_CM_REQUEST);
@@ -160,7 +160,7 @@ static void numbers_that_cannot_be(void **state)
 	refused(&a, -EPROTO, "MTU code 6");
 	a = good(WIRE_CM_REPLY);
 	a.reply.handle = SESSION_QPS_MAX;
-	refused(&a, -EPROTO, "queue pair 64");
+	refused(&a, -EPROTO, "queue pair 65");
 	a = good(WIRE_CM_REPLY);
 	a.reply.credits = 0;
 	refused(&a, -EPROTO, "0 credits");

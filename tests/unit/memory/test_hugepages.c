@@ -8,6 +8,7 @@
 #include <linux/memfd.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 
 #include "server/memory/memory_internal.h"
@@ -18,9 +19,12 @@
 
 static const char *why_not;
 
-/* A kernel that says 64 are free, and then has none. */
+/* A kernel that says 64 are free, and then has none, neither at memfd_create() nor later. */
 static bool lying;
 static unsigned refusals;
+
+/* The same, but it says so at mmap() only; and small pages, which would take long, it refuses. */
+static bool lying_until_mmap;
 
 FILE *__real_fopen64(const char *path, const char *mode);
 FILE *__wrap_fopen64(const char *path, const char *mode); /* what <stdio.h> makes of fopen() */
@@ -38,7 +42,7 @@ FILE *__wrap_fopen64(const char *path, const char *mode)
 
 int __wrap_memfd_create(const char *name, unsigned flags)
 {
-	if (!lying || !(flags & MFD_HUGETLB))
+	if (!lying || lying_until_mmap == !!(flags & MFD_HUGETLB))
 		return __real_memfd_create(name, flags);
 	refusals++;
 	errno = ENOMEM;
@@ -273,6 +277,49 @@ static void gone_between_look_and_mapping(void **state)
 	recorder_end(&r, m);
 }
 
+static atomic_bool over;
+
+/* Maps, fills, looks and unmaps, as malloc() or pthread_create() of another thread would. */
+static void *map_for_itself(void *arg)
+{
+	while (!atomic_load_explicit(&over, memory_order_relaxed)) {
+		uint8_t *p = mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		check(p != MAP_FAILED);
+		for (size_t i = 0; i < 4 * MIB; i += MIB / 4)
+			p[i] = (uint8_t)(i >> 18);
+		for (size_t i = 0; i < 4 * MIB; i += MIB / 4)
+			check(p[i] == (uint8_t)(i >> 18));
+		check(munmap(p, 4 * MIB) == 0);
+	}
+	return NULL;
+}
+
+/* The place of a mapping that failed may be somebody else's a moment later. */
+static void a_mapping_that_fails_takes_nothing_from_others(void **state)
+{
+	struct mapping m;
+	struct error err;
+	pthread_t other[2];
+
+	if (pool("nr_hugepages") == UINT32_MAX) {
+		print_message("skipped: this kernel has no hugepages of 2 MiB\n");
+		skip();
+	}
+	lying = lying_until_mmap = true;
+	refusals = 0;
+	for (unsigned i = 0; i < 2; i++)
+		pthread_create(&other[i], NULL, map_for_itself, NULL);
+	for (unsigned i = 0; i < 30000; i++) /* more than there are */
+		assert_int_equal(mapping_create(&m, "gracekv-test", 16 * MIB, &err), -ENOMEM);
+	assert_int_equal(refusals, 30000); /* of small pages: it came to that each time */
+	atomic_store_explicit(&over, true, memory_order_relaxed);
+	for (unsigned i = 0; i < 2; i++)
+		pthread_join(other[i], NULL);
+	lying = lying_until_mmap = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -284,6 +331,7 @@ int main(void)
 		TEST(statistics_say_what_is_in_hugepages),
 #undef TEST
 		cmocka_unit_test(gone_between_look_and_mapping),
+		cmocka_unit_test(a_mapping_that_fails_takes_nothing_from_others),
 	};
 	int rc = cmocka_run_group_tests(tests, group_begin, group_end);
 

@@ -2,9 +2,9 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * Nothing is freed while somebody may read it: not before local readers have passed a quiescent
- * state, not while a session that the stamp covers is left, not under a hazard; and everything is
- * freed after that. What was freed shows in the counters and in the address, which is given out
- * again.
+ * state, not before every session has announced a later epoch, not under a hazard; and everything
+ * is freed after that. What was freed shows in the counters and in the address, which is given
+ * out again.
  */
 #include "tests/lib/unit.h"
 
@@ -17,10 +17,8 @@
 #include "server/reclaim/reclaim.h"
 #include "tests/unit/reclaim/fixture.h"
 
-#define BYTES	    128
-#define LATE_NS	    (UINT64_MAX / 2) /* as `now`: every batch is old enough */
-#define PATIENCE_MS 5000
-#define SHORT_MS    50
+#define BYTES	 128
+#define SHORT_MS 50
 
 static int setup(void **state)
 {
@@ -51,35 +49,13 @@ static void retire(struct memory_place place)
 	reclaim_poll(worker, LATE_NS);
 }
 
-static void pause_ms(unsigned ms)
-{
-	struct timespec ts = { ms / 1000, (long)(ms % 1000) * 1000000 };
-
-	nanosleep(&ts, NULL);
-}
-
-static uint64_t freed(void)
-{
-	struct reclaim_stats stats;
-
-	reclaim_stats_get(reclaim, &stats);
-	return stats.freed;
-}
-
-static void assert_freed_soon(uint64_t n)
-{
-	for (unsigned i = 0; i < PATIENCE_MS && freed() < n; i++)
-		pause_ms(1);
-	assert_int_equal(freed(), n);
-}
-
 static void assert_stays(uint64_t n)
 {
 	for (unsigned i = 0; i < 5; i++) {
 		reclaim_kick(reclaim);
 		pause_ms(SHORT_MS / 5);
 	}
-	assert_int_equal(freed(), n);
+	assert_int_equal(stats_now().freed, n);
 }
 
 static void alone(void **state)
@@ -141,39 +117,63 @@ static void a_local_reader_holds(void **state)
 	pthread_join(thread, NULL);
 }
 
+/* Until each of them has announced a later epoch, or is gone. */
 static void sessions_hold(void **state)
 {
-	atomic_store(&newest, 3);
-	atomic_store(&oldest, 2);
-	retire(take()); /* stamp 3 */
+	struct fake_session a, b;
+
+	session_comes(&a, 1, 0);
+	session_comes(&b, 2, 0);
+	retire_in_epoch(take(), BYTES);
 	assert_stays(0);
-	atomic_store(&newest, 9); /* later sessions change nothing */
-	atomic_store(&oldest, 3);
+	session_announces(&a, grace_now(the_grace()));
 	assert_stays(0);
-	atomic_store(&oldest, 4);
-	reclaim_kick(reclaim);
-	assert_freed_soon(1);
-	retire(take()); /* stamp 9 */
+	session_announces(&b, grace_now(the_grace()));
+	assert_freed_soon(1); /* nobody wakes the reclaimer: it looks */
+	retire_in_epoch(take(), BYTES);
+	session_announces(&a, grace_now(the_grace()));
 	assert_stays(1);
-	atomic_store(&oldest, UINT64_MAX); /* nobody is left */
-	reclaim_kick(reclaim);
+	session_goes(&b);
+	session_announces(&a, grace_now(the_grace()));
 	assert_freed_soon(2);
+	session_goes(&a);
 }
 
-static void batches_of_different_stamps(void **state)
+/* A session that comes after the unlinking has its epoch, and holds nothing of before. */
+static void later_sessions_do_not(void **state)
 {
-	atomic_store(&oldest, 1);
-	for (uint64_t n = 1; n <= 20; n++) {
-		atomic_store(&newest, n);
+	struct fake_session a, b;
+
+	session_comes(&a, 1, 0);
+	retire_in_epoch(take(), BYTES);
+	assert_stays(0);
+	session_comes(&b, 2, 0);
+	session_goes(&a);
+	assert_freed_soon(1);
+	session_goes(&b);
+}
+
+static void epochs_one_by_one(void **state)
+{
+	struct fake_session a;
+	uint64_t at[20];
+
+	session_comes(&a, 1, 0);
+	for (unsigned n = 0; n < 20; n++) {
 		for (unsigned i = 0; i < 10; i++)
-			retire(take());
+			reclaim_retire(worker, take(), BYTES);
+		at[n] = grace_now(the_grace()) + 1; /* the reclaimer will take it there */
+		reclaim_poll(worker, LATE_NS);
+		for (unsigned i = 0; i < FIXTURE_PATIENCE_MS && grace_now(the_grace()) < at[n]; i++)
+			pause_ms(1);
+		assert_int_equal(grace_now(the_grace()), at[n]);
 	}
 	assert_stays(0);
-	for (uint64_t n = 1; n <= 20; n++) {
-		atomic_store(&oldest, n + 1);
-		reclaim_kick(reclaim);
-		assert_freed_soon(10 * n);
+	for (uint64_t n = 0; n < 20; n++) {
+		session_announces(&a, at[n]);
+		assert_freed_soon(10 * (n + 1));
 	}
+	session_goes(&a);
 }
 
 static void a_hazard_holds_one_block(void **state)
@@ -216,7 +216,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(batches, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_local_reader_holds, setup, teardown),
 		cmocka_unit_test_setup_teardown(sessions_hold, setup, teardown),
-		cmocka_unit_test_setup_teardown(batches_of_different_stamps, setup, teardown),
+		cmocka_unit_test_setup_teardown(later_sessions_do_not, setup, teardown),
+		cmocka_unit_test_setup_teardown(epochs_one_by_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_hazard_holds_one_block, setup, teardown),
 		cmocka_unit_test_setup_teardown(addresses_come_back, setup, teardown),
 	};

@@ -17,6 +17,7 @@
 
 #include "common/base/time.h"
 #include "server/session/control.h"
+#include "tests/lib/no_device.h"
 
 #define WATCH_MS 500u
 
@@ -100,7 +101,14 @@ static void a_cm_that_fails_is_asked_once_a_tick(void **state)
 	struct ibv_context context = { .async_fd = eventfd(0, EFD_CLOEXEC) };
 	struct rdma_device dev = { .context = &context, .name = "fake0" };
 	struct root *root = aligned_alloc(4096, 4096);
-	struct run r = { .all = { .dev = &dev, .root = root } };
+	const struct store_config config = {
+		.bytes_max = 16 << 20,
+		.server_incarnation = 1,
+		.hooks = { take_region, drop_region, NULL },
+		.limit_ms = 1000,
+	};
+	struct store store;
+	struct run r = { .all = { .dev = &dev, .root = root, .store = &store, .lease_ms = 8000 } };
 	struct error err;
 	pthread_t thread;
 	uint64_t from_ns, ticks;
@@ -108,6 +116,7 @@ static void a_cm_that_fails_is_asked_once_a_tick(void **state)
 
 	assert_non_null(root);
 	memset(root, 0, 4096);
+	assert_int_equal(store_create(&store, &config, &err), 0);
 	cm.fails = ENOMEM;
 	assert_int_equal(sessions_init(&r.all), 0);
 	assert_int_equal(cm_listen(&r.all.cm, &at, &err), 0);
@@ -125,6 +134,7 @@ static void a_cm_that_fails_is_asked_once_a_tick(void **state)
 	assert_non_null(strstr(r.err.text, "goes away"));
 	cm_unlisten(r.all.cm);
 	sessions_destroy(&r.all);
+	store_destroy(&store);
 	close(r.listen_fd);
 	close(context.async_fd);
 	free(root);

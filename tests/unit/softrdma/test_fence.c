@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/base/time.h"
+#include "common/softrdma/objects/qp.h"
 #include "ends.h"
 
 #define GOOD	  0x11
@@ -193,6 +194,26 @@ static void test_dereg_while_another_connects(void **state)
 	end_close(&a);
 }
 
+/* Its process was stopped, say. ERR waits for it, two seconds; destroy_qp does not wait again. */
+static void test_writer_that_is_stuck(void **state)
+{
+	const struct end_options options = { .mapped = true };
+	struct end a, b;
+	uint64_t start;
+
+	(void)state;
+	pair_open(&a, &b, &options, &options);
+	atomic_fetch_add(&soft_qp(b.qp)->shared->busy, 1);
+	start = time_now_ns();
+	assert_int_equal(end_to(&a, IBV_QPS_ERR), 0);
+	assert_true(time_now_ns() - start > NS_PER_S);
+	start = time_now_ns();
+	end_close(&a);
+	assert_true(time_now_ns() - start < NS_PER_S);
+	atomic_fetch_add(&soft_qp(b.qp)->shared->busy, 1);
+	end_close(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,6 +226,7 @@ int main(void)
 		cmocka_unit_test(test_atomic_dereg),
 		cmocka_unit_test(test_atomic_error),
 		cmocka_unit_test(test_dereg_while_another_connects),
+		cmocka_unit_test(test_writer_that_is_stuck),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,7 +41,6 @@ static void open_store(uint64_t bytes)
 		.server_incarnation = 5,
 		.hash_seed = 6,
 		.hooks = { take_region, drop_region, NULL },
-		.sessions = { no_session, all_gone, NULL },
 	};
 	struct error err = { 0 };
 	int rc = store_create(&store, &config, &err);
@@ -117,7 +116,7 @@ static void all_are_there(unsigned count, uint32_t value_len)
 
 	for (unsigned i = 0; i < count; i++) {
 		snprintf(key, sizeof(key), "%08u", i);
-		assert_int_equal(store_get(&worker, key, 8, 1, &r), 0);
+		assert_int_equal(store_get(&worker, key, 8, 1, true, &r), 0);
 		assert_int_equal(r.value_len, value_len);
 		urcu_qsbr_quiescent_state();
 	}
@@ -132,7 +131,7 @@ static void drop(unsigned count)
 
 	for (unsigned i = 0; i < count; i++) {
 		snprintf(key, sizeof(key), "%08u", i);
-		assert_int_equal(store_del(&worker, key, 8, &r), 0);
+		assert_int_equal(store_del(&worker, key, 8, true, &r), 0);
 		urcu_qsbr_quiescent_state();
 	}
 	for (unsigned i = 0; i < 2000; i++) {

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * The housekeeper of a session: tells the server, over a queue pair of its own, that the session
+ * lives, and which epochs none of its sections looks back to (DESIGN 5.3). The essay is in
+ * housekeeper.c.
+ *
+ * Locks: round_lock, then session->lock; wake_lock is innermost.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/error.h"
+
+#define HOUSEKEEPER_BUSY_MS 1u /* between rounds while a handle is at work */
+#define HOUSEKEEPER_SHARE   4u /* of the time, in parts: what a round may take */
+
+struct gkv;
+struct gkv_session;
+
+struct housekeeper {
+	pthread_mutex_t round_lock; /* one round at a time; protects what follows, to wake_lock */
+	struct gkv *h; /* hidden: not counted among the handles; NULL: none was needed yet */
+	uint64_t slot_addr; /* of the epoch slot, of the connection that h belongs to */
+	uint32_t slot_rkey;
+	unsigned lease_ms; /* that the server said last */
+	unsigned pause_ms; /* the last one */
+	uint64_t calls; /* epochs_calls() of the last round */
+	uint64_t beat;
+	bool wrote; /* the queue pair has carried a whole round */
+
+	/* One writer at a time, under round_lock; any reader. */
+	_Atomic uint64_t rounds;
+	_Atomic uint64_t messages;
+
+	pthread_mutex_t wake_lock; /* protects what follows */
+	pthread_cond_t wake; /* CLOCK_MONOTONIC */
+	bool woken;
+	bool stop;
+	bool started; /* written under round_lock as well */
+	pthread_t thread;
+};
+
+/* housekeeper_init - of a session that is not shared yet. */
+void housekeeper_init(struct housekeeper *k);
+void housekeeper_destroy(struct housekeeper *k);
+
+/*
+ * housekeeper_begin - a handle was opened: make a round, and start the thread, where there is none
+ * and the session wants one.
+ * Returns 0, also where the connection was lost meanwhile; why there is none, with @err: -EUSERS,
+ * -ENOMEM, -EAGAIN, ...; -ETIMEDOUT.
+ */
+int housekeeper_begin(struct gkv_session *s, uint64_t deadline_ns, struct error *err);
+
+/* housekeeper_wake - something has changed: make a round now. Needs no lock of the session's. */
+void housekeeper_wake(struct housekeeper *k);
+
+/*
+ * housekeeper_nudge - the calling thread, with no section open, waits for memory that sessions hold
+ * back: make a round, by the thread if there is one. Takes a tenth of a second at most.
+ */
+void housekeeper_nudge(struct gkv_session *s);
+
+/* housekeeper_leave - a handle is about to be given back: with the last one goes our queue pair. */
+void housekeeper_leave(struct gkv_session *s);
+
+/* housekeeper_end - the session was closed and its connection ended: no thread after it returns. */
+void housekeeper_end(struct gkv_session *s);
+
+/*
+ * housekeeper_pause - ms from a round's beginning to the next one's: short while a handle is at
+ * work (@busy), otherwise twice the last pause; at least HOUSEKEEPER_SHARE times @took_ms, what the
+ * round took; up to a quarter of the lease. At least 1.
+ */
+unsigned housekeeper_pause(unsigned last_ms, bool busy, uint64_t took_ms, unsigned lease_ms);

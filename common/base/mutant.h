@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * Rules of the protocol that tests break on purpose, to see that they notice: one at a time, in a
+ * build made for it (meson setup -Dmutants=true), chosen by its name in $GRACEKV_MUTANT. In every
+ * other build MUTANT() is the constant false, and nothing of this is compiled.
+ *
+ * docs/internals/grace-periods.md says which test notices which.
+ */
+#include <stdbool.h>
+
+/* Name, and how the rule is broken. */
+#define MUTANTS(X)                                                                               \
+	X(announce_newest,                                                                       \
+	  "the housekeeper announces the newest epoch, whatever sections are open")              \
+	X(scan_first, "it looks at the pins before its READ of the epoch has completed")         \
+	X(no_pin_fence, "no full fence between the pin of a section and its READs")              \
+	X(carry_section, "a section goes on over a connection that is made anew")                \
+	X(expire_unfenced,                                                                       \
+	  "a session whose lease is over is left out of the wait, and not fenced")               \
+	X(no_grace, "nothing waits for remote sessions")                                         \
+	X(no_segment_grace, "segments do not wait for remote sessions")                          \
+	X(publish_first, "a slot is published before the block it named is OBSOLETE")            \
+	X(acknowledge_first, "a write is acknowledged before the block it replaced is OBSOLETE") \
+	X(no_incarnation, "a reader does not compare incarnations")                              \
+	X(moved_late, "a segment is marked MOVED after writes were applied in its successors")   \
+	X(recut_early, "a slab is cut anew without waiting for hints")
+
+enum mutant {
+#define MUTANT_ENUM(name, words) MUTANT_##name,
+	MUTANTS(MUTANT_ENUM)
+#undef MUTANT_ENUM
+		MUTANT_COUNT
+};
+
+#define MUTANT_LINGER_US 300u
+
+#ifdef GRACEKV_MUTANTS
+/* mutant_on - whether $GRACEKV_MUTANT names it; an unknown name there ends the program. Any
+ * thread. */
+bool mutant_on(enum mutant m);
+
+/* mutant_linger - makes the window that a broken rule opens wide enough to be met: @us. */
+void mutant_linger(unsigned us);
+#define MUTANT(name) __builtin_expect(mutant_on(MUTANT_##name), 0)
+#else
+#define MUTANT(name) false
+static inline void mutant_linger(unsigned us)
+{
+	(void)us;
+}
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * The remote half of a grace period: E, and what each session announces of itself in its epoch
+ * slot (common/layout/root.h). The essay stands in grace.c.
+ *
+ * Threads: the control thread lets sessions join and leave and looks after their leases; the
+ * reclaimer advances E and asks how far all sessions are. They share `lock`, which the data path
+ * never takes.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <urcu/list.h>
+
+#include "common/layout/root.h"
+
+/* Why a session is to be fenced. */
+enum epoch_verdict {
+	EPOCH_WELL,
+	EPOCH_SILENT, /* no beat for a lease */
+	EPOCH_STUCK, /* it beats, but holds memory back for too long */
+	EPOCH_LIED, /* an epoch that is not there yet, or one that goes backwards */
+};
+
+/* One session's share; part of its owner's structure. Fields are under the lock. */
+struct epoch_session {
+	struct cds_list_head node;
+	const struct epoch_slot *slot; /* written by the client, one-sided; NULL: no longer */
+	uint64_t generation;
+	uint64_t e; /* the last sound announcement; that of the WELCOME before the first */
+	uint64_t came; /* E when it began to be waited for */
+	uint64_t h;
+	uint64_t beat;
+	uint64_t beat_ns; /* when it was seen to change */
+	uint64_t waited_ns; /* since when it is waited for */
+	uint64_t deferred_bytes; /* that it holds back, as of the reclaimer's last look */
+	uint64_t forgiven_reach; /* its reach when it was stuck and a pause was forgiven */
+	bool waited; /* it may have a queue pair */
+	bool forgiven; /* a pause of the server's, since the last beat */
+	bool lied;
+};
+
+struct grace {
+	_Atomic uint64_t own; /* E, until there is a root */
+	_Atomic(_Atomic uint64_t *) word; /* where E stands */
+	_Atomic uint64_t *hint_floor; /* in the root; NULL: there is none */
+	pthread_mutex_t lock;
+	struct cds_list_head sessions;
+	uint64_t look_ns; /* of the control thread, the last one */
+};
+
+void grace_init(struct grace *g);
+void grace_destroy(struct grace *g); /* no session is left */
+
+/* grace_set_root - E and hint_floor stand in a root page from now on; NULL: no longer. No session
+ * is there. */
+void grace_set_root(struct grace *g, struct root *root);
+
+/* grace_now - E. Any thread. */
+uint64_t grace_now(const struct grace *g);
+
+/*
+ * grace_advance - the reclaimer: everything that is to be freed was unlinked before the call.
+ * Returns r, the epoch that ends; sessions whose e is above r cannot reach any of it.
+ */
+uint64_t grace_advance(struct grace *g);
+
+/*
+ * grace_reach - the reclaimer: how far all sessions that are waited for have come. No section that
+ * began before the epoch returned is open. UINT64_MAX: there are none.
+ */
+uint64_t grace_reach(struct grace *g);
+
+/* grace_session_reach - the same of one session, under the lock. */
+static inline uint64_t grace_session_reach(const struct epoch_session *s)
+{
+	return s->e > s->came ? s->e : s->came;
+}
+
+/*
+ * grace_pass_hints - the same for hints: returns an epoch, at most @wanted, from before which no
+ * hint is held or will be used. hint_floor is raised to it.
+ */
+uint64_t grace_pass_hints(struct grace *g, uint64_t wanted);
+
+/* grace_ask_hints - clients are asked to drop hints from before @epoch, which costs them READs. */
+void grace_ask_hints(struct grace *g, uint64_t epoch);
+
+/*
+ * grace_join - a new session, before its WELCOME is sent: its @slot, 64 B of zeroed memory that
+ * the client does not know of yet, is filled for @generation. Returns the E that the WELCOME tells.
+ * It is not waited for until grace_wait_for().
+ */
+uint64_t grace_join(struct grace *g, struct epoch_session *s, struct epoch_slot *slot,
+		    uint64_t generation);
+
+/*
+ * grace_wait_for - with true before the session's first queue pair can be used, with false after
+ * its last one was destroyed. Its lease runs meanwhile. @now_ns: CLOCK_MONOTONIC.
+ */
+void grace_wait_for(struct grace *g, struct epoch_session *s, bool wait, uint64_t now_ns);
+
+/* grace_close_slot - the slot's memory goes; what it announced last stays, and is waited for. */
+void grace_close_slot(struct grace *g, struct epoch_session *s);
+
+/* grace_leave - its queue pairs were destroyed and its slot was deregistered: it is waited for no
+ * longer (I4). */
+void grace_leave(struct grace *g, struct epoch_session *s);
+
+/*
+ * grace_find - the control thread, several times a lease: a session that is to be fenced, or NULL.
+ * @stuck: sessions with e at or below it are; 0: none.
+ */
+struct epoch_session *grace_find(struct grace *g, uint64_t now_ns, uint64_t lease_ns,
+				 uint64_t stuck, enum epoch_verdict *why);
+
+/* grace_each - call @visit for each session, under the lock. */
+void grace_each(struct grace *g, void (*visit)(void *ctx, struct epoch_session *s), void *ctx);

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Memory that is short: how much may be deferred, who holds it back, and slabs that fell empty.
+ *
+ * THE BOUND (I5). The budget is what may still be deferred, 15/16 of deferred_max at first; the
+ * rest is for pieces of the index, which are retired in the middle of a split and must not wait.
+ * Who is about to unlink a block takes its bytes off the budget first, a share at a time, so that
+ * workers hardly ever meet; the reclaimer gives back what it frees. So what was retired and not
+ * freed is at most what was taken. A record larger than half of the budget may pass
+ * beyond it while nothing else is deferred. How long a client has waited is its own word
+ * (wire_rpc.h): one that lies can delete, and have expired records deleted, beyond the bound.
+ *
+ * WHO IS REFUSED asks again for as long as the section limit and a bit (reclaim_patience_ms()).
+ * Within that time the sessions that hold the oldest batch back announce, or are fenced for it:
+ * reclaim_stuck() names their epoch to the control thread.
+ */
+#include "common/base/time.h"
+#include "server/reclaim/reclaim_internal.h"
+
+#define RESERVE_SHARE 256 /* of the budget, that a worker reserves at once */
+#define CHARGE_NS     (100 * NS_PER_MS) /* between two counts of what each session holds back */
+#define WANTED_NS     (50 * NS_PER_MS) /* memory is short for so long after it was wanted in vain */
+#define PATIENCE_MORE 500u /* ms behind the section limit: for fencing, and for freeing */
+#define PATIENCE_MIN  1000u /* ms */
+
+/* A record as large as the budget would never find it whole: workers keep what they reserved. */
+static bool passes_alone(struct reclaim *r, uint64_t bytes)
+{
+	struct reclaim_stats stats;
+
+	if ((int64_t)bytes <= budget_full(r) / 2)
+		return false;
+	reclaim_stats_get(r, &stats);
+	return stats.deferred_blocks == 0;
+}
+
+/* relaxed, all of the budget: a number that orders nothing */
+bool reclaim_reserve(struct reclaim_worker *w, uint64_t bytes)
+{
+	struct reclaim *r = w->reclaim;
+	const int64_t full = budget_full(r), share = full / RESERVE_SHARE;
+	int64_t need = (int64_t)bytes - w->allowance, grant, left;
+
+	if (need <= 0)
+		return true;
+	left = atomic_load_explicit(&r->budget, memory_order_relaxed);
+	do {
+		grant = need > share ? need : share;
+		if (grant > left)
+			grant = need;
+		if (grant > left && !passes_alone(r, bytes)) {
+			atomic_fetch_add_explicit(&r->refused, 1, memory_order_relaxed);
+			return false;
+		}
+	} while (!atomic_compare_exchange_weak_explicit(
+		&r->budget, &left, left - grant, memory_order_relaxed, memory_order_relaxed));
+	w->allowance += grant;
+	return true;
+}
+
+bool reclaim_full(struct reclaim_worker *w, uint64_t bytes)
+{
+	struct reclaim *r = w->reclaim;
+	int64_t need = (int64_t)bytes - w->allowance;
+
+	if (need <= 0 || need <= atomic_load_explicit(&r->budget, memory_order_relaxed) ||
+	    passes_alone(r, bytes))
+		return false;
+	atomic_fetch_add_explicit(&r->refused, 1, memory_order_relaxed);
+	return true;
+}
+
+void reclaim_charge(struct reclaim_worker *w, uint32_t bytes)
+{
+	w->allowance -= bytes;
+	if (w->allowance >= 0)
+		return;
+	atomic_fetch_add_explicit(&w->reclaim->budget, w->allowance, memory_order_relaxed);
+	w->allowance = 0;
+}
+
+static bool short_of_memory(const struct reclaim *r, uint64_t now_ns)
+{
+	/* relaxed: a time that orders nothing */
+	uint64_t wanted_ns = atomic_load_explicit(&r->wanted_ns, memory_order_relaxed);
+
+	return wanted_ns && now_ns < wanted_ns + WANTED_NS;
+}
+
+bool reclaim_wanting(struct reclaim *r)
+{
+	struct reclaim_stats stats;
+
+	/* relaxed, both: read again and again by the reclaimer and by the control thread */
+	atomic_store_explicit(&r->wanted_ns, time_now_ns(), memory_order_relaxed);
+	atomic_store_explicit(&r->short_of, true, memory_order_relaxed);
+	reclaim_kick(r);
+	reclaim_stats_get(r, &stats);
+	return stats.deferred_blocks || memory_recut_waits(r->memory);
+}
+
+unsigned reclaim_patience_ms(const struct reclaim *r)
+{
+	unsigned ms = r->config.limit_ms + r->config.limit_ms / 4 + PATIENCE_MORE;
+
+	return ms > PATIENCE_MIN ? ms : PATIENCE_MIN;
+}
+
+uint64_t reclaim_stuck(struct reclaim *r, uint64_t now_ns)
+{
+	uint64_t limit_ns = r->config.limit_ms * NS_PER_MS, stamp = 0;
+
+	if (!short_of_memory(r, now_ns))
+		return 0;
+	pthread_mutex_lock(&r->lock);
+	if (r->oldest_stamp && now_ns - r->oldest_ns > limit_ns && now_ns > r->oldest_ns)
+		stamp = r->oldest_stamp;
+	pthread_mutex_unlock(&r->lock);
+	return stamp;
+}
+
+void reclaim_recut(struct reclaim *r, bool stop)
+{
+	uint64_t wanted = memory_recut_wanted(r->memory, grace_now(&r->grace));
+
+	if (!wanted)
+		return;
+	if (memory_recut(r->memory, stop ? wanted : grace_pass_hints(&r->grace, wanted)) &&
+	    (short_of_memory(r, time_now_ns()) || memory_slabs_few(r->memory)))
+		grace_ask_hints(&r->grace, wanted);
+}
+
+/* What one session holds back, into its account: as many steps as batches that it does. */
+static void charge_session(void *ctx, struct epoch_session *s)
+{
+	const struct reclaim *r = ctx;
+	const struct batch *batch;
+
+	s->deferred_bytes = 0;
+	TAILQ_FOREACH_REVERSE(batch, &r->held, batch_list, link)
+	{
+		if (!s->waited || batch->stamp < grace_session_reach(s))
+			break;
+		s->deferred_bytes += batch->bytes;
+	}
+}
+
+void reclaim_tell(struct reclaim *r)
+{
+	uint64_t now_ns = time_now_ns();
+	const struct batch *first = TAILQ_FIRST(&r->held);
+
+	pthread_mutex_lock(&r->lock);
+	r->oldest_stamp = first ? first->stamp : 0;
+	r->oldest_ns = first ? first->since_ns : 0;
+	pthread_mutex_unlock(&r->lock);
+	/* relaxed: as in reclaim_wanting() */
+	atomic_store_explicit(&r->short_of, short_of_memory(r, now_ns), memory_order_relaxed);
+	if (now_ns < r->charge_ns && (first || !r->charged))
+		return;
+	r->charge_ns = now_ns + CHARGE_NS;
+	r->charged = first;
+	grace_each(&r->grace, charge_session, r);
+}

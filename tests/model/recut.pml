@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Slabs that are cut anew under hints (DESIGN 4, 5.1 and 5.7: h in the epoch slot, hint_floor in the
+ * root). How to run: README.md.
+ *
+ * MODELLED. One slab, one key K that stands in it or elsewhere. CUTS times: K is written elsewhere,
+ * its block in the slab retired, given back after its grace period; the slab is empty: s = E;
+ * hint_floor is raised to s; once every session's h >= s the slab is cut anew, and K written there
+ * again. EXTRA grace periods pass for other blocks at any time. One client: NT threads with GETS
+ * GETs each and one cache of hints, {address, pin of the section in which the block was last seen
+ * LIVE}; a housekeeper that READs epoch and hint_floor (in either order), drops hints whose pin is
+ * below the floor, scans the pins and announces e and h. The server may fence it, at most FENCES
+ * times, and the client may give up all of its queue pairs (DETACH); it comes back with a new
+ * session, or, if it was not fenced, with the same one; hints are kept. The server loads what a new
+ * slot begins with before the session is put into the list. No wait is for a session that has no
+ * queue pair.
+ * Not modelled: incarnations and torn blocks (rqsbr.pml), ordering of stores (pin.pml), another life
+ * of the server: hints do not survive that.
+ *
+ * CHECKED. A READ of a block, by the index or by a hint, is executed while the slab is cut as it was
+ * when its address was learnt. I3 for h: it never goes backwards within a session.
+ *
+ * THE RULE FOR h. A hint that was taken out of the cache counts as held until the section that took
+ * it is closed, whatever became of it in the cache, and the pin of that section says nothing about
+ * it: it may be newer than all of this. So the client may announce f when it has dropped all hints
+ * with a pin below f, and every section that was open at that moment has been closed since. Here the
+ * newest epoch of then is remembered, and f is announced by the first round whose scan finds no
+ * section with a pin up to it. What an open section will yet remember needs no care: its block is
+ * LIVE in it, so the slab falls empty later, with a larger s.
+ * Right as well:
+ *	V_OLDEST	the client goes by what is in its cache, min(e, oldest hint), and announces that in the
+ *			same way when the sections of then are closed; it need not know the floor to do so
+ *	V_SERVERGP	the client announces f at once, and the server lets one more grace period of its own
+ *			pass between h >= s and the cut
+ *	V_ONEHOLD	the server raises hint_floor when it has seen all h >= s, in the same hold of the lock
+ *			under which a session begins to be waited for; before, only where it is short of memory
+ *	V_NOHINTS	nothing is remembered, h = e
+ *	V_HSTARTZERO	a new slot begins with h = 0: only slower
+ *
+ * MUTANTS
+ *	M_NOWAITH	the slab is cut without a look at h
+ *	M_HINUSE	f is announced although sections that were open at the drop still are
+ *	M_HOLDEST	min(e, oldest hint in the cache) is announced at once
+ *	M_HMINPIN	min(f, pins) is announced: the pin of a section that holds an old hint may be new
+ *	M_HBEFOREDROP	f is announced before the drop
+ *	M_HISE		h = e although there are hints (V_NOHINTS: a client without them may)
+ *	M_FLOORLATE	hint_floor is raised after the look at h
+ *	M_SEARLY	s is the epoch of the retirement, not of the empty slab
+ *	M_HSTARTE	a new slot begins with h = E
+ *	M_KEEPNODROP	hints are used before hint_floor was READ anew: over a reconnect (DETACH=0); when
+ *			the same session had no queue pair for a while (FENCES=0)
+ *	M_TAKEFIRST	a hint is taken out of the cache before its section's pin is set
+ *	M_RECORDLATE	a hint is remembered after its section was closed
+ *	M_FOREIGN	a hint is remembered by a section whose session has gone meanwhile
+ *	M_HINTNEWEST	a hint is given the newest epoch instead of its section's pin
+ *
+ * (V_REACH: an assertion that fails when a slab is cut under a session that was there, with a hint,
+ * when the slab fell empty: so that is among the states.)
+ *
+ * STATES: README.md.
+ */
+#ifndef NT
+#define NT 1
+#endif
+#ifndef GETS
+#define GETS 2
+#endif
+#ifndef CUTS
+#define CUTS 1
+#endif
+#ifndef EXTRA
+#define EXTRA 1
+#endif
+#ifndef FENCES
+#define FENCES 1
+#endif
+#ifndef DETACH
+#define DETACH 1
+#endif
+#define NONE 255
+
+/* The server. */
+byte E = 1, hint_floor = 0;	/* in the root */
+byte cut = 1;			/* how often the slab was cut */
+bool here = true;		/* K's slot names the slab */
+bool obs;			/* K's block in the slab: OBSOLETE, or no longer a block */
+byte sE = 1, sH = 0;		/* the slot of the newest session */
+bool qp = true;			/* it has a queue pair, and is waited for */
+bool fenced;			/* it is no longer a session */
+
+/* The client. */
+byte conn = 1;			/* how often it had its first queue pair */
+bool ready = true;		/* hints may be used: the floor was READ on these queue pairs */
+bool lk;			/* of the housekeeper's round and of reconnects */
+byte newest = 1, pin[NT];
+bool busy[NT];			/* ghost: a GET that is under way */
+byte last = 1, hlast = 0;	/* announced */
+byte dropped = 0, since = 0;	/* hints below this are gone; the newest epoch at that moment */
+bool hint;			/* the cache: one address */
+byte hpin, hcut;
+
+inline drop_below(x) { if :: hint && hpin < x -> hint = false; hpin = 0; hcut = 0 :: else fi }
+
+inline read_block()
+{
+	if
+	:: s == conn && qp -> assert(c == cut); seen = !obs
+	:: else
+	fi
+}
+
+#ifdef M_FOREIGN
+#define MINE true
+#else
+#define MINE (s == conn)
+#endif
+#ifdef M_HINTNEWEST
+#define PIN newest
+#else
+#define PIN p
+#endif
+
+proctype thread(byte t)
+{
+	byte n, s, c, p;
+	bool by_hint, seen;
+
+	do
+	:: n >= GETS -> break
+	:: n < GETS ->
+		n++;
+#ifdef M_TAKEFIRST
+		if
+		:: atomic { qp && ready && hint -> busy[t] = true; s = conn; by_hint = true; c = hcut }
+		:: atomic { qp && ready -> busy[t] = true; s = conn }
+		fi;
+		atomic { p = newest; pin[t] = p };
+#else
+		atomic { qp && ready -> busy[t] = true; s = conn; p = newest; pin[t] = p };
+		if
+		:: atomic { hint -> by_hint = true; c = hcut }
+		:: true
+		fi;
+#endif
+		if
+		:: by_hint -> atomic { read_block() }
+		:: else ->
+			if				/* the bucket */
+			:: atomic { s == conn && qp && here -> c = cut };
+			   atomic { read_block() }
+			:: atomic { !(s == conn && qp && here) -> skip }
+			fi
+		fi;
+#ifdef M_RECORDLATE
+		pin[t] = 0;
+#endif
+		atomic {				/* the cache has a lock */
+			if
+			:: seen && by_hint			/* its pin may stay the old one */
+#ifndef V_NOHINTS
+			:: seen && MINE -> hint = true; hcut = c; hpin = PIN
+#endif
+			:: !seen && by_hint -> hint = false; hpin = 0; hcut = 0
+			:: else
+			fi;
+			by_hint = false; seen = false; c = 0; p = 0; s = 0
+		};
+		atomic { pin[t] = 0; busy[t] = false }
+	od
+}
+
+#define OLDEST (hint && hpin < m -> hpin : m)
+#if defined(M_HISE) || defined(V_NOHINTS)
+#define H m
+#elif defined(M_HOLDEST)
+#define H OLDEST
+#elif defined(M_HMINPIN)
+#define H (least < dropped -> least : dropped)
+#elif defined(M_HINUSE) || defined(V_SERVERGP) || defined(M_HBEFOREDROP)
+#define H dropped
+#else
+#define H (since < least -> dropped : hlast)
+#endif
+
+proctype housekeeper()
+{
+	byte n, v, f, m, least, i, h;
+
+endk:	do
+	:: atomic { qp && ready -> n = conn };
+		if				/* one READ of the two words */
+		:: v = E; f = hint_floor
+		:: f = hint_floor; v = E
+		fi;
+		atomic { !lk -> lk = true };
+		if
+		:: n == conn ->
+			atomic {
+				if :: v > newest -> newest = v :: else fi;
+#ifdef V_OLDEST
+				if :: dropped == 0 -> since = newest :: else fi
+#else
+				if :: f > dropped -> dropped = f; since = newest :: else fi
+#endif
+			};
+#ifndef M_HBEFOREDROP
+			atomic { drop_below(f) };
+#endif
+			least = NONE;
+			i = 0;
+			do
+			:: i < NT ->
+				atomic {
+					if
+					:: pin[i] > 0 && pin[i] < least -> least = pin[i]
+					:: else
+					fi;
+					i++
+				}
+			:: else -> break
+			od;
+			atomic {
+				m = (least < v -> least : v);
+				m = (m < last -> last : m);
+				last = m;
+#ifdef V_OLDEST
+				/* announced by the round that finds all sections of now closed */
+				if
+				:: dropped == 0 -> dropped = OLDEST; h = hlast
+				:: dropped > 0 && since < least -> h = dropped; dropped = 0
+				:: else -> h = hlast
+				fi;
+#else
+				h = H;
+#endif
+				h = (h < hlast -> hlast : h);
+				hlast = h; i = 0; least = 0
+			}
+		:: else -> v = 0
+		fi;
+		lk = false;
+		atomic {
+			if
+			:: v > 0 && n == conn && qp ->
+				assert(m >= sE && m <= E && h >= sH);	/* I3 */
+				sE = m; sH = h
+			:: else
+			fi;
+			m = 0; v = 0; h = 0; n = 0
+		};
+#ifdef M_HBEFOREDROP
+		atomic { drop_below(dropped) };
+#endif
+		f = 0
+	od
+}
+
+/* What comes after the queue pairs are gone: server's control thread and client. */
+proctype connect()
+{
+	byte e0, f0;
+
+endc:	do
+	:: atomic { !lk && !qp -> lk = true; ready = false; conn++ };
+		if
+		:: fenced ->			/* a new session, its slot set before it is listed */
+			e0 = E;
+#ifdef M_HSTARTE
+			f0 = E;
+#elif defined(V_HSTARTZERO)
+			f0 = 0;
+#else
+			f0 = hint_floor;
+#endif
+			atomic { sE = e0; sH = f0; fenced = false; newest = e0; last = e0; hlast = f0;
+				 dropped = 0; since = 0 }
+		:: !fenced			/* another queue pair of the same session */
+		fi;
+		atomic { e0 = 0; f0 = 0; qp = true };
+#ifndef M_KEEPNODROP
+		if
+		:: qp ->
+			f0 = hint_floor;
+			atomic {			/* nothing is open on these queue pairs */
+				drop_below(f0);
+#ifdef V_OLDEST
+				dropped = 0;
+#else
+				if :: f0 > dropped -> dropped = f0; since = 0 :: else fi;
+#endif
+				if :: f0 > hlast -> hlast = f0 :: else fi;
+				f0 = 0
+			}
+		:: else
+		fi;
+#endif
+		atomic { ready = true; lk = false }
+	od
+}
+
+#define PASSED(r) (!qp || sE > (r))
+
+proctype server()
+{
+	byte k = 0, r, s;
+#ifdef V_REACH
+	bool was;
+	byte at;
+#endif
+
+	do
+	:: k >= CUTS -> break
+	:: k < CUTS ->
+		k++;
+		obs = true;				/* K is written elsewhere */
+		here = false;
+		atomic { r = E; E = r + 1 };
+		PASSED(r);				/* the block is given back: the slab is empty */
+#ifdef M_SEARLY
+		s = r;
+#else
+		s = E;
+#endif
+#ifdef V_REACH
+		atomic { was = hint; at = conn };
+#endif
+#ifdef V_ONEHOLD
+		if				/* where memory is short, clients are asked */
+		:: hint_floor = s
+		:: true
+		fi;
+		atomic { !qp || sH >= s -> hint_floor = s };
+#else
+#ifndef M_FLOORLATE
+		hint_floor = s;
+#endif
+#ifndef M_NOWAITH
+		!qp || sH >= s;
+#endif
+#ifdef M_FLOORLATE
+		hint_floor = s;
+#endif
+#endif
+#ifdef V_SERVERGP
+		atomic { r = E; E = r + 1 };
+		PASSED(r);
+#endif
+#ifdef V_REACH
+		assert(!(was && qp && conn == at));
+#endif
+		atomic { cut++; r = 0; s = 0 };
+		atomic { obs = false; here = true }	/* K in the slab again */
+	od
+}
+
+#if NT > 1
+#define IDLE (!busy[0] && !busy[1])
+#else
+#define IDLE (!busy[0])
+#endif
+
+/* Grace periods of other blocks; leases that end; handles that are closed. */
+proctype events()
+{
+	byte extra, fences, detach;
+
+ende:	do
+	:: atomic { extra < EXTRA -> extra++; E++ }
+	:: atomic { fences < FENCES && qp -> fences++; qp = false; fenced = true }
+	:: atomic { detach < DETACH && qp && IDLE -> detach++; qp = false }
+	od
+}
+
+init
+{
+	atomic {
+		byte i = 0;
+
+		run server(); run housekeeper(); run connect(); run events();
+		do :: i < NT -> run thread(i); i++ :: else -> break od
+	}
+}

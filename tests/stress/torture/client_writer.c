@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * A writer by RPC: keys of its own, above those of the other writers, with the public library. It
+ * is never stopped nor killed, so that the model knows what was acknowledged.
+ */
+#include <errno.h>
+
+#include "tests/stress/torture/reader.h"
+
+static void put(struct visitor *r, unsigned writer, uint32_t k)
+{
+	static uint8_t value[MODEL_VALUE_MAX + 1];
+	struct model *m = r->s->model;
+	uint32_t number = model_next_put(m, k), len = model_value_len(m, k, number);
+	char key[MODEL_KEY_MAX];
+	int rc;
+
+	model_value(m, k, number, value, len);
+	model_begin(m, k, number);
+	do
+		rc = gkv_put(r->kv, key, model_key(k, key), value, len, NULL);
+	while (rc == -ENOMEM && !shared_ended(r->s)); /* the store is full for now */
+	if (rc == 0)
+		model_end(m, writer, k, number, 0, 0);
+	else if (rc != -ENOMEM)
+		reader_failed(r, "put", rc, gkv_error(r->kv));
+}
+
+static void del(struct visitor *r, unsigned writer, uint32_t k)
+{
+	struct model *m = r->s->model;
+	uint32_t number = model_next_del(m, k);
+	char key[MODEL_KEY_MAX];
+	int rc;
+
+	model_begin(m, k, number);
+	do
+		rc = gkv_del(r->kv, key, model_key(k, key));
+	while (rc == -ENOMEM && !shared_ended(r->s));
+	if (rc == 0)
+		model_end(m, writer, k, number, 0, 0);
+	else if (rc != -ENOMEM)
+		reader_failed(r, "del of a key that lives", rc, gkv_error(r->kv));
+}
+
+void write_visit(struct visitor *r)
+{
+	unsigned writer = (unsigned)(r->seat - r->s->seat), first = 0;
+
+	/* Seats of clients come last; each has its keys behind those of the other writers. */
+	first = (unsigned)r->s->o.keys + (r->s->seats - 1 - writer) * CLIENT_KEYS;
+	writer = (unsigned)r->s->o.writers + (r->s->seats - 1 - writer);
+	while (!shared_ended(r->s)) {
+		uint64_t random = model_random(&r->random);
+		uint32_t k = r->s->key[first + random % CLIENT_KEYS];
+
+		if ((random >> 8) % 16 == 0 && model_lives(r->s->model, k))
+			del(r, writer, k);
+		else
+			put(r, writer, k);
+		count(&r->seat->counts.puts, 1);
+	}
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Pins, announcements, another connection; and the protocol in threads, with a server beside. */
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/src/epochs.h"
+#include "client/src/housekeeper.h"
+#include "common/base/time.h"
+
+static int set_up(void **state)
+{
+	struct epochs *ep = aligned_alloc(alignof(struct epochs), sizeof(*ep));
+
+	if (!ep)
+		return -1;
+	memset(ep, 0, sizeof(*ep));
+	epochs_init(ep);
+	epochs_reset(ep, 1, 10);
+	*state = ep;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	epochs_destroy(*state);
+	free(*state);
+	return 0;
+}
+
+static uint64_t announce(struct epochs *ep, uint64_t number, uint64_t v)
+{
+	uint64_t e = 0;
+
+	assert_int_equal(epochs_announce(ep, number, v, 0, &e), 0);
+	return e;
+}
+
+static void test_pins_hold_what_is_announced(void **state)
+{
+	struct epochs *ep = *state;
+
+	assert_int_equal(epochs_lowest(ep), UINT64_MAX);
+	assert_int_equal(announce(ep, 1, 12), 12);
+	epochs_pin(ep, 3); /* at 12 */
+	assert_int_equal(epochs_lowest(ep), 12);
+	assert_int_equal(announce(ep, 1, 15), 12);
+	epochs_pin(ep, SESSION_HANDLES_MAX - 1); /* at 15: newest grows whatever is pinned */
+	assert_int_equal(announce(ep, 1, 20), 12);
+	epochs_unpin(ep, 3);
+	assert_int_equal(epochs_lowest(ep), 15);
+	assert_int_equal(announce(ep, 1, 20), 15);
+	epochs_unpin(ep, SESSION_HANDLES_MAX - 1);
+	assert_int_equal(announce(ep, 1, 20), 20);
+	assert_int_equal(epochs_calls(ep), 2);
+	epochs_note(ep, 0);
+	assert_int_equal(epochs_calls(ep), 3);
+}
+
+/* A section that loads newest, sleeps, and pins it when more was announced, as a thread may. */
+static void test_announcements_never_go_backwards(void **state)
+{
+	struct epochs *ep = *state;
+
+	assert_int_equal(announce(ep, 1, 20), 20);
+	atomic_store(&ep->pin[0].epoch, 11);
+	assert_int_equal(announce(ep, 1, 25), 20);
+	epochs_unpin(ep, 0);
+	assert_int_equal(announce(ep, 1, 24), 24); /* an older READ than the newest: no matter */
+	assert_int_equal(atomic_load(&ep->newest), 25);
+}
+
+static void test_a_round_of_a_lost_connection_is_abandoned(void **state)
+{
+	struct epochs *ep = *state;
+	uint64_t e = 99;
+
+	epochs_pin(ep, 0);
+	epochs_reset(ep, 2, 4); /* a server that was started anew */
+	assert_int_equal(atomic_load(&ep->newest), 4);
+	assert_int_equal(epochs_announce(ep, 1, 30, 0, &e), -ESTALE);
+	assert_int_equal(e, 99);
+	assert_int_equal(atomic_load(&ep->newest), 4);
+	assert_int_equal(atomic_load(&ep->announced), 4);
+	/* the pin of the old life, 10, is more than this one has: never announced */
+	assert_int_equal(announce(ep, 2, 6), 6);
+	epochs_unpin(ep, 0);
+	epochs_reset(ep, 3, 50);
+	atomic_store(&ep->pin[0].epoch, 5); /* one that is less: never below the WELCOME's */
+	assert_int_equal(announce(ep, 3, 60), 50);
+}
+
+static void test_pace(void **state)
+{
+	unsigned pause = 0, rounds = 0;
+
+	assert_int_equal(housekeeper_pause(250, true, 0, 1000), HOUSEKEEPER_BUSY_MS);
+	assert_int_equal(housekeeper_pause(1, true, 3, 1000), 3 * HOUSEKEEPER_SHARE);
+	assert_int_equal(housekeeper_pause(1, true, 3000, 1000), 250);
+	for (unsigned ms = 0; ms < 1000; ms += pause, rounds++) {
+		unsigned next = housekeeper_pause(pause, false, 0, 1000);
+
+		assert_true(next >= pause && next <= 250 && next <= 2 * (pause ? pause : 1));
+		pause = next;
+	}
+	assert_int_equal(pause, 250);
+	assert_true(rounds < 16);
+	/* four beats a lease, or one each ms */
+	for (unsigned lease = 1; lease < 100; lease++) {
+		pause = housekeeper_pause(UINT16_MAX, false, 0, lease);
+		assert_true(pause >= 1 && (pause == 1 || pause * 4 <= lease));
+	}
+	assert_int_equal(housekeeper_pause(UINT16_MAX, true, 0, 1), 1);
+}
+
+/*
+ * The protocol. The server's index names a block and its incarnation; it replaces the block, raises
+ * E, waits for the slot, and reuses the block. No reader may see that in a section.
+ */
+#define BLOCKS	  3u
+#define READERS	  2u
+#define RUN_NS	  (600 * NS_PER_MS)
+#define LINGER_US 200u
+
+static struct {
+	struct epochs *ep;
+	_Atomic uint64_t newest, slot, index, incarnation[BLOCKS];
+	_Atomic bool stop;
+	_Atomic unsigned broken, sections, updates;
+} world;
+
+/* Sections outlast rounds now and then, and the server unlinks in any moment of a round. */
+static void linger(uint64_t *seed)
+{
+	uint64_t n = unit_random(seed);
+
+	if (n % 8)
+		sched_yield();
+	else
+		usleep((unsigned)(n >> 8) % LINGER_US);
+}
+
+static void *reader(void *arg)
+{
+	unsigned handle = (unsigned)(uintptr_t)arg;
+	uint64_t seed = handle;
+
+	while (!atomic_load(&world.stop)) {
+		uint64_t index, block;
+
+		epochs_pin(world.ep, handle);
+		/* acquire, not seq_cst: the fence alone keeps it behind the pin */
+		index = atomic_load_explicit(&world.index, memory_order_acquire);
+		block = index % BLOCKS;
+		for (unsigned i = (unsigned)(unit_random(&seed) % 8); i; i--) {
+			if (atomic_load_explicit(&world.incarnation[block], memory_order_acquire) !=
+			    index / BLOCKS)
+				atomic_fetch_add(&world.broken, 1);
+			linger(&seed);
+		}
+		epochs_unpin(world.ep, handle);
+		atomic_fetch_add(&world.sections, 1);
+		/* or each scan sees a pin */
+		usleep((unsigned)unit_random(&seed) % (2 * LINGER_US));
+	}
+	return NULL;
+}
+
+static void *keeper(void *arg)
+{
+	uint64_t e = 0, last = 0, v, early = 0;
+
+	while (!atomic_load(&world.stop)) {
+		if (MUTANT(scan_first)) {
+			early = epochs_lowest(world.ep);
+			mutant_linger(LINGER_US);
+		}
+		v = atomic_load_explicit(&world.newest, memory_order_acquire); /* the READ */
+		if (epochs_announce(world.ep, 1, v, early, &e) || e < last || e > v)
+			atomic_fetch_add(&world.broken, 1);
+		last = e;
+		atomic_store_explicit(&world.slot, e, memory_order_release); /* the WRITE */
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void serve(void)
+{
+	uint64_t end = time_now_ns() + RUN_NS, seed = 1, r, old, block;
+
+	for (unsigned n = 1; time_now_ns() < end; n++) {
+		old = atomic_load(&world.index) % BLOCKS;
+		block = n % BLOCKS;
+		linger(&seed);
+		atomic_store(&world.index,
+			     atomic_load(&world.incarnation[block]) * BLOCKS + block); /* unlink */
+		r = atomic_load(&world.newest);
+		atomic_store(&world.newest, r + 1);
+		while (atomic_load(&world.slot) <= r && time_now_ns() < end)
+			sched_yield();
+		if (atomic_load(&world.slot) > r)
+			atomic_fetch_add(&world.incarnation[old], 1); /* reused */
+		atomic_fetch_add(&world.updates, 1);
+	}
+}
+
+static void test_nothing_is_reused_under_a_section(void **state)
+{
+	pthread_t thread[READERS + 1];
+
+	memset(&world, 0, sizeof(world));
+	world.ep = *state;
+	atomic_store(&world.newest, 10);
+	for (uintptr_t i = 0; i < READERS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, reader, (void *)i), 0);
+	assert_int_equal(pthread_create(&thread[READERS], NULL, keeper, NULL), 0);
+	serve();
+	atomic_store(&world.stop, true);
+	for (unsigned i = 0; i <= READERS; i++)
+		pthread_join(thread[i], NULL);
+	printf("%u sections, %u updates\n", atomic_load(&world.sections),
+	       atomic_load(&world.updates));
+	assert_true(atomic_load(&world.sections) > 10 && atomic_load(&world.updates) > 10);
+	assert_int_equal(atomic_load(&world.broken), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_pins_hold_what_is_announced, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_announcements_never_go_backwards, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_a_round_of_a_lost_connection_is_abandoned,
+						set_up, tear_down),
+		cmocka_unit_test(test_pace),
+		cmocka_unit_test_setup_teardown(test_nothing_is_reused_under_a_section, set_up,
+						tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

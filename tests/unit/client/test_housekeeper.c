@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* The housekeeper of a session, as a thread and as gkv_tick(), against a running kv-server. */
+#include <dirent.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "client/src/handle.h"
+#include "common/layout/root.h"
+#include "with_server.h"
+
+#define HANDLES	  10u
+#define WAIT_NS	  (20 * NS_PER_S) /* for what takes milliseconds where the machine is idle */
+#define SLOT_IS	  512u /* in the scratch memory: housekeeper.c */
+#define EPOCH_OLD 1000000u /* of no server here */
+
+static unsigned port;
+static pid_t server;
+static struct gkv_session *session;
+static struct gkv *kv[HANDLES];
+
+static int open_session(unsigned housekeeper)
+{
+	struct gkv_options o;
+	char address[32], text[700];
+
+	snprintf(address, sizeof(address), "127.0.0.1:%u", port);
+	gkv_options_init(&o);
+	o.server = address;
+	o.device = "soft0";
+	o.housekeeper = housekeeper;
+	if (gkv_session_open(&session, &o, text, sizeof(text))) {
+		printf("%s\n", text);
+		return -1;
+	}
+	return 0;
+}
+
+static int set_up(void **state)
+{
+	server = server_start(&port, "64M");
+	memset(kv, 0, sizeof(kv));
+	return open_session(GKV_HOUSEKEEPER_THREAD);
+}
+
+static int set_up_ticks(void **state)
+{
+	server = server_start(&port, "64M");
+	memset(kv, 0, sizeof(kv));
+	return open_session(GKV_HOUSEKEEPER_TICK);
+}
+
+static int tear_down(void **state)
+{
+	for (unsigned i = 0; i < HANDLES; i++)
+		gkv_close(kv[i]);
+	gkv_session_close(session);
+	server_stop(server, SIGKILL);
+	return 0;
+}
+
+static struct gkv_session_stats stats(void)
+{
+	struct gkv_session_stats s;
+
+	gkv_session_stats_get(session, &s);
+	return s;
+}
+
+/* The library's own threads that have this name. */
+static unsigned threads_named(const char *name)
+{
+	DIR *dir = opendir("/proc/self/task");
+	unsigned count = 0;
+
+	assert_non_null(dir);
+	for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
+		char path[300], comm[32] = "";
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", e->d_name);
+		f = fopen(path, "re");
+		if (!f)
+			continue;
+		if (fgets(comm, sizeof(comm), f) && strncmp(comm, name, strlen(name)) == 0)
+			count++;
+		fclose(f);
+	}
+	closedir(dir);
+	return count;
+}
+
+static void test_idle_session_of_ten_handles(void **state)
+{
+	struct gkv_session_stats before, after;
+	uint64_t from_ns, took_ns;
+
+	assert_int_equal(threads_named("gkv-house"), 0);
+	assert_int_equal(stats().messages, 0); /* no handle, no queue pair */
+	for (unsigned i = 0; i < HANDLES; i++)
+		assert_int_equal(gkv_open(session, &kv[i]), 0);
+	assert_int_equal(threads_named("gkv-house"), 1);
+	sleep(2); /* 1, 2, 4 ... 250 ms */
+	from_ns = time_now_ns();
+	before = stats();
+	sleep(3);
+	after = stats();
+	took_ns = time_now_ns() - from_ns;
+	assert_true((after.messages - before.messages) * NS_PER_S < 10 * took_ns);
+	assert_true(after.rounds > before.rounds);
+	assert_int_equal(after.messages - before.messages, 2 * (after.rounds - before.rounds));
+	assert_int_equal(after.reconnects, 0);
+}
+
+static void test_a_get_costs_no_message_more(void **state)
+{
+	const unsigned gets = 2000;
+	struct gkv_session_stats before;
+	uint64_t until_ns = time_now_ns() + WAIT_NS;
+	struct gkv_stats own;
+	char value[8];
+
+	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_int_equal(gkv_put(kv[0], "k", 1, "value", 5, NULL), 0);
+	assert_int_equal(gkv_get(kv[0], "k", 1, value, sizeof(value), NULL), 0); /* its extent */
+	gkv_stats_get(kv[0], &own);
+	for (unsigned i = 0; i < gets; i++)
+		assert_int_equal(gkv_get(kv[0], "k", 1, value, sizeof(value), NULL), 0);
+	assert_int_equal(kv[0]->reader.stats.reads - own.reads, 2 * gets);
+	/* at work, it goes round far more often than in a quarter of a lease */
+	before = stats();
+	while (stats().rounds < before.rounds + 100 && time_now_ns() < until_ns)
+		assert_int_equal(gkv_get(kv[0], "k", 1, value, sizeof(value), NULL), 0);
+	assert_true(stats().rounds >= before.rounds + 100);
+	assert_true(time_now_ns() < until_ns - WAIT_NS / 2); /* idle, these were 25 s */
+}
+
+static const struct epoch_slot *written(void)
+{
+	return (const void *)((const uint8_t *)session->keeper.h->reader.scratch + SLOT_IS);
+}
+
+static void test_ticks(void **state)
+{
+	struct gkv_session_stats before;
+	int rc;
+
+	assert_int_equal(gkv_tick(NULL), -EINVAL);
+	assert_true(gkv_tick(session) >= 1); /* without a handle there is nothing to do */
+	assert_int_equal(stats().messages, 0);
+	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_int_equal(threads_named("gkv-house"), 0);
+	before = stats();
+	for (unsigned i = 1; i <= 20; i++) {
+		rc = gkv_tick(session);
+		assert_in_range(rc, 1, 250);
+		assert_int_equal(stats().messages, before.messages + 2 * i);
+	}
+	assert_int_equal(rc, 250);
+	assert_int_equal(gkv_put(kv[0], "k", 1, "value", 5, NULL), 0);
+	assert_int_equal(gkv_tick(session), 1); /* a request counts as work */
+	/* what it said */
+	assert_int_equal(written()->generation, kv[0]->generation);
+	assert_int_equal(written()->e, stats().announced);
+	assert_int_equal(written()->not_e, ~stats().announced);
+	assert_int_equal(written()->h, stats().announced);
+	assert_int_equal(written()->beat, stats().rounds);
+	assert_true(stats().announced <= stats().epoch && stats().epoch >= 1);
+	/* with the last handle goes the queue pair */
+	assert_non_null(session->keeper.h->qp.qp);
+	gkv_close(kv[0]);
+	kv[0] = NULL;
+	assert_null(session->keeper.h->qp.qp);
+	assert_true(gkv_tick(session) >= 1);
+	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_non_null(session->keeper.h->qp.qp);
+}
+
+/* The newest epoch of a server that is gone means nothing to the next one. */
+static void lose_the_server(void)
+{
+	char value[8];
+	uint64_t e;
+
+	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_int_equal(epochs_announce(&session->epochs, 1, EPOCH_OLD, 0, &e), 0);
+	assert_int_equal(stats().epoch, EPOCH_OLD);
+	server_stop(server, SIGKILL);
+	server = server_start(&port, "64M");
+	assert_int_equal(gkv_get(kv[0], "k", 1, value, sizeof(value), NULL), -ENOENT);
+	assert_true(stats().epoch < EPOCH_OLD);
+}
+
+static void test_thread_follows_to_another_server(void **state)
+{
+	uint64_t until_ns, rounds;
+
+	lose_the_server();
+	rounds = stats().rounds;
+	for (until_ns = time_now_ns() + WAIT_NS;
+	     stats().rounds < rounds + 3 && time_now_ns() < until_ns;)
+		usleep(1000);
+	assert_true(stats().rounds >= rounds + 3);
+	assert_true(stats().announced < EPOCH_OLD);
+	assert_true(stats().reconnects >= 1);
+}
+
+static void test_ticks_follow_to_another_server(void **state)
+{
+	uint64_t until_ns, rounds;
+
+	lose_the_server();
+	rounds = stats().rounds;
+	for (until_ns = time_now_ns() + WAIT_NS;
+	     stats().rounds < rounds + 3 && time_now_ns() < until_ns;) {
+		assert_true(gkv_tick(session) >= 1);
+		usleep(1000);
+	}
+	assert_true(stats().rounds >= rounds + 3);
+	assert_true(written()->e < EPOCH_OLD);
+	assert_int_equal(written()->generation, kv[0]->generation);
+}
+
+static void test_tick_without_a_server(void **state)
+{
+	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	server_stop(server, SIGKILL);
+	for (unsigned i = 0; i < 5; i++) {
+		assert_true(gkv_tick(session) >= 1);
+		usleep(2000);
+	}
+	server = server_start(&port, "64M");
+}
+
+/* The server has another number of queue pairs than a housekeeper needs. */
+static void test_no_room_for_a_housekeeper(void **state)
+{
+	struct gkv *second = NULL;
+	int rc;
+
+	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	gkv_close(kv[0]);
+	kv[0] = NULL;
+	session->keeper.h->number = SESSION_QPS_MAX; /* the server refuses it */
+	rc = gkv_open(session, &second);
+	assert_true(rc < 0);
+	assert_null(second);
+	assert_non_null(strstr(gkv_session_error(session), "no housekeeper"));
+	session->keeper.h->number = HOUSEKEEPER_QP;
+	usleep(20000); /* the pause after an attempt in vain */
+	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_true(gkv_tick(session) >= 1);
+}
+
+static void test_child_has_no_housekeeper(void **state)
+{
+	int status = 0;
+	pid_t pid;
+
+	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		int rc = gkv_tick(session);
+
+		gkv_close(kv[0]);
+		gkv_session_close(session);
+		_exit(rc == -EPERM ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	assert_int_equal(gkv_put(kv[0], "k", 1, "value", 5, NULL), 0);
+}
+
+#define WITH_THREAD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define WITH_TICKS(test)  cmocka_unit_test_setup_teardown(test, set_up_ticks, tear_down)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_THREAD(test_idle_session_of_ten_handles),
+		WITH_THREAD(test_a_get_costs_no_message_more),
+		WITH_TICKS(test_ticks),
+		WITH_THREAD(test_thread_follows_to_another_server),
+		WITH_TICKS(test_ticks_follow_to_another_server),
+		WITH_TICKS(test_tick_without_a_server),
+		WITH_TICKS(test_no_room_for_a_housekeeper),
+		WITH_THREAD(test_child_has_no_housekeeper),
+	};
+
+	server_program(argc > 1 ? argv[1] : NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * A queue pair that can neither be brought to ERR nor be destroyed: its client may go on with its
+ * READs, so nothing that it could find is used again (I4), and the server ends. A whole server, and
+ * a client of it, in this process; the calls fail in the server's threads.
+ */
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include <gracekv.h>
+
+#include "common/base/log.h"
+#include "common/base/time.h"
+#include "common/rdma/qp.h"
+#include "tools/bench/server_thread.h"
+
+#define MEMORY	 (64u << 20)
+#define LEASE_MS 100u
+#define WAIT_NS	 (20 * NS_PER_S)
+
+static struct server_thread server;
+static pthread_t client;
+static _Atomic bool destroy_fails, modify_fails;
+static _Atomic int spared; /* calls of modify that do not fail */
+static struct gkv_session *session;
+static struct gkv *kv[2];
+
+int __real_rdma_qp_destroy(struct rdma_qp *qp);
+int __wrap_rdma_qp_destroy(struct rdma_qp *qp);
+int __real_rdma_qp_fail(struct rdma_qp *qp);
+int __wrap_rdma_qp_fail(struct rdma_qp *qp);
+
+int __wrap_rdma_qp_destroy(struct rdma_qp *qp)
+{
+	if (atomic_load(&destroy_fails) && !pthread_equal(pthread_self(), client))
+		return -EIO;
+	return __real_rdma_qp_destroy(qp);
+}
+
+int __wrap_rdma_qp_fail(struct rdma_qp *qp)
+{
+	if (atomic_load(&modify_fails) && !pthread_equal(pthread_self(), client) &&
+	    atomic_fetch_sub(&spared, 1) <= 0)
+		return -EIO;
+	return __real_rdma_qp_fail(qp);
+}
+
+static void let_fail(bool destroy, bool modify)
+{
+	atomic_store(&spared, 0);
+	atomic_store(&destroy_fails, destroy);
+	atomic_store(&modify_fails, modify);
+}
+
+static int set_up(void **state)
+{
+	struct gkv_options o;
+	struct error err;
+	char text[700] = "";
+
+	client = pthread_self();
+	let_fail(false, false);
+	log_setup("test", LOG_ERROR, LOG_TEXT);
+	server.lease_ms = LEASE_MS;
+	if (server_thread_start(&server, MEMORY, 0, &err)) {
+		print_error("%s\n", err.text);
+		return -1;
+	}
+	gkv_options_init(&o);
+	o.server = server.server.bound;
+	o.device = "soft0";
+	o.housekeeper = GKV_HOUSEKEEPER_TICK; /* its queue pairs are this thread's too */
+	if (gkv_session_open(&session, &o, text, sizeof(text))) {
+		print_error("%s\n", text);
+		return -1;
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		if (gkv_open(session, &kv[i]))
+			return -1;
+	}
+	return gkv_tick(session) < 0;
+}
+
+static int tear_down(void **state)
+{
+	let_fail(false, false);
+	for (unsigned i = 0; i < 2; i++) {
+		if (kv[i])
+			gkv_close(kv[i]);
+	}
+	gkv_session_close(session);
+	server_thread_stop(&server);
+	return 0;
+}
+
+static void assert_ends(void)
+{
+	const struct timespec pause = { 0, NS_PER_MS };
+	uint64_t end = time_now_ns() + WAIT_NS;
+
+	while (!atomic_load(&server.ended) && time_now_ns() < end)
+		nanosleep(&pause, NULL);
+	assert_true(atomic_load(&server.ended));
+	assert_int_not_equal(server.err.code, 0);
+	assert_non_null(strstr(server.err.text, "could not be destroyed"));
+}
+
+/* What is replaced from now on comes back to nobody. */
+static void assert_waited_for(void)
+{
+	struct reclaim *reclaim = server.server.store.reclaim;
+	struct reclaim_stats stats;
+	uint64_t from = grace_now(reclaim_grace(reclaim));
+
+	assert_true(grace_reach(reclaim_grace(reclaim)) <= from);
+	reclaim_stats_get(reclaim, &stats);
+	assert_int_equal(stats.lost, 0);
+}
+
+/* In ERR it serves nothing: the server goes on. */
+static void one_that_is_in_err(void **state)
+{
+	let_fail(true, false);
+	gkv_close(kv[0]);
+	kv[0] = NULL;
+	let_fail(false, false);
+	assert_int_equal(gkv_put(kv[1], "key", 3, "value", 5, NULL), 0);
+	assert_false(atomic_load(&server.ended));
+}
+
+/* The client closes a handle; the other one is there still. */
+static void one_of_two(void **state)
+{
+	let_fail(true, true);
+	gkv_close(kv[0]);
+	kv[0] = NULL;
+	assert_ends();
+	assert_waited_for();
+}
+
+/* The other one and the housekeeper's have gone before it. */
+static void the_last(void **state)
+{
+	gkv_close(kv[1]);
+	kv[1] = NULL;
+	let_fail(true, true);
+	atomic_store(&spared, 2); /* the housekeeper's: to fail it, and again to destroy it */
+	gkv_close(kv[0]);
+	kv[0] = NULL;
+	assert_ends();
+	assert_waited_for();
+}
+
+/* Nobody ticks: the session is fenced, which does not come to its end. */
+static void a_fence_that_fails(void **state)
+{
+	let_fail(true, true);
+	assert_ends();
+	assert_int_equal(atomic_load(&server.server.sessions.counters.fenced_silent), 1);
+	assert_int_equal(atomic_load(&server.server.sessions.counters.sessions), 0);
+	assert_waited_for();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(one_that_is_in_err, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(one_of_two, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(the_last, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_fence_that_fails, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
