@@ -21,7 +21,7 @@
 #include "tools/bench/server_thread.h"
 
 #define MEMORY	 (64u << 20)
-#define LEASE_MS 100u
+#define LEASE_MS 1000u /* no session is silent by accident while it is set up */
 #define WAIT_NS	 (20 * NS_PER_S)
 
 static struct server_thread server;
