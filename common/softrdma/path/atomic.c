@@ -38,10 +38,10 @@
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/softrdma/path/copy.h"
 #include "common/softrdma/path/progress.h"
 
 #define WORD sizeof(uint64_t)
@@ -205,8 +205,8 @@ int soft_atomic(struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_lo
 	if (rc != IBV_WC_SUCCESS)
 		return rc;
 	for (unsigned i = 0; i < local->pieces; i++) {
-		memcpy(local->piece[i].iov_base, (unsigned char *)&before + at,
-		       local->piece[i].iov_len);
+		soft_copy_to(local->piece[i].iov_base, (unsigned char *)&before + at,
+			     local->piece[i].iov_len);
 		at += local->piece[i].iov_len;
 	}
 	return IBV_WC_SUCCESS;

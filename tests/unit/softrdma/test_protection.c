@@ -267,7 +267,8 @@ static void test_nobody(void **state)
 			 0);
 	end_expect(a.send_cq, 1, IBV_WC_RETRY_EXC_ERR);
 	pair_close(&a, &b);
-	/* not there yet: patience, then an end; or it comes */
+	/* not there yet: a second's patience, then an end; or it comes */
+	options.timeout = 15;
 	end_open(&a, &options);
 	end_open(&b, &options);
 	assert_int_equal(end_init(&b), 0);

@@ -25,7 +25,9 @@
 enum {
 	VICTIMS = 2,
 	QPS = 4,
-	REGION = 16384,
+	FAR = 16384, /* bytes for the requests of others, and for receives */
+	NEAR = 8192, /* behind them, for each QP's own: no two write their results to one place */
+	REGION = FAR + QPS * NEAR,
 	CANARY = 1 << 20, /* before, between and behind the regions */
 	CANARY_BYTE = 0xa5,
 	ROUNDS = 12, /* arenas, one after the other */
@@ -223,7 +225,7 @@ static void register_again(struct victim *v)
 		atomic_store(&board->rkey[v->self], v->mr->rkey);
 }
 
-static void post(struct victim *v, struct ibv_qp *qp)
+static void post(struct victim *v, unsigned i)
 {
 	static const enum ibv_wr_opcode opcodes[] = {
 		IBV_WR_SEND,
@@ -236,8 +238,9 @@ static void post(struct victim *v, struct ibv_qp *qp)
 	};
 	uint64_t r = roll(&v->dice),
 		 far = atomic_load(&board->addr[r >> 16 & 1]) + (r >> 20) % 512 * 8;
-	struct ibv_sge sge = { (uintptr_t)region(v) + (r >> 32) % 512 * 8, 8,
+	struct ibv_sge sge = { (uintptr_t)region(v) + FAR + i * NEAR + (r >> 32) % 512 * 8, 8,
 			       v->mr ? v->mr->lkey : 0 };
+	struct ibv_qp *qp = v->qp[i];
 	struct ibv_send_wr *bad, wr = { .wr_id = r, .sg_list = &sge, .num_sge = 1 };
 
 	if (qp->qp_type == IBV_QPT_UD)
@@ -324,7 +327,7 @@ static void step(struct victim *v)
 		if (r >> 16 & 1)
 			post_receive(v, v->qp[i]);
 		else
-			post(v, v->qp[i]);
+			post(v, i);
 		drain(v);
 		break;
 	}
