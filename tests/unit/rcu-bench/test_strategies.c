@@ -86,8 +86,10 @@ static void readers_find_out_a_strategy_that_waits_for_nobody(void **state)
 	static struct rcu_figures f;
 	struct rcu_setup how = setup();
 
-	if (SANITIZED)
-		skip(); /* it would find it out first */
+	if (SANITIZED) {
+		print_message("skipped: the sanitizer would find it out first\n");
+		skip();
+	}
 	how.broken = true;
 	for (unsigned i = 0; rcu_strategies[i]; i++) {
 		uint64_t failures = 0;

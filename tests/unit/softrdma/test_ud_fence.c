@@ -44,8 +44,10 @@ static bool held_open(void)
 
 	memset(&held, 0, sizeof(held));
 	held.fault_fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
-	if (held.fault_fd < 0 || ioctl(held.fault_fd, UFFDIO_API, &api) < 0)
+	if (held.fault_fd < 0 || ioctl(held.fault_fd, UFFDIO_API, &api) < 0) {
+		print_message("skipped: userfaultfd is not to be had here\n");
 		return false;
+	}
 	held.pages =
 		mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(held.pages, MAP_FAILED);
