@@ -11,6 +11,7 @@
 #include <systemd/sd-daemon.h>
 #endif
 
+#include "common/base/descriptors.h"
 #include "common/base/log.h"
 #include "server/config/config.h"
 #include "server/server.h"
@@ -67,6 +68,8 @@ int main(int argc, char **argv)
 	struct error err;
 	int rc;
 
+	if (descriptors_fill())
+		return EXIT_FAILED;
 	rc = config_load(&config, argc, argv, &next, &err);
 	if (rc)
 		return complain(&err, EXIT_USAGE);

@@ -198,7 +198,7 @@ static void session_lines(void *ctx, struct epoch_session *e)
 size_t server_stats_text(void *ctx, char *text, size_t cap)
 {
 	struct server *s = ctx;
-	struct writer w = { .text = text, .cap = cap };
+	struct writer w = { .text = text, .cap = cap - LEFT_OUT_ROOM };
 	const struct root *root = s->root.addr;
 
 	line(&w, (uint64_t)getpid(), "pid");
@@ -212,7 +212,6 @@ size_t server_stats_text(void *ctx, char *text, size_t cap)
 	reclaim_lines(&w, s);
 	memory_lines(&w, s);
 	/* Last, since they may be many; it is said where some are left out. */
-	w.cap -= LEFT_OUT_ROOM < w.cap ? LEFT_OUT_ROOM : 0;
 	grace_each(sessions_grace(&s->sessions), session_lines, &w);
 	w.cap = cap;
 	if (w.dropped)

@@ -5,7 +5,7 @@
  *
  * A bit per block. A cut slab with a set bit is in one of its class's lists of partial slabs, by
  * the share of its blocks that are free. Blocks are taken from the fullest, so that the others
- * run empty. A slab whose blocks are all back goes to the pool at once.
+ * run empty. A slab whose blocks are all back goes to the pool, or waits for hints first (recut.c).
  *
  * The state word of a block carries its incarnation from one life to the next. Cutting sets all
  * of them to INVALID with the highest incarnation that the slab has seen (pool.c); readers that

@@ -6,8 +6,8 @@
  * slot (common/layout/root.h). The essay stands in grace.c.
  *
  * Threads: the control thread lets sessions join and leave and looks after their leases; the
- * reclaimer advances E and asks how far all sessions are. They share `lock`, which the data path
- * never takes.
+ * reclaimer advances E and asks how far all sessions are; a worker looks at them for STATS. They
+ * share `lock`, which the data path never takes.
  */
 #include <pthread.h>
 #include <stdatomic.h>

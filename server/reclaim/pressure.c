@@ -4,12 +4,14 @@
  * Memory that is short: how much may be deferred, who holds it back, and slabs that fell empty.
  *
  * THE BOUND (I5). The budget is what may still be deferred, 15/16 of deferred_max at first; the
- * rest is for pieces of the index, which are retired in the middle of a split and must not wait.
- * Who is about to unlink a block takes its bytes off the budget first, a share at a time, so that
- * workers hardly ever meet; the reclaimer gives back what it frees. So what was retired and not
- * freed is at most what was taken. A record larger than half of the budget may pass
- * beyond it while nothing else is deferred. How long a client has waited is its own word
- * (wire_rpc.h): one that lies can delete, and have expired records deleted, beyond the bound.
+ * rest is for pieces of the index, so that records that wait leave room for splits. Who is about to
+ * unlink a block takes its bytes off the budget first, a share at a time, so that workers hardly
+ * ever meet; the reclaimer gives back what it frees. So what was retired and not freed is at most
+ * what was taken. Beyond it pass: a record larger than half of the budget, while nothing else is
+ * deferred and the budget was not overdrawn; a directory that was doubled, and what merges replace,
+ * each of which only follows a split or a delete that had room. How long a client has waited is its
+ * own word (wire_rpc.h): one that lies can delete, and have expired records deleted, beyond the
+ * bound.
  *
  * WHO IS REFUSED asks again for as long as the section limit and a bit (reclaim_patience_ms()).
  * Within that time the sessions that hold the oldest batch back announce, or are fenced for it:
@@ -25,21 +27,21 @@
 #define PATIENCE_MIN  1000u /* ms */
 
 /* A record as large as the budget would never find it whole: workers keep what they reserved. */
-static bool passes_alone(struct reclaim *r, uint64_t bytes)
+static bool passes_alone(struct reclaim *r, uint64_t bytes, int64_t left)
 {
 	struct reclaim_stats stats;
 
-	if ((int64_t)bytes <= budget_full(r) / 2)
+	if ((int64_t)bytes <= budget_full(r) / 2 || left <= 0) /* or another one passes already */
 		return false;
 	reclaim_stats_get(r, &stats);
 	return stats.deferred_blocks == 0;
 }
 
-/* relaxed, all of the budget: a number that orders nothing */
-bool reclaim_reserve(struct reclaim_worker *w, uint64_t bytes)
+/* Take @bytes off the budget, down to @least. relaxed, all of it: a number that orders nothing */
+static bool reserve(struct reclaim_worker *w, uint64_t bytes, int64_t least)
 {
 	struct reclaim *r = w->reclaim;
-	const int64_t full = budget_full(r), share = full / RESERVE_SHARE;
+	const int64_t share = budget_full(r) / RESERVE_SHARE;
 	int64_t need = (int64_t)bytes - w->allowance, grant, left;
 
 	if (need <= 0)
@@ -47,9 +49,9 @@ bool reclaim_reserve(struct reclaim_worker *w, uint64_t bytes)
 	left = atomic_load_explicit(&r->budget, memory_order_relaxed);
 	do {
 		grant = need > share ? need : share;
-		if (grant > left)
+		if (left - grant < least)
 			grant = need;
-		if (grant > left && !passes_alone(r, bytes)) {
+		if (left - grant < least && !passes_alone(r, bytes, left)) {
 			atomic_fetch_add_explicit(&r->refused, 1, memory_order_relaxed);
 			return false;
 		}
@@ -59,13 +61,28 @@ bool reclaim_reserve(struct reclaim_worker *w, uint64_t bytes)
 	return true;
 }
 
+bool reclaim_reserve(struct reclaim_worker *w, uint64_t bytes)
+{
+	return reserve(w, bytes, 0);
+}
+
+bool reclaim_reserve_index(struct reclaim_worker *w, uint64_t bytes)
+{
+	return reserve(w, bytes, -(int64_t)(w->reclaim->config.deferred_max / 16));
+}
+
+bool reclaim_ample(const struct reclaim_worker *w, uint64_t bytes)
+{
+	return (int64_t)bytes - w->allowance <=
+	       atomic_load_explicit(&w->reclaim->budget, memory_order_relaxed);
+}
+
 bool reclaim_full(struct reclaim_worker *w, uint64_t bytes)
 {
 	struct reclaim *r = w->reclaim;
-	int64_t need = (int64_t)bytes - w->allowance;
 
-	if (need <= 0 || need <= atomic_load_explicit(&r->budget, memory_order_relaxed) ||
-	    passes_alone(r, bytes))
+	if (reclaim_ample(w, bytes) ||
+	    passes_alone(r, bytes, atomic_load_explicit(&r->budget, memory_order_relaxed)))
 		return false;
 	atomic_fetch_add_explicit(&r->refused, 1, memory_order_relaxed);
 	return true;

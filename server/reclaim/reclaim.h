@@ -51,11 +51,16 @@ void reclaim_worker_destroy(struct reclaim_worker *w); /* hands its open batch o
 
 /*
  * reclaim_reserve - @bytes are about to be unlinked and retired by this worker. False: too much is
- * deferred; nothing must be unlinked. What is retired without having been reserved (pieces of the
- * index, which must not wait) is counted all the same. Wait-free but for one compare-and-swap loop
- * in a few hundred calls.
+ * deferred; nothing must be unlinked. What is retired without having been reserved is counted all
+ * the same. Wait-free but for a compare-and-swap loop once in 1/256 of the bound.
  */
 bool reclaim_reserve(struct reclaim_worker *w, uint64_t bytes);
+
+/* reclaim_reserve_index - likewise for a piece of the index: with what records leave of it. */
+bool reclaim_reserve_index(struct reclaim_worker *w, uint64_t bytes);
+
+/* reclaim_ample - @bytes could be reserved without a further look. A relaxed load. */
+bool reclaim_ample(const struct reclaim_worker *w, uint64_t bytes);
 
 /*
  * reclaim_full - whether a reservation of @bytes would be refused now, as far as can be told; where

@@ -105,7 +105,7 @@ struct reclaim {
 	uint64_t oldest_ns;
 };
 
-/* What may be reserved at first. Pieces of the index need no reservation: they have the rest. */
+/* What may be reserved for records at first; pieces of the index have the rest as well. */
 static inline int64_t budget_full(const struct reclaim *r)
 {
 	return r->config.deferred_max ? (int64_t)(r->config.deferred_max / 16 * 15) : INT64_MAX / 2;

@@ -11,6 +11,7 @@
 #include "common/layout/bucket.h"
 #include "common/layout/size_code.h"
 #include "common/layout/slot.h"
+#include "server/memory/size_class.h"
 
 #define SPLITS_MAX (2 * DEPTH_MAX) /* of one PUT: others may merge meanwhile */
 
@@ -201,8 +202,8 @@ static void retire_all(struct store_worker *w, const struct index_retired *r)
 /*
  * Lock the bucket of the PUT with a slot for it, splitting its segment where that has to come
  * first. Each split adds a bit to the prefix, so there is an end; a segment that can not be split
- * gives what overflow buckets it has left. Returns 0, the lock is held; -EAGAIN or -ENOMEM: it is
- * not.
+ * gives what overflow buckets it has left. Returns 0, the lock is held; -EAGAIN, -ENOMEM or, where
+ * too much is deferred, -EBUSY: it is not.
  */
 static int lock_with_room(struct store_worker *w, const struct store_put *put,
 			  struct index_hit *old, bool *found)
@@ -221,6 +222,8 @@ static int lock_with_room(struct store_worker *w, const struct store_put *put,
 		index_unlock(ix, put->hash);
 		if (rc != -EAGAIN)
 			return why == -EAGAIN ? why : rc;
+		if (!reclaim_reserve_index(w->reclaim, SEGMENT_BYTES))
+			return -EBUSY;
 		why = index_split(ix, put->hash, &retired);
 		retire_all(w, &retired);
 	}
@@ -289,7 +292,7 @@ static int delete_if(struct store_worker *w, uint64_t hash, const void *key, uin
 		index_unlock(s->index, hash);
 		return 0; /* it was written anew */
 	}
-	if (rc == 0 && !reclaim_reserve(w->reclaim, hit_bytes(&old)) && !force)
+	if (rc == 0 && !force && !reclaim_reserve(w->reclaim, hit_bytes(&old)))
 		rc = -EBUSY;
 	if (rc == 0) {
 		describe(&old, out);
@@ -335,6 +338,8 @@ bool store_put_waits(struct store_worker *w, const void *key, uint32_t key_len)
 {
 	struct index_hit old;
 
+	if (reclaim_ample(w->reclaim, RECORD_BYTES_MAX))
+		return false; /* whatever the record is */
 	return look_up(w->store, hash_key(w->store->hash_seed, key, key_len), key, key_len, &old) ==
 		       0 &&
 	       reclaim_full(w->reclaim, hit_bytes(&old));
@@ -377,8 +382,11 @@ bool store_untidy(const struct store *store)
 bool store_tidy(struct store_worker *w)
 {
 	struct index_retired retired;
-	bool changed = index_tidy(w->store->index, &retired);
+	bool changed;
 
+	if (!reclaim_reserve_index(w->reclaim, SEGMENT_BYTES))
+		return false;
+	changed = index_tidy(w->store->index, &retired);
 	retire_all(w, &retired);
 	return changed;
 }

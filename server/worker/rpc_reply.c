@@ -62,11 +62,16 @@ struct rpc_reply *rpc_reply_begin(struct request *r, const struct rpc_request *q
 	return p;
 }
 
-void rpc_reply_status(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
-		      int status)
+static void count_refusal(struct rpc_worker *w, int status)
 {
 	if (status && status != -ENOENT)
 		rpc_count(&w->counters.refused, 1);
+}
+
+void rpc_reply_status(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
+		      int status)
+{
+	count_refusal(w, status);
 	rpc_reply_begin(r, q, status);
 	rpc_send_reply(w, r, q, RPC_REPLY_BYTES, NULL);
 }
@@ -76,6 +81,7 @@ void rpc_reply_write(struct rpc_worker *w, struct request *r, const struct rpc_r
 {
 	struct rpc_reply *p = rpc_reply_begin(r, q, what->status);
 
+	count_refusal(w, what->status);
 	p->version = what->version;
 	p->index_slot = what->index_slot;
 	p->incarnation = what->incarnation;

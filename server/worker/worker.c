@@ -203,7 +203,6 @@ static void fail(struct worker *w, struct command *cmd)
 static void detach(struct worker *w, struct command *cmd)
 {
 	struct conn *c = cmd->conn;
-
 	bool alive;
 
 	c->failed = true;

@@ -6,12 +6,13 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import time
 
 import pytest
 
 from kvt_client import CallFailed, assert_error, run
-from kvt_process import AGENT, CONNECT, DEVICE, HOST, SANITIZED, program
+from kvt_process import AGENT, CONNECT, DEVICE, HOST, SANITIZED, environment, program
 from kvt_remote import server_port
 from kvt_server import Server, ServerFailed
 
@@ -96,6 +97,27 @@ def test_port_can_be_taken_again_at_once(world):
 def test_closed_stdin_and_no_terminal_are_fine(world):
     server = world.server(memory="64M")
     assert world.cli(server).good("ping", "-c", "1")
+
+
+def test_closed_outputs_are_taken_by_nothing(soft_device):
+    """What is printed and logged goes nowhere, not into the next socket or memory."""
+    port = server_port()
+    server = subprocess.Popen(
+        ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", program("kv-server"), "--device", DEVICE,
+         "--memory", "64M", "--listen", f"{HOST}:{port}"], env=environment())
+    try:
+        for _ in range(200):
+            try:
+                socket.create_connection((HOST, port), timeout=1).close()
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.05)
+        assert server.poll() is None
+        for number in (1, 2):
+            assert os.readlink(f"/proc/{server.pid}/fd/{number}") == "/dev/null"
+    finally:
+        server.terminate()
+        server.wait(10)
 
 
 # Where settings come from

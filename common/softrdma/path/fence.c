@@ -63,7 +63,7 @@ static bool fence_pause(unsigned *spins, uint64_t deadline)
  */
 static bool fence_wait(struct soft_qp *qp, uint64_t deadline)
 {
-	uint64_t busy;
+	uint64_t busy, from_ns;
 	unsigned spins = 0;
 
 	if (!qp->peer)
@@ -74,12 +74,15 @@ static bool fence_wait(struct soft_qp *qp, uint64_t deadline)
 	/* relaxed, all of stuck_busy: one wait more or less */
 	if (busy == atomic_load_explicit(&qp->stuck_busy, memory_order_relaxed))
 		deadline = 0;
+	from_ns = time_now_ns();
 	/* acquire: pairs with the release at the end of the initiator's copy */
 	while (atomic_load_explicit(&qp->remote->busy, memory_order_acquire) == busy) {
 		if (peer_dead(qp->peer))
 			return true;
 		if (!fence_pause(&spins, deadline)) {
-			atomic_store_explicit(&qp->stuck_busy, busy, memory_order_relaxed);
+			/* not where waiting for another one took the time */
+			if (time_now_ns() - from_ns > FENCE_NS / 2)
+				atomic_store_explicit(&qp->stuck_busy, busy, memory_order_relaxed);
 			return false;
 		}
 	}

@@ -23,7 +23,7 @@ struct fixture {
 
 static struct fixture f;
 
-static void open_store(uint64_t bytes, uint64_t slots)
+static void open_store_deferring(uint64_t bytes, uint64_t slots, uint64_t deferred_max)
 {
 	const struct store_config config = {
 		.bytes_max = bytes,
@@ -31,6 +31,7 @@ static void open_store(uint64_t bytes, uint64_t slots)
 		.server_incarnation = 5,
 		.hash_seed = 6,
 		.hooks = { take_region, drop_region, NULL },
+		.deferred_max = deferred_max,
 	};
 	struct error err;
 	int rc;
@@ -40,6 +41,11 @@ static void open_store(uint64_t bytes, uint64_t slots)
 		print_error("%s\n", err.text);
 	assert_int_equal(rc, 0);
 	assert_int_equal(store_worker_create(&f.worker, &f.store, 8), 0);
+}
+
+static void open_store(uint64_t bytes, uint64_t slots)
+{
+	open_store_deferring(bytes, slots, 0);
 }
 
 static void close_store(void)
@@ -232,12 +238,59 @@ static void full_index(void **state)
 	full(64 << 20, 1000, 10);
 }
 
+static int put_number(unsigned number)
+{
+	struct store_result r;
+	char key[16];
+
+	snprintf(key, sizeof(key), "%08u", number);
+	return put(key, "", 0, 0, &r);
+}
+
+/* I5: new keys alone retire segments. While a session holds these, splits wait, then they go on. */
+static void growth_stays_within_the_bound(void **state)
+{
+	const uint64_t max = 1 << 20;
+	struct reclaim_stats stats;
+	struct epoch_session s;
+	struct epoch_slot slot;
+	struct grace *g;
+	unsigned n = 0;
+	int rc;
+
+	open_store_deferring(64 << 20, 1000, max);
+	g = reclaim_grace(f.store.reclaim);
+	grace_join(g, &s, &slot, 1);
+	grace_wait_for(g, &s, true, 0);
+	while ((rc = put_number(n)) == 0 && n < 500000)
+		n++;
+	assert_int_equal(rc, -EBUSY);
+	reclaim_stats_get(f.store.reclaim, &stats);
+	assert_in_range(stats.deferred_bytes, max / 2, max);
+	grace_close_slot(g, &s);
+	grace_leave(g, &s);
+	for (unsigned i = 0; i < 10000 && rc == -EBUSY; i++) {
+		reclaim_poll(f.worker.reclaim, UINT64_MAX / 2);
+		reclaim_kick(f.store.reclaim);
+		urcu_qsbr_thread_offline();
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+		urcu_qsbr_thread_online();
+		rc = put_number(n);
+	}
+	assert_int_equal(rc, 0);
+	close_store();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(basics),      cmocka_unit_test(hints_change_nothing),
-		cmocka_unit_test(expiry),      cmocka_unit_test(record_bytes_are_counted),
-		cmocka_unit_test(full_memory), cmocka_unit_test(full_index),
+		cmocka_unit_test(basics),
+		cmocka_unit_test(hints_change_nothing),
+		cmocka_unit_test(expiry),
+		cmocka_unit_test(record_bytes_are_counted),
+		cmocka_unit_test(full_memory),
+		cmocka_unit_test(full_index),
+		cmocka_unit_test(growth_stays_within_the_bound),
 	};
 	int rc;
 
