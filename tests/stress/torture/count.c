@@ -47,8 +47,10 @@ static void count_one(struct counter *c)
 	for (unsigned i = 0; i < BATCH && rc == 0; i++) {
 		if (judged)
 			reader_judge(r, k[i], floor[i], item[i].status, item[i].value, item[i].len);
-		else
-			found += item[i].status != -ENOENT;
+		else if (item[i].status != -ENOENT)
+			found++;
+		else /* it was put before anyone read, and nobody deletes */
+			model_wrong(r->s->model, WRONG_MISS, k[i], "one of a batch");
 	}
 	if (!judged) {
 		count(&r->seat->counts.gets, BATCH);
@@ -103,10 +105,8 @@ void count_visit(struct visitor *r)
 
 		pthread_join(c->thread, NULL);
 		if (n) {
-			struct visitor own = c->r;
-
-			reader_stats(&own);
-			gkv_close(own.kv);
+			reader_stats(&c->r);
+			gkv_close(c->r.kv);
 		}
 	}
 }
