@@ -107,7 +107,8 @@ torture_mutants() {
     build build-mutants -Dmutants=true || return 0
     torture_form build-mutants "no rule is broken" 10
     torture_form build-mutants "no rule is broken, few readers" 5 "${few[@]}"
-    torture_form build-mutants "no rule is broken, hints" 5 "${slow[@]}"
+    torture_form build-mutants "no rule is broken, slow writers" 5 "${slow[@]}"
+    torture_form build-mutants "no rule is broken, slabs cut anew" 10 "${hints[@]}"
     torture_form build-mutants "10^6 look-ups, no torn block" 100 --gets 1000000 "${big[@]}"
     torture_mutant announce_newest "pipe: "
     torture_mutant scan_first "pipe: " "${few[@]}"
