@@ -107,15 +107,15 @@ bool hold_place(struct hold *hold, const struct read_op *op, struct memory_place
 	return false;
 }
 
-/* Freed under the section? Then its queue pair must be gone. */
-static void look_again(struct hold *hold, const char *what, struct memory_place place,
-		       uint64_t since)
+/* Freed under the section? Then its queue pair must be gone. @held: of the seat's, by stage. */
+static void look_again(struct hold *hold, const char *what, _Atomic uint64_t held[2],
+		       struct memory_place place, uint64_t since)
 {
 	struct pipe_place *at = pipe_at(hold->s->pipe, place.extent, place.offset);
 	enum pipe_stage stage = pipe_stage(at, since);
 
 	if (stage != PIPE_FREED) {
-		count(&hold->seat->counts.held[stage], 1);
+		count(&held[stage], 1);
 		return;
 	}
 	if (!hold_alive(hold)) {
@@ -239,11 +239,13 @@ static void let_go(struct hold *hold, const struct want *want, unsigned count_of
 {
 	for (unsigned i = 0; i < count_of; i++) {
 		if (want[i].named)
-			look_again(hold, "block", want[i].place, want[i].named->since);
+			look_again(hold, "block", hold->seat->counts.held, want[i].place,
+				   want[i].named->since);
 	}
 	for (unsigned i = 0; i < READER_BATCH; i++) {
 		if (hold->named[i].segment_held)
-			look_again(hold, "segment", hold->named[i].segment, hold->named[i].since);
+			look_again(hold, "segment", hold->seat->counts.held_segments,
+				   hold->named[i].segment, hold->named[i].since);
 	}
 }
 
@@ -314,7 +316,7 @@ int hold_read_hint(struct hold *hold, const struct read_op *op, uint32_t incarna
 	if (at && freed <= before &&
 	    atomic_load_explicit(&b->state, memory_order_relaxed) == live &&
 	    pipe_life_incarnation(life) == incarnation && pipe_life_stage(life) != PIPE_FREED)
-		look_again(hold, "block of a hint", place, since);
+		look_again(hold, "block of a hint", hold->seat->counts.held, place, since);
 	return 0;
 }
 

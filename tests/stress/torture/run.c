@@ -27,18 +27,23 @@ static bool tick(struct home *h)
 	return atomic_load(&h->m->any_wrong);
 }
 
-static uint64_t sum(const struct shared *s, size_t offset)
+/* @role: -1: of all. */
+static uint64_t sum(const struct shared *s, int role, size_t offset)
 {
 	uint64_t total = 0;
 
-	for (unsigned i = 0; i < s->seats; i++)
+	for (unsigned i = 0; i < s->seats; i++) {
+		if (role >= 0 && s->seat[i].role != (enum role)role)
+			continue;
 		total += atomic_load_explicit(
 			(const _Atomic uint64_t *)((const char *)&s->seat[i].counts + offset),
 			memory_order_relaxed);
+	}
 	return total;
 }
 
-#define SUM(field) sum(h->s, offsetof(struct seat_counts, field))
+#define SUM(field)	     sum(h->s, -1, offsetof(struct seat_counts, field))
+#define SUM_OF(role_, field) sum(h->s, role_, offsetof(struct seat_counts, field))
 
 static void report(struct home *h, double seconds)
 {
@@ -69,10 +74,11 @@ static void report(struct home *h, double seconds)
 	printf("local: gets %" PRIu64 "; held: in use %" PRIu64 ", retired %" PRIu64 "\n", gets,
 	       held[0], held[1]);
 	printf("remote: processes %" PRIu64 ", sessions %" PRIu64 ", gets %" PRIu64
-	       ", found %" PRIu64 "; held: in use %" PRIu64 ", retired %" PRIu64 ", fenced %" PRIu64
+	       ", found %" PRIu64 "; held: in use %" PRIu64 ", retired %" PRIu64
+	       "; segments: in use %" PRIu64 ", retired %" PRIu64 "; fenced %" PRIu64
 	       "; lives compared %" PRIu64 ", unsure %" PRIu64 "\n",
 	       h->s->forks, SUM(sessions), SUM(gets), SUM(found), SUM(held[0]), SUM(held[1]),
-	       SUM(fenced), SUM(blocks), SUM(unsure));
+	       SUM(held_segments[0]), SUM(held_segments[1]), SUM(fenced), SUM(blocks), SUM(unsure));
 	printf("remote: READs %" PRIu64 ", obsolete %" PRIu64 ", checksum %" PRIu64
 	       ", directory %" PRIu64 ", asked %" PRIu64 ", reconnects %" PRIu64 "; hints %" PRIu64
 	       ", good %" PRIu64 ", gone %" PRIu64 ", asked back %" PRIu64 "\n",
@@ -120,17 +126,25 @@ static void check_met(struct home *h)
 {
 	const struct options *o = &h->s->o;
 	const struct pipe *p = h->s->pipe;
+	uint64_t held = 0;
 
 	expect(h, p->blocks_reused, "block was used again");
 	if (o->gets)
 		return;
 	if (segments_split(o) && !o->used_up) /* those with one incarnation left come once */
 		expect(h, p->segments_reused, "segment was used again");
+	for (unsigned i = 0; i < o->locals; i++)
+		held += h->local[i].held[1];
 	if (o->locals)
-		expect(h, h->local[0].held[1], "local reader held a block that was retired");
+		expect(h, held, "local reader held a block that was retired");
 	if (o->readers) {
-		expect(h, SUM(held[1]), "remote reader held a block that was retired");
-		expect(h, SUM(blocks), "READ was compared with what its bucket had named");
+		expect(h, SUM_OF(ROLE_INDEX, held[1]),
+		       "reader by the index held a block that was retired");
+		if (segments_split(o))
+			expect(h, SUM_OF(ROLE_INDEX, held_segments[1]),
+			       "reader by the index held a segment that was retired");
+		expect(h, SUM_OF(ROLE_INDEX, blocks),
+		       "READ was compared with what its bucket had named");
 		expect(h, SUM(stops) + h->s->stops, "reader was stopped");
 	}
 	if (o->hinters)

@@ -13,11 +13,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/base/time.h"
 #include "tests/stress/model.h"
 #include "tests/stress/torture/pipe.h"
 
 #define SEATS_MAX  16u
 #define LOCALS_MAX 8u
+
+#define PATIENCE_LEASES 20u
+#define PATIENCE_NS_MIN (5 * NS_PER_S)
 
 #define CLIENT_KEYS	 16u /* of each writer by RPC, behind the others */
 #define KEYS_PREFIX_BITS 5u /* that their hashes have in common */
@@ -44,8 +48,8 @@ enum role { ROLE_INDEX, ROLE_HINT, ROLE_COUNT, ROLE_WRITE };
 struct seat_counts {
 	_Atomic uint64_t sessions, gets, found;
 	_Atomic uint64_t pauses, stops, kills; /* inside open sections, by itself */
-	_Atomic uint64_t
-		held[2]; /* blocks and segments looked at before the section's end: by stage */
+	/* Looked at before the section's end: by stage. */
+	_Atomic uint64_t held[2], held_segments[2];
 	_Atomic uint64_t blocks; /* that a bucket had named, and whose incarnation was compared */
 	_Atomic uint64_t fenced; /* sections that found themselves without a queue pair */
 	_Atomic uint64_t unsure; /* freed while the bucket's READ was under way */
@@ -81,6 +85,17 @@ struct shared {
 static inline bool shared_ended(const struct shared *s)
 {
 	return atomic_load(&s->end) || atomic_load(&s->model->any_wrong);
+}
+
+/*
+ * shared_patience_ns - that a write waits for memory. Who holds it back is fenced after a lease and
+ * a tenth, and others may take what comes back first; memory that does not come at all is wrong.
+ */
+static inline uint64_t shared_patience_ns(const struct shared *s)
+{
+	uint64_t leases = PATIENCE_LEASES * s->o.lease_ms * NS_PER_MS;
+
+	return leases > PATIENCE_NS_MIN ? leases : PATIENCE_NS_MIN;
 }
 
 static inline void count(_Atomic uint64_t *counter, uint64_t n)

@@ -15,6 +15,7 @@
 #include "tests/stress/torture/home.h"
 
 #define LOOP_OPS      8u /* between two quiescent states */
+#define WAIT_NS_MAX   (100 * NS_PER_MS) /* of one wait for memory, that counts */
 #define FORGE_ONE_IN  24u /* loops */
 #define FORGE_KEYS    24u
 #define FORGE_MAX     (192u << 10)
@@ -25,14 +26,25 @@ static bool ended(const struct writer *w)
 	return atomic_load(&w->home->end) || atomic_load(&w->home->m->any_wrong);
 }
 
-/* Nothing found by a look-up is held. Returns whether to try again. */
-static bool wait_for_memory(struct writer *w, int rc)
+/*
+ * Nothing found by a look-up is held. Returns whether to try again. @waited_ns: how long key @k has
+ * waited; of one wait no more than is its own, for a machine may stand still.
+ */
+static bool wait_for_memory(struct writer *w, uint32_t k, int rc, uint64_t *waited_ns)
 {
+	uint64_t start = time_now_ns(), took;
+
 	if (ended(w) || !member_wait(&w->member, rc))
 		return false;
 	if (rc != -EAGAIN)
 		count(rc == -EBUSY ? &w->busy : &w->full, 1);
-	return true;
+	took = time_now_ns() - start;
+	*waited_ns += took < WAIT_NS_MAX ? took : WAIT_NS_MAX;
+	if (*waited_ns < shared_patience_ns(w->home->s))
+		return true;
+	model_wrong(w->home->m, WRONG_STATE, k, "memory did not come back within %llu ms: %s",
+		    (unsigned long long)(*waited_ns / NS_PER_MS), error_name(rc));
+	return false;
 }
 
 static void failed(struct writer *w, uint32_t k, const char *what, int rc)
@@ -51,12 +63,13 @@ static void put(struct writer *w, uint32_t k)
 	struct model *m = w->home->m;
 	uint32_t number = model_next_put(m, k);
 	struct store_result result;
+	uint64_t waited_ns = 0;
 	int rc;
 
 	model_begin(m, k, number);
 	do
 		rc = member_put(&w->member, m, k, number, &result);
-	while (rc && wait_for_memory(w, rc));
+	while (rc && wait_for_memory(w, k, rc, &waited_ns));
 	if (rc) {
 		failed(w, k, "store_put", rc);
 		return;
@@ -73,12 +86,13 @@ static void del(struct writer *w, uint32_t k)
 	uint32_t number = model_next_del(m, k);
 	struct store_result result;
 	char key[MODEL_KEY_MAX];
+	uint64_t waited_ns = 0;
 	int rc;
 
 	model_begin(m, k, number);
 	do
 		rc = store_del(&w->member.store, key, model_key(k, key), false, &result);
-	while (rc && wait_for_memory(w, rc));
+	while (rc && wait_for_memory(w, k, rc, &waited_ns));
 	if (rc) {
 		failed(w, k, "store_del of a key that lives", rc);
 		return;
