@@ -96,6 +96,7 @@ def test_strategies_are_chosen_and_the_floor_goes_with_gpc():
     d = document("-t", "0.02", "-i", "3", "-s", "sync")
     assert [r["strategy"] for r in d["results"]] == ["sync"]
     assert d["promises_kept"] is False and d["promises"][0]["gpc_over_liburcu"] is None
+    assert d["promises"][0]["kept"] is False  # nothing was judged
 
 
 def test_defaults_fit_the_machine():

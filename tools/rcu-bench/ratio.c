@@ -77,20 +77,17 @@ struct rcu_promise rcu_promise(const struct rcu_bench *b, unsigned pause)
 		p.floor_known = p.floor_ns > 0;
 		p.kept = p.kept && p.floor_known && p.times < FLOOR_TIMES;
 	}
+	p.kept = p.kept && (p.ratio_known || p.floor_known);
 	return p;
 }
 
 bool rcu_promises_kept(const struct rcu_bench *b)
 {
-	bool kept = true, known = false;
+	bool kept = true;
 
-	for (unsigned p = 0; p < b->o.pauses; p++) {
-		struct rcu_promise promise = rcu_promise(b, p);
-
-		kept = kept && promise.kept;
-		known = known || promise.ratio_known || promise.floor_known;
-	}
-	return kept && known;
+	for (unsigned p = 0; p < b->o.pauses; p++)
+		kept = kept && rcu_promise(b, p).kept;
+	return kept;
 }
 
 void rcu_summarize(const struct rcu_bench *b, unsigned strategy, struct rcu_summary *out)

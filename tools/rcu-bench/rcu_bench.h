@@ -86,12 +86,12 @@ struct rcu_promise {
 	bool ratio_known, floor_known;
 	struct rcu_ratio ratio; /* gpc's updates over liburcu's */
 	double p99_ns, floor_ns, times; /* medians of the rounds; gpc's p99 over the floor's */
-	bool kept; /* what is known of it; false where there were rounds and nothing is known */
+	bool kept; /* what is known of it; false where nothing is */
 };
 
 struct rcu_promise rcu_promise(const struct rcu_bench *b, unsigned pause);
 
-/* rcu_promises_kept - all that could be judged; false too where none could. */
+/* rcu_promises_kept - at every pause. */
 bool rcu_promises_kept(const struct rcu_bench *b);
 
 /* A strategy over all its pauses, for a row of the table. */

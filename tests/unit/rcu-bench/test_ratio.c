@@ -150,6 +150,7 @@ static void what_was_not_run_is_not_judged(void **state)
 	assert_true(rcu_promise(&f->bench, 0).kept);
 	f->bench.o.strategies = 1;
 	assert_false(rcu_promise(&f->bench, 0).floor_known);
+	assert_false(rcu_promise(&f->bench, 0).kept);
 	assert_false(rcu_promises_kept(&f->bench));
 }
 
