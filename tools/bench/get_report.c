@@ -35,7 +35,7 @@ static void report_table(const struct get_bench *b, const struct report *r)
 	struct table *t = table_new(head);
 
 	for (unsigned i = 0; i < 2; i++) {
-		double median = samples_at(ns[i], b->o.rounds, 0.5);
+		double median = samples_median(ns[i], b->o.rounds);
 
 		table_cell(t, i ? "GET" : "raw READs (%u + %u B)", BUCKET_BYTES, b->block_len);
 		table_cell(t, "%.0f", ns[i][0]);
@@ -87,8 +87,8 @@ static void report_json(const struct get_bench *b, const struct report *r)
 
 int get_report(struct get_bench *b)
 {
-	struct report r = { .floor = samples_at(b->floor_ns, b->o.rounds, 0.5),
-			    .get = samples_at(b->get_ns, b->o.rounds, 0.5) };
+	struct report r = { .floor = samples_median(b->floor_ns, b->o.rounds),
+			    .get = samples_median(b->get_ns, b->o.rounds) };
 	char *text;
 
 	if (gkv_server_stats(b->kv, &text))

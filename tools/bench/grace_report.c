@@ -36,7 +36,7 @@ static struct spread spread_of(double *v, size_t n)
 	if (n == 0)
 		return (struct spread){ 0 };
 	samples_sort(v, n);
-	return (struct spread){ samples_at(v, n, 0.5), v[0], v[n - 1] };
+	return (struct spread){ samples_median(v, n), v[0], v[n - 1] };
 }
 
 static double share(double n, double of)

@@ -170,7 +170,7 @@ static int two_rounds(struct grace_bench *b, unsigned number)
 		rc = one_round(b, r, number);
 		keep(s, r);
 		samples_sort(r->slice, r->slices);
-		median[r->stop] = samples_at(r->slice, r->slices, 0.5);
+		median[r->stop] = samples_median(r->slice, r->slices);
 	}
 	if (rc == 0)
 		s->ratio[s->rounds++] = median[0] > 0 ? median[1] / median[0] : 0;

@@ -158,7 +158,7 @@ int growth_report(struct growth_bench *b)
 	};
 
 	samples_sort(b->round_ratio, b->ratios);
-	f.ratio_median = samples_at(b->round_ratio, b->ratios, 0.5);
+	f.ratio_median = samples_median(b->round_ratio, b->ratios);
 	f.kept = f.ratio > 0 && f.ratio <= RATIO_PROMISED && f.pause_ns < PAUSE_PROMISED;
 	if (b->o.json)
 		print_json(b, &f);

@@ -14,7 +14,7 @@
 
 static double median(const struct index_bench *b, unsigned phase, unsigned side)
 {
-	return samples_at(b->ns[phase][side], b->o.rounds, 0.5);
+	return samples_median(b->ns[phase][side], b->o.rounds);
 }
 
 static double ratio(const struct index_bench *b, unsigned phase)

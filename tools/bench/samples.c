@@ -23,6 +23,11 @@ double samples_at(const double *sorted, size_t n, double q)
 	return n ? sorted[rank] : 0;
 }
 
+double samples_median(const double *sorted, size_t n)
+{
+	return n ? (sorted[(n - 1) / 2] + sorted[n / 2]) / 2 : 0;
+}
+
 uint64_t bench_random(uint64_t *state)
 {
 	uint64_t z = (*state += 0x9e3779b97f4a7c15ull);

@@ -68,7 +68,7 @@ static int die(const char *what, const char *why)
 
 static double median(const struct bench *b, unsigned kind)
 {
-	return samples_at(b->k.ns[kind], b->o.rounds, 0.5);
+	return samples_median(b->k.ns[kind], b->o.rounds);
 }
 
 /* What is promised. */

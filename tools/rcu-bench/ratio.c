@@ -44,7 +44,7 @@ double rcu_median(const double *v, unsigned n)
 
 	memcpy(sorted, v, n * sizeof(*v));
 	samples_sort(sorted, n);
-	return samples_at(sorted, n, 0.5);
+	return samples_median(sorted, n);
 }
 
 static const struct rcu_cell *cell_of(const struct rcu_bench *b, const struct rcu_strategy *s,

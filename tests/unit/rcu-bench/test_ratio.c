@@ -66,6 +66,8 @@ static void median_leaves_the_order(void **state)
 	near(rcu_median(v, 5), 3);
 	near(v[0], 5);
 	near(rcu_median(v, 1), 5);
+	near(rcu_median(v, 2), 3); /* of 5 and 1: between them */
+	near(rcu_median(v, 4), 3);
 }
 
 /* gpc, liburcu and floor at two pauses, three rounds. */
