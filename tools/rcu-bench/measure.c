@@ -43,8 +43,6 @@ static void cell_add(struct rcu_cell *c, unsigned round, const struct rcu_figure
 	histogram_merge(&c->grace.times, &f->grace.times);
 	c->grace.total_ns += f->grace.total_ns;
 	c->deferred = f->deferred > c->deferred ? f->deferred : c->deferred;
-	c->failures += f->failures;
-	c->reads += f->reads;
 }
 
 static void figures_merge(struct rcu_figures *all, const struct rcu_figures *f)
@@ -52,8 +50,6 @@ static void figures_merge(struct rcu_figures *all, const struct rcu_figures *f)
 	all->seconds += f->seconds;
 	all->updates += f->updates;
 	all->reads += f->reads;
-	all->failures += f->failures;
-	all->lost += f->lost;
 	all->periods += f->periods;
 	all->deferred = f->deferred > all->deferred ? f->deferred : all->deferred;
 	histogram_merge(&all->update_ns, &f->update_ns);

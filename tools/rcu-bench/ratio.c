@@ -105,7 +105,6 @@ void rcu_summarize(const struct rcu_bench *b, unsigned strategy, struct rcu_summ
 		histogram_merge(&out->update_ns, &c->update_ns);
 		out->grace.total_ns += c->grace.total_ns;
 		out->deferred = c->deferred > out->deferred ? c->deferred : out->deferred;
-		out->failures += c->failures;
 	}
 }
 

@@ -40,7 +40,6 @@ struct rcu_cell {
 	struct histogram update_ns;
 	struct rcu_grace grace;
 	uint64_t deferred; /* objects, the most that were seen waiting */
-	uint64_t failures, reads;
 };
 
 struct rcu_bench {
@@ -99,7 +98,7 @@ struct rcu_summary {
 	double reads, graces; /* of a run; mean over the pauses of the rounds' medians */
 	struct rcu_grace grace;
 	struct histogram update_ns;
-	uint64_t deferred, failures;
+	uint64_t deferred;
 };
 
 /* rcu_summarize - @out is large: static, or from the heap. */
