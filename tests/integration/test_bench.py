@@ -34,6 +34,8 @@ def test_help_and_version(name):
     ("get-bench", ["--connect", "tc"], "tcp|cm"), ("get-bench", ["-C", "tcp|cm"], "tcp|cm"),
     ("grace-bench", ["-w", "1"], "2 to 14"), ("grace-bench", ["-L", "99"], "100 to 60000"),
     ("grace-bench", ["-C", "pigeon"], "tcp|cm"), ("grace-bench", ["a"], "no arguments"),
+    ("grace-bench", ["-L", "60000", "-T", "5"], "at most 4096 slices"),
+    ("grace-bench", ["-L", "10000", "-T", "5", "-r", "17"], "all rounds 65536"),
     ("growth-bench", ["-T", "9"], "10 to 10000"), ("growth-bench", ["a"], "no arguments"),
     ("growth-bench", ["-b", "9", "-k", "9"], "--start"),
     ("growth-bench", ["-v", "7"], "8 to 65536"),

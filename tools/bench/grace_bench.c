@@ -276,6 +276,14 @@ static int measure(struct grace_bench *b)
 	return rc ? rc : grace_report(b);
 }
 
+/* All slices are kept: a round lasts two leases (grace_stop.c). */
+static bool slices_fit(const struct grace_bench *b)
+{
+	uint64_t one = (2 * b->o.lease_ms + b->o.slice_ms - 1) / b->o.slice_ms;
+
+	return one <= GRACE_SLICES_ONE && one * b->o.rounds <= GRACE_SLICES_MAX;
+}
+
 int main(int argc, char **argv)
 {
 	struct grace_bench *b = &bench;
@@ -283,6 +291,11 @@ int main(int argc, char **argv)
 
 	if (bench_program_options(&grace_program, argc, argv, &status))
 		return status;
+	if (!slices_fit(b)) {
+		die("usage",
+		    "two leases have at most 4096 slices, all rounds 65536 (give a longer --slice)");
+		return 2;
+	}
 	signal(SIGPIPE, SIG_IGN);
 	status = fork_clients(b);
 	if (status == 0)

@@ -20,6 +20,7 @@
 #define GRACE_CLIENTS_MAX (GRACE_WORKERS_MAX + GRACE_STUCK)
 #define GRACE_ROUNDS_MAX  99u
 #define GRACE_SLICES_MAX  65536u
+#define GRACE_SLICES_ONE  4096u /* of a round */
 #define GRACE_HANDLES	  10u /* of the idle client */
 #define GRACE_KEY_LEN	  16u
 #define GRACE_OWN_KEYS	  64u /* that a writer overwrites, one after the other */

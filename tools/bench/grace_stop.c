@@ -62,7 +62,7 @@ static int fences(struct grace_bench *b, uint64_t *out)
 struct round {
 	bool stop;
 	uint64_t start_ns, fences, fenced_ns; /* fenced_ns: 0: not seen yet */
-	double slice[GRACE_SLICES_MAX / 16];
+	double slice[GRACE_SLICES_ONE];
 	size_t slices;
 };
 
