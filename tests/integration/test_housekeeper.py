@@ -9,7 +9,7 @@ from kvt_process import scaled, wait_until
 IDLE_MS = 1000  # of pauses that double, to the longest
 
 
-def session_of(client):
+def session_stats(client):
     return {k: int(v) for k, v in client.ask("session").items()}
 
 
@@ -28,9 +28,9 @@ def test_idle_client_sends_few_messages(world):
     client = world.client(server)
     client.ask("hold", 9)
     time.sleep(IDLE_MS / 1000)
-    before, started = session_of(client), time.monotonic()
+    before, started = session_stats(client), time.monotonic()
     time.sleep(3)
-    after, took = session_of(client), time.monotonic() - started
+    after, took = session_stats(client), time.monotonic() - started
     assert 0 < after["messages"] - before["messages"] < 10 * took
     assert after["reconnects"] == 0
     assert fences_of(world.cli(server).stats()) == 0
@@ -43,14 +43,14 @@ def test_gets_cost_two_reads_and_nothing_more(world):
     gets = scaled(20000)
     client.ask("fill", "k", 0, gets, 64, seconds=60)
     client.ask("check", "k", 0, gets, 64, seconds=60)  # what is cached is cached now
-    before, rounds = client.stats(), session_of(client)["rounds"]
+    before, rounds = client.stats(), session_stats(client)["rounds"]
     client.ask("check", "k", 0, gets, 64, seconds=60)
     after = client.stats()
     assert after["gets"] - before["gets"] == gets
     # a fingerprint that two keys of a bucket share costs a block more: one in 10 000, about
     assert 2 * gets <= after["reads"] - before["reads"] < 2 * gets + gets // 100
     assert after["rpc_fallbacks"] == before["rpc_fallbacks"]
-    assert session_of(client)["rounds"] > rounds
+    assert session_stats(client)["rounds"] > rounds
 
 
 def test_idle_sessions_hold_nothing_back(world):
@@ -67,7 +67,7 @@ def test_idle_sessions_hold_nothing_back(world):
     assert fences_of(cli.stats()) == 0
     for i, client in enumerate(clients):
         assert client.get(b"mine %d" % i) == b"value"
-        assert session_of(client)["reconnects"] == 0
+        assert session_stats(client)["reconnects"] == 0
 
 
 def test_writers_wait_for_a_stopped_session(world, soft_device):
@@ -84,7 +84,7 @@ def test_writers_wait_for_a_stopped_session(world, soft_device):
     assert fences_of(stats) == 1
     stopped.signal(signal.SIGCONT)
     assert stopped.get(b"other") == b"value"
-    assert session_of(stopped)["reconnects"] == 1
+    assert session_stats(stopped)["reconnects"] == 1
     wait_until("it keeps up again", lambda: cli.stats()["deferred_bytes"] == 0, 10)
 
 
@@ -95,15 +95,15 @@ def test_server_that_is_started_anew_is_followed(world):
 
     def more():
         client.put(b"key", b"value")
-        return session_of(client)["announced"] > 20
+        return session_stats(client)["announced"] > 20
     wait_until("epochs have passed", more, 30)
-    old = session_of(client)
+    old = session_stats(client)
     server.crash()
     server = world.server(listen=server.address)
     client.put(b"key", b"new")
     wait_until("it announces to the new one",
-               lambda: session_of(client)["rounds"] > old["rounds"] + 2, 10)
-    now = session_of(client)
+               lambda: session_stats(client)["rounds"] > old["rounds"] + 2, 10)
+    now = session_stats(client)
     assert now["reconnects"] >= 1 and now["announced"] <= now["epoch"] < old["announced"]
     cli = world.cli(server)
     wait_until("and is not behind", lambda: max(lag_of(cli.stats()).values()) <= 1, 10)

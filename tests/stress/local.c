@@ -21,7 +21,7 @@
 
 struct held {
 	const struct block *block;
-	uint32_t k, floor, incarnation;
+	uint32_t k, incarnation;
 };
 
 /* Returns whether there is a block to look at again. */
@@ -41,7 +41,7 @@ static bool look_up(struct home *h, struct store_worker *store, uint32_t k, stru
 		return false;
 	}
 	model_found(h->m, k, floor, result.block->data + key_len, result.value_len);
-	*held = (struct held){ result.block, k, floor, result.incarnation };
+	*held = (struct held){ result.block, k, result.incarnation };
 	return true;
 }
 
