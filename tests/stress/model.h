@@ -123,6 +123,12 @@ uint64_t model_wrongs(const struct model *m);
 /* model_report - counts of wrong answers by kind, one line. */
 void model_report(const struct model *m);
 
+/* count - what was done, for reports: relaxed, from any process. */
+static inline void count(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
 /* splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). */
 static inline uint64_t model_mix(uint64_t z)
 {

@@ -51,11 +51,6 @@ struct remote {
 
 static uint8_t values[BATCH][MODEL_VALUE_MAX + 1];
 
-static void count(_Atomic uint64_t *counter, uint64_t n)
-{
-	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
-}
-
 static void failed(struct remote *r, const char *what, int rc, const char *why)
 {
 	model_wrong(r->s->model, WRONG_ERROR, MODEL_NO_KEY, "%s: %s: %s", what, gkv_strerror(rc),

@@ -16,12 +16,6 @@
 #define NAP_US	     1000u
 #define FULL_WAITS   30000u /* of a millisecond */
 
-static void count(_Atomic uint64_t *counter, uint64_t n)
-{
-	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
-			      memory_order_relaxed);
-}
-
 /* Nothing found by a look-up is held. Returns whether to try again. */
 static bool wait_for_memory(struct writer *w, int rc, unsigned *waits)
 {

@@ -98,11 +98,6 @@ static inline uint64_t shared_patience_ns(const struct shared *s)
 	return leases > PATIENCE_NS_MIN ? leases : PATIENCE_NS_MIN;
 }
 
-static inline void count(_Atomic uint64_t *counter, uint64_t n)
-{
-	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
-}
-
 /* options_take - the command line. Returns 0, or -1: exit with *status. */
 int options_take(struct options *o, int argc, char **argv, int *status);
 

@@ -84,6 +84,25 @@ static inline int fixture_open(uint64_t data_bytes, unsigned hazards)
 	return fixture_open_with(data_bytes, hazards, false, 0);
 }
 
+/* As a test's teardown. */
+static inline int fixture_close(void **state)
+{
+	reclaim_worker_destroy(worker);
+	memory_cache_destroy(cache);
+	reclaim_destroy(reclaim);
+	memory_destroy(memory);
+	return 0;
+}
+
+static inline struct memory_place fixture_take(uint32_t bytes)
+{
+	struct memory_place place;
+	struct block *b;
+
+	assert_int_equal(memory_alloc(cache, bytes, &place, &b), 0);
+	return place;
+}
+
 static inline void pause_ms(unsigned ms)
 {
 	struct timespec ts = { ms / 1000, (long)(ms % 1000) * 1000000 };

@@ -25,27 +25,9 @@ static int setup(void **state)
 	return fixture_open_with(8 << 20, 4, true, CAP);
 }
 
-static int teardown(void **state)
-{
-	reclaim_worker_destroy(worker);
-	memory_cache_destroy(cache);
-	reclaim_destroy(reclaim);
-	memory_destroy(memory);
-	return 0;
-}
-
-static struct memory_place take(uint32_t bytes)
-{
-	struct memory_place place;
-	struct block *b;
-
-	assert_int_equal(memory_alloc(cache, bytes, &place, &b), 0);
-	return place;
-}
-
 static uint64_t retire_one(uint32_t bytes)
 {
-	return retire_in_epoch(take(bytes), bytes);
+	return retire_in_epoch(fixture_take(bytes), bytes);
 }
 
 static void assert_stays(uint64_t n)
@@ -320,7 +302,7 @@ static void the_bound(void **state)
 
 	session_comes(&a, 1, 0);
 	while (reclaim_reserve(worker, BYTES)) {
-		reclaim_retire(worker, take(BYTES), BYTES);
+		reclaim_retire(worker, fixture_take(BYTES), BYTES);
 		bytes += BYTES;
 		assert_true(bytes <= max);
 	}
@@ -333,7 +315,7 @@ static void the_bound(void **state)
 	/* what was not reserved counts as well */
 	session_comes(&a, 2, 0);
 	for (uint64_t n = 0; n < max; n += BYTES)
-		reclaim_retire(worker, take(BYTES), BYTES);
+		reclaim_retire(worker, fixture_take(BYTES), BYTES);
 	assert_false(reclaim_reserve(worker, BYTES));
 	session_goes(&a);
 }
@@ -344,13 +326,13 @@ static void a_record_beyond_the_bound(void **state)
 	struct fake_session a;
 
 	assert_true(reclaim_reserve(worker, BYTES)); /* what is kept of it does no harm */
-	reclaim_retire(worker, take(BYTES), BYTES);
+	reclaim_retire(worker, fixture_take(BYTES), BYTES);
 	assert_true(!reclaim_reserve(worker, 2 * CAP) || stats_now().freed == 1);
 	reclaim_poll(worker, LATE_NS);
 	assert_freed_soon(1);
 	session_comes(&a, 1, 0);
 	assert_true(reclaim_reserve(worker, 2 * CAP));
-	reclaim_retire(worker, take(LARGE), 2 * CAP);
+	reclaim_retire(worker, fixture_take(LARGE), 2 * CAP);
 	reclaim_poll(worker, LATE_NS);
 	assert_false(reclaim_reserve(worker, 2 * CAP));
 	assert_false(reclaim_reserve(worker, BYTES));
@@ -417,21 +399,23 @@ static void the_floor_rises_with_every_cut(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(the_root_shows_the_epoch, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_does_not_count, setup, teardown),
-		cmocka_unit_test_setup_teardown(lies, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_silent_session, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_server_was_stopped, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_server_is_busy, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_stuck_session, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_stuck_session_of_a_busy_server, setup, teardown),
-		cmocka_unit_test_setup_teardown(queue_pairs_that_come_and_go, setup, teardown),
-		cmocka_unit_test_setup_teardown(merged_batches_are_not_old, setup, teardown),
-		cmocka_unit_test_setup_teardown(who_is_stuck_is_asked_for, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_bound, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_record_beyond_the_bound, setup, teardown),
-		cmocka_unit_test_setup_teardown(slabs_wait_for_hints, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_floor_rises_with_every_cut, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_root_shows_the_epoch, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(what_does_not_count, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(lies, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(a_silent_session, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(the_server_was_stopped, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(the_server_is_busy, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(a_stuck_session, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(a_stuck_session_of_a_busy_server, setup,
+						fixture_close),
+		cmocka_unit_test_setup_teardown(queue_pairs_that_come_and_go, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(merged_batches_are_not_old, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(who_is_stuck_is_asked_for, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(the_bound, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(a_record_beyond_the_bound, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(slabs_wait_for_hints, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(the_floor_rises_with_every_cut, setup,
+						fixture_close),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

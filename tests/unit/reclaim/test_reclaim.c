@@ -25,24 +25,6 @@ static int setup(void **state)
 	return fixture_open(1, 4);
 }
 
-static int teardown(void **state)
-{
-	reclaim_worker_destroy(worker);
-	memory_cache_destroy(cache);
-	reclaim_destroy(reclaim);
-	memory_destroy(memory);
-	return 0;
-}
-
-static struct memory_place take(void)
-{
-	struct memory_place place;
-	struct block *b;
-
-	assert_int_equal(memory_alloc(cache, BYTES, &place, &b), 0);
-	return place;
-}
-
 static void retire(struct memory_place place)
 {
 	reclaim_retire(worker, place, BYTES);
@@ -63,7 +45,7 @@ static void alone(void **state)
 	struct reclaim_stats stats;
 
 	for (unsigned i = 0; i < 1000; i++)
-		retire(take());
+		retire(fixture_take(BYTES));
 	assert_freed_soon(1000);
 	reclaim_stats_get(reclaim, &stats);
 	assert_int_equal(stats.deferred_blocks, 0);
@@ -74,9 +56,9 @@ static void alone(void **state)
 static void batches(void **state)
 {
 	for (unsigned i = 0; i < 256; i++)
-		reclaim_retire(worker, take(), BYTES);
+		reclaim_retire(worker, fixture_take(BYTES), BYTES);
 	assert_freed_soon(256);
-	reclaim_retire(worker, take(), BYTES);
+	reclaim_retire(worker, fixture_take(BYTES), BYTES);
 	assert_true(reclaim_poll(worker, 0) > 0);
 	assert_stays(256);
 	assert_int_equal(reclaim_poll(worker, LATE_NS), UINT64_MAX);
@@ -109,7 +91,7 @@ static void a_local_reader_holds(void **state)
 	pthread_create(&thread, NULL, read_section, &r);
 	while (!atomic_load(&r.inside))
 		pause_ms(1);
-	retire(take());
+	retire(fixture_take(BYTES));
 	assert_stays(0);
 	atomic_store(&r.leave, true);
 	assert_freed_soon(1);
@@ -124,13 +106,13 @@ static void sessions_hold(void **state)
 
 	session_comes(&a, 1, 0);
 	session_comes(&b, 2, 0);
-	retire_in_epoch(take(), BYTES);
+	retire_in_epoch(fixture_take(BYTES), BYTES);
 	assert_stays(0);
 	session_announces(&a, grace_now(the_grace()));
 	assert_stays(0);
 	session_announces(&b, grace_now(the_grace()));
 	assert_freed_soon(1); /* nobody wakes the reclaimer: it looks */
-	retire_in_epoch(take(), BYTES);
+	retire_in_epoch(fixture_take(BYTES), BYTES);
 	session_announces(&a, grace_now(the_grace()));
 	assert_stays(1);
 	session_goes(&b);
@@ -145,7 +127,7 @@ static void later_sessions_do_not(void **state)
 	struct fake_session a, b;
 
 	session_comes(&a, 1, 0);
-	retire_in_epoch(take(), BYTES);
+	retire_in_epoch(fixture_take(BYTES), BYTES);
 	assert_stays(0);
 	session_comes(&b, 2, 0);
 	session_goes(&a);
@@ -161,7 +143,7 @@ static void epochs_one_by_one(void **state)
 	session_comes(&a, 1, 0);
 	for (unsigned n = 0; n < 20; n++) {
 		for (unsigned i = 0; i < 10; i++)
-			reclaim_retire(worker, take(), BYTES);
+			reclaim_retire(worker, fixture_take(BYTES), BYTES);
 		at[n] = grace_now(the_grace()) + 1; /* the reclaimer will take it there */
 		reclaim_poll(worker, LATE_NS);
 		for (unsigned i = 0; i < FIXTURE_PATIENCE_MS && grace_now(the_grace()) < at[n]; i++)
@@ -178,7 +160,7 @@ static void epochs_one_by_one(void **state)
 
 static void a_hazard_holds_one_block(void **state)
 {
-	struct memory_place held = take(), other = take();
+	struct memory_place held = fixture_take(BYTES), other = fixture_take(BYTES);
 
 	reclaim_hazard_set(worker, 2, held);
 	reclaim_retire(worker, other, BYTES);
@@ -212,14 +194,14 @@ static void addresses_come_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(alone, setup, teardown),
-		cmocka_unit_test_setup_teardown(batches, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_local_reader_holds, setup, teardown),
-		cmocka_unit_test_setup_teardown(sessions_hold, setup, teardown),
-		cmocka_unit_test_setup_teardown(later_sessions_do_not, setup, teardown),
-		cmocka_unit_test_setup_teardown(epochs_one_by_one, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_hazard_holds_one_block, setup, teardown),
-		cmocka_unit_test_setup_teardown(addresses_come_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(alone, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(batches, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(a_local_reader_holds, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(sessions_hold, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(later_sessions_do_not, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(epochs_one_by_one, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(a_hazard_holds_one_block, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(addresses_come_back, setup, fixture_close),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
