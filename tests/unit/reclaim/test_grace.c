@@ -323,8 +323,10 @@ static void the_bound(void **state)
 /* A record larger than all that may be deferred passes when nothing else is, and only then. */
 static void a_record_beyond_the_bound(void **state)
 {
+	struct reclaim_worker *other;
 	struct fake_session a;
 
+	assert_int_equal(reclaim_worker_create(&other, reclaim, 0), 0);
 	assert_true(reclaim_reserve(worker, BYTES)); /* what is kept of it does no harm */
 	reclaim_retire(worker, fixture_take(BYTES), BYTES);
 	assert_true(!reclaim_reserve(worker, 2 * CAP) || stats_now().freed == 1);
@@ -332,6 +334,8 @@ static void a_record_beyond_the_bound(void **state)
 	assert_freed_soon(1);
 	session_comes(&a, 1, 0);
 	assert_true(reclaim_reserve(worker, 2 * CAP));
+	assert_false(reclaim_reserve(other, 2 * CAP)); /* though nothing is deferred yet */
+	assert_true(reclaim_full(other, 2 * CAP));
 	reclaim_retire(worker, fixture_take(LARGE), 2 * CAP);
 	reclaim_poll(worker, LATE_NS);
 	assert_false(reclaim_reserve(worker, 2 * CAP));
@@ -343,6 +347,7 @@ static void a_record_beyond_the_bound(void **state)
 	assert_false(reclaim_full(worker, BYTES));
 	assert_false(reclaim_full(worker, 2 * CAP));
 	assert_true(reclaim_reserve(worker, BYTES));
+	reclaim_worker_destroy(other);
 }
 
 /* Slabs wait for hints, not for sections; blocks do not wait for hints. */
