@@ -319,6 +319,25 @@ static int lock_round(struct housekeeper *k, uint64_t deadline_ns, struct error 
 		  : 0;
 }
 
+/*
+ * gkv_open() makes an attempt of its own, or a refusal would not show there: it waits until one is
+ * due. Must hold round_lock, or another thread would take the turn.
+ */
+static int await_attempt(struct housekeeper *k, uint64_t deadline_ns, struct error *err)
+{
+	uint64_t due;
+
+	disconnect(k); /* what did its work is forgotten by the back-off */
+	due = backoff_due(&k->h->backoff, time_now_ns());
+	backoff_sleep(due, deadline_ns);
+	if (due <= deadline_ns)
+		return 0;
+	*err = k->h->error;
+	error_prefix(err, "the housekeeper's next queue pair is due after this call");
+	err->code = -ETIMEDOUT;
+	return -ETIMEDOUT;
+}
+
 int housekeeper_begin(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
 	struct housekeeper *k = &s->keeper;
@@ -328,6 +347,8 @@ int housekeeper_begin(struct gkv_session *s, uint64_t deadline_ns, struct error 
 		return rc;
 	if (!k->h)
 		rc = create(s, err);
+	if (rc == 0 && !handle_current(k->h))
+		rc = await_attempt(k, deadline_ns, err);
 	if (rc == 0) {
 		rc = keep(s, deadline_ns);
 		if (rc < 0)

@@ -50,7 +50,7 @@ void housekeeper_destroy(struct housekeeper *k);
 
 /*
  * housekeeper_begin - a handle was opened: make a round, and start the thread, where there is none
- * and the session wants one.
+ * and the session wants one. Waits for the pause between attempts to open its queue pair.
  * Returns 0, also where the connection was lost meanwhile; why there is none, with @err: -EUSERS,
  * -ENOMEM, -EAGAIN, ...; -ETIMEDOUT.
  */
