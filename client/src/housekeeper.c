@@ -338,6 +338,16 @@ static int await_attempt(struct housekeeper *k, uint64_t deadline_ns, struct err
 	return -ETIMEDOUT;
 }
 
+static bool stopping(struct housekeeper *k)
+{
+	bool stop;
+
+	pthread_mutex_lock(&k->wake_lock);
+	stop = k->stop;
+	pthread_mutex_unlock(&k->wake_lock);
+	return stop;
+}
+
 int housekeeper_begin(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
 	struct housekeeper *k = &s->keeper;
@@ -345,7 +355,9 @@ int housekeeper_begin(struct gkv_session *s, uint64_t deadline_ns, struct error 
 
 	if (rc)
 		return rc;
-	if (!k->h)
+	if (stopping(k)) /* what is begun now would have no end */
+		rc = error_set(err, -ECONNRESET, "the session was closed (open another one)");
+	else if (!k->h)
 		rc = create(s, err);
 	if (rc == 0 && !handle_current(k->h))
 		rc = await_attempt(k, deadline_ns, err);
@@ -401,12 +413,16 @@ void housekeeper_leave(struct gkv_session *s)
 void housekeeper_end(struct gkv_session *s)
 {
 	struct housekeeper *k = &s->keeper;
+	bool started;
 
 	pthread_mutex_lock(&k->wake_lock);
 	k->stop = true;
 	pthread_cond_signal(&k->wake);
 	pthread_mutex_unlock(&k->wake_lock);
-	if (k->started)
+	pthread_mutex_lock(&k->round_lock); /* who began before is done; who comes sees stop */
+	started = k->started;
+	pthread_mutex_unlock(&k->round_lock);
+	if (started) /* without the lock: its last round takes it */
 		pthread_join(k->thread, NULL);
 	pthread_mutex_lock(&k->round_lock);
 	if (k->h) {

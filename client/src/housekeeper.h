@@ -31,6 +31,8 @@ struct housekeeper {
 	uint64_t calls; /* epochs_calls() of the last round */
 	uint64_t beat;
 	bool wrote; /* the queue pair has carried a whole round */
+	bool started; /* the thread, to be joined */
+	pthread_t thread;
 
 	/* One writer at a time, under round_lock; any reader. */
 	_Atomic uint64_t rounds;
@@ -39,9 +41,7 @@ struct housekeeper {
 	pthread_mutex_t wake_lock; /* protects what follows */
 	pthread_cond_t wake; /* CLOCK_MONOTONIC */
 	bool woken;
-	bool stop;
-	bool started; /* written under round_lock as well */
-	pthread_t thread;
+	bool stop; /* for good */
 };
 
 /* housekeeper_init - of a session that is not shared yet. */
@@ -52,7 +52,7 @@ void housekeeper_destroy(struct housekeeper *k);
  * housekeeper_begin - a handle was opened: make a round, and start the thread, where there is none
  * and the session wants one. Waits for the pause between attempts to open its queue pair.
  * Returns 0, also where the connection was lost meanwhile; why there is none, with @err: -EUSERS,
- * -ENOMEM, -EAGAIN, ...; -ETIMEDOUT.
+ * -ENOMEM, -EAGAIN, ...; -ETIMEDOUT; -ECONNRESET: the session was closed.
  */
 int housekeeper_begin(struct gkv_session *s, uint64_t deadline_ns, struct error *err);
 
@@ -68,7 +68,8 @@ void housekeeper_nudge(struct gkv_session *s);
 /* housekeeper_leave - a handle is about to be given back: with the last one goes our queue pair. */
 void housekeeper_leave(struct gkv_session *s);
 
-/* housekeeper_end - the session was closed and its connection ended: no thread after it returns. */
+/* housekeeper_end - the session was closed and its connection ended: no thread after it returns,
+ * and none is begun. */
 void housekeeper_end(struct gkv_session *s);
 
 /*

@@ -265,6 +265,22 @@ static void test_no_room_for_a_housekeeper(void **state)
 	assert_true(gkv_tick(session) >= 1);
 }
 
+/* A gkv_open() that another thread's gkv_session_close() has overtaken. */
+static void test_none_is_begun_behind_the_end(void **state)
+{
+	struct error err = { 0 };
+
+	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	gkv_session_close(session); /* with a handle: the session is not freed yet */
+	assert_null(session->keeper.h);
+	assert_int_equal(housekeeper_begin(session, time_now_ns() + WAIT_NS, &err), -ECONNRESET);
+	assert_non_null(strstr(err.text, "closed"));
+	assert_null(session->keeper.h);
+	gkv_close(kv[0]);
+	kv[0] = NULL;
+	session = NULL;
+}
+
 static void test_child_has_no_housekeeper(void **state)
 {
 	int status = 0;
@@ -298,6 +314,7 @@ int main(int argc, char **argv)
 		WITH_TICKS(test_ticks_follow_to_another_server),
 		WITH_TICKS(test_tick_without_a_server),
 		WITH_TICKS(test_no_room_for_a_housekeeper),
+		WITH_THREAD(test_none_is_begun_behind_the_end),
 		WITH_THREAD(test_child_has_no_housekeeper),
 	};
 
