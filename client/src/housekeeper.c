@@ -38,13 +38,15 @@
 #include "common/base/mutant.h"
 #include "common/layout/root.h"
 
-#define NAME	    "gkv-housekeeper" /* of the thread; there is room for 15 characters */
-#define CREDITS	    0u /* it sends no requests */
-#define LEAVE_NS    (100 * NS_PER_MS)
-#define LINGER_US   3000u /* of a broken rule */
-#define SPAN_START  offsetof(struct root, epoch)
-#define SPAN_BYTES  (offsetof(struct root, hint_floor) + sizeof(uint64_t) - SPAN_START)
-#define SLOT_OFFSET 512u /* of the slot's image in the scratch memory */
+#define NAME	       "gkv-housekeeper" /* of the thread; there is room for 15 characters */
+#define CREDITS	       0u /* it sends no requests */
+#define LEAVE_NS       (100 * NS_PER_MS)
+#define NUDGE_NS       (100 * NS_PER_MS) /* for a round that a waiting write makes */
+#define NUDGE_LEAST_NS (10 * NS_PER_MS) /* less: none; one cut short costs its queue pair */
+#define LINGER_US      3000u /* of a broken rule */
+#define SPAN_START     offsetof(struct root, epoch)
+#define SPAN_BYTES     (offsetof(struct root, hint_floor) + sizeof(uint64_t) - SPAN_START)
+#define SLOT_OFFSET    512u /* of the slot's image in the scratch memory */
 
 static_assert(SPAN_BYTES <= SLOT_OFFSET, "scratch");
 static_assert(SLOT_OFFSET + sizeof(struct epoch_slot) <= READER_SCRATCH_BYTES, "scratch");
@@ -383,16 +385,24 @@ void housekeeper_wake(struct housekeeper *k)
 	pthread_mutex_unlock(&k->wake_lock);
 }
 
-void housekeeper_nudge(struct gkv_session *s)
+void housekeeper_nudge(struct gkv_session *s, uint64_t deadline_ns)
 {
-	const uint64_t deadline_ns = time_now_ns() + LEAVE_NS;
+	const uint64_t now = time_now_ns();
+	struct housekeeper *k = &s->keeper;
 
 	if (s->settings.housekeeper == GKV_HOUSEKEEPER_THREAD) {
-		housekeeper_wake(&s->keeper);
-	} else if (lock_until(&s->keeper.round_lock, deadline_ns) == 0) {
-		keep(s, deadline_ns); /* why it fails is said by gkv_tick() */
-		pthread_mutex_unlock(&s->keeper.round_lock);
+		housekeeper_wake(k);
+		return;
 	}
+	/* Who holds the lock makes a round, and the next pause brings us back. */
+	if (now + NUDGE_LEAST_NS > deadline_ns || pthread_mutex_trylock(&k->round_lock))
+		return;
+	if (now + NUDGE_NS < deadline_ns)
+		deadline_ns = now + NUDGE_NS;
+	/* A queue pair is gkv_tick()'s to open: cut short, that costs all handles their session. */
+	if (k->h && handle_current(k->h))
+		keep(s, deadline_ns); /* why it fails is said by gkv_tick() */
+	pthread_mutex_unlock(&k->round_lock);
 }
 
 void housekeeper_leave(struct gkv_session *s)

@@ -61,9 +61,11 @@ void housekeeper_wake(struct housekeeper *k);
 
 /*
  * housekeeper_nudge - the calling thread, with no section open, waits for memory that sessions hold
- * back: make a round, by the thread if there is one. Takes a tenth of a second at most.
+ * back: make a round, by the thread if there is one. Takes a tenth of a second at most, and no
+ * longer than the call may, @deadline_ns; opens no queue pair. A round that finds no time or whose
+ * lock is taken is left out.
  */
-void housekeeper_nudge(struct gkv_session *s);
+void housekeeper_nudge(struct gkv_session *s, uint64_t deadline_ns);
 
 /* housekeeper_leave - a handle is about to be given back: with the last one goes our queue pair. */
 void housekeeper_leave(struct gkv_session *s);

@@ -274,7 +274,7 @@ static void pause_busy(struct gkv *h, struct rpc_call *c)
 	c->pause_ms = !c->pause_ms		       ? BUSY_FIRST_MS
 		      : 2 * c->pause_ms < BUSY_LAST_MS ? 2 * c->pause_ms
 						       : BUSY_LAST_MS;
-	housekeeper_nudge(h->session);
+	housekeeper_nudge(h->session, handle_deadline(h));
 	backoff_sleep(now + c->pause_ms * NS_PER_MS, handle_deadline(h));
 }
 

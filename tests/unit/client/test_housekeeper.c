@@ -186,6 +186,32 @@ static void test_ticks(void **state)
 	assert_non_null(session->keeper.h->qp.qp);
 }
 
+/* A write that waits makes rounds, but has no time to make up for what gkv_tick() would do. */
+static void test_a_nudge_opens_no_queue_pair(void **state)
+{
+	const uint64_t until_ns = time_now_ns() + WAIT_NS;
+	struct gkv_session_stats before;
+
+	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	do { /* a machine that stalls may cut one short */
+		assert_true(gkv_tick(session) >= 1);
+		before = stats();
+		housekeeper_nudge(session, until_ns);
+	} while (stats().rounds == before.rounds && time_now_ns() < until_ns);
+	assert_int_equal(stats().messages, before.messages + 2);
+	assert_true(session->keeper.h->live);
+	housekeeper_nudge(session, time_now_ns()); /* the call is over */
+	assert_int_equal(stats().messages, before.messages + 2);
+	assert_true(session->keeper.h->live);
+	session->keeper.h->live = false;
+	housekeeper_nudge(session, until_ns + WAIT_NS);
+	assert_int_equal(stats().messages, before.messages + 2);
+	assert_false(session->keeper.h->live);
+	assert_true(handle_current(kv[0])); /* the session has lost nothing by it */
+	assert_true(gkv_tick(session) >= 1);
+	assert_true(session->keeper.h->live);
+}
+
 /* The newest epoch of a server that is gone means nothing to the next one. */
 static void lose_the_server(void)
 {
@@ -310,6 +336,7 @@ int main(int argc, char **argv)
 		WITH_THREAD(test_idle_session_of_ten_handles),
 		WITH_THREAD(test_a_get_costs_no_message_more),
 		WITH_TICKS(test_ticks),
+		WITH_TICKS(test_a_nudge_opens_no_queue_pair),
 		WITH_THREAD(test_thread_follows_to_another_server),
 		WITH_TICKS(test_ticks_follow_to_another_server),
 		WITH_TICKS(test_tick_without_a_server),
