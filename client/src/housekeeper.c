@@ -16,7 +16,7 @@
  * no message for it), then the next one is due in HOUSEKEEPER_BUSY_MS, or it waits twice as long as
  * before, up to a quarter of the lease: four beats a lease, eight messages. Where a round takes
  * milliseconds itself, it is at most one part in HOUSEKEEPER_SHARE of the time: it waits as handles
- * do, and on a small machine in their place.
+ * do, and on a small machine in their place. A thread that is woken keeps to that as well.
  *
  * Connections: the housekeeper connects no lost session again; nobody may want it. It waits until a
  * handle does, is woken, and opens its queue pair at once. Where the server has no room for that
@@ -229,6 +229,7 @@ static int keep(struct gkv_session *s, uint64_t deadline_ns)
 	uint64_t calls, start_ns;
 	int rc = 0;
 
+	k->took_ms = 0;
 	if (!k->h || !wanted(s)) {
 		leave(k);
 		return (int)idle_ms;
@@ -248,23 +249,27 @@ static int keep(struct gkv_session *s, uint64_t deadline_ns)
 		return (int)HOUSEKEEPER_BUSY_MS;
 	}
 	calls = epochs_calls(&s->epochs);
-	k->pause_ms = housekeeper_pause(k->pause_ms, calls != k->calls,
-					(time_now_ns() - start_ns) / NS_PER_MS, k->lease_ms);
+	k->took_ms = (time_now_ns() - start_ns) / NS_PER_MS;
+	k->pause_ms = housekeeper_pause(k->pause_ms, calls != k->calls, k->took_ms, k->lease_ms);
 	k->calls = calls;
 	return (int)k->pause_ms;
 }
 
-/* Until @until_ns, or until woken. Returns whether to go on. */
-static bool doze(struct housekeeper *k, uint64_t until_ns)
+/* Until @until_ns; woken, until @soonest_ns; or until stopped. Returns whether to go on. */
+static bool doze(struct housekeeper *k, uint64_t soonest_ns, uint64_t until_ns)
 {
-	const struct timespec until = { (time_t)(until_ns / NS_PER_S),
-					(long)(until_ns % NS_PER_S) };
+	struct timespec until;
+	uint64_t end_ns;
 	bool stop;
 
 	pthread_mutex_lock(&k->wake_lock);
-	while (!k->woken && !k->stop &&
-	       pthread_cond_timedwait(&k->wake, &k->wake_lock, &until) == 0)
-		;
+	while (!k->stop) {
+		end_ns = k->woken ? soonest_ns : until_ns;
+		if (time_now_ns() >= end_ns)
+			break;
+		until = (struct timespec){ (time_t)(end_ns / NS_PER_S), (long)(end_ns % NS_PER_S) };
+		pthread_cond_timedwait(&k->wake, &k->wake_lock, &until);
+	}
 	k->woken = false;
 	stop = k->stop;
 	pthread_mutex_unlock(&k->wake_lock);
@@ -275,7 +280,7 @@ static void *run(void *arg)
 {
 	struct gkv_session *s = arg;
 	struct housekeeper *k = &s->keeper;
-	uint64_t start;
+	uint64_t start, least_ms;
 	int pause_ms;
 
 	do {
@@ -284,8 +289,11 @@ static void *run(void *arg)
 		pause_ms = keep(s, start + EXCHANGE_DEADLINE_MS * NS_PER_MS); /* nobody's call */
 		if (pause_ms < 0) /* session->unkept says why, to the calls that it makes fail */
 			pause_ms = (int)housekeeper_pause(UINT16_MAX, false, 0, k->lease_ms);
+		least_ms = HOUSEKEEPER_SHARE * k->took_ms;
+		if (least_ms > (uint64_t)pause_ms)
+			least_ms = (uint64_t)pause_ms;
 		pthread_mutex_unlock(&k->round_lock);
-	} while (doze(k, start + (uint64_t)pause_ms * NS_PER_MS));
+	} while (doze(k, start + least_ms * NS_PER_MS, start + (uint64_t)pause_ms * NS_PER_MS));
 	return NULL;
 }
 

@@ -28,6 +28,7 @@ struct housekeeper {
 	uint32_t slot_rkey;
 	unsigned lease_ms; /* that the server said last */
 	unsigned pause_ms; /* the last one */
+	uint64_t took_ms; /* the last round; 0: none was made */
 	uint64_t calls; /* epochs_calls() of the last round */
 	uint64_t beat;
 	bool wrote; /* the queue pair has carried a whole round */
@@ -56,7 +57,8 @@ void housekeeper_destroy(struct housekeeper *k);
  */
 int housekeeper_begin(struct gkv_session *s, uint64_t deadline_ns, struct error *err);
 
-/* housekeeper_wake - something has changed: make a round now. Needs no lock of the session's. */
+/* housekeeper_wake - something has changed: make a round now, or as soon as the last one's time
+ * allows (HOUSEKEEPER_SHARE). Needs no lock of the session's. */
 void housekeeper_wake(struct housekeeper *k);
 
 /*
