@@ -9,8 +9,8 @@
  * shows in its completion, which is polled as well.
  *
  * Whose it is: a thread's, started with the first handle; or gkv_tick()'s, where the application
- * wants no thread. Both go through one lock; gkv_open() makes the first round itself, so that a
- * session without room for a housekeeper shows there and not after a lease.
+ * wants no thread. Both go through one lock; gkv_open() makes the first round of a queue pair
+ * itself, so that a session without room for a housekeeper shows there and not after a lease.
  *
  * Pace: each round either finds that handles were at work since the last one (they count, and pay
  * no message for it), then the next one is due in HOUSEKEEPER_BUSY_MS, or it waits twice as long as
@@ -333,19 +333,27 @@ static int lock_round(struct housekeeper *k, uint64_t deadline_ns, struct error 
  * gkv_open() makes an attempt of its own, or a refusal would not show there: it waits until one is
  * due. Must hold round_lock, or another thread would take the turn.
  */
-static int await_attempt(struct housekeeper *k, uint64_t deadline_ns, struct error *err)
+static int own_round(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
-	uint64_t due;
+	struct housekeeper *k = &s->keeper;
+	uint64_t due = 0;
+	int rc;
 
-	disconnect(k); /* what did its work is forgotten by the back-off */
-	due = backoff_due(&k->h->backoff, time_now_ns());
-	backoff_sleep(due, deadline_ns);
-	if (due <= deadline_ns)
-		return 0;
-	*err = k->h->error;
-	error_prefix(err, "the housekeeper's next queue pair is due after this call");
-	err->code = -ETIMEDOUT;
-	return -ETIMEDOUT;
+	if (!handle_current(k->h)) {
+		disconnect(k); /* what did its work is forgotten by the back-off */
+		due = backoff_due(&k->h->backoff, time_now_ns());
+		backoff_sleep(due, deadline_ns);
+	}
+	if (due > deadline_ns) {
+		*err = k->h->error;
+		error_prefix(err, "the housekeeper's next queue pair is due after this call");
+		err->code = -ETIMEDOUT;
+		return -ETIMEDOUT;
+	}
+	rc = keep(s, deadline_ns);
+	if (rc < 0)
+		*err = k->h->error;
+	return rc < 0 ? rc : 0;
 }
 
 static bool stopping(struct housekeeper *k)
@@ -360,6 +368,7 @@ static bool stopping(struct housekeeper *k)
 
 int housekeeper_begin(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
+	const bool by_thread = s->settings.housekeeper == GKV_HOUSEKEEPER_THREAD;
 	struct housekeeper *k = &s->keeper;
 	int rc = lock_round(k, deadline_ns, err);
 
@@ -369,19 +378,12 @@ int housekeeper_begin(struct gkv_session *s, uint64_t deadline_ns, struct error 
 		rc = error_set(err, -ECONNRESET, "the session was closed (open another one)");
 	else if (!k->h)
 		rc = create(s, err);
-	if (rc == 0 && !handle_current(k->h))
-		rc = await_attempt(k, deadline_ns, err);
-	if (rc == 0) {
-		rc = keep(s, deadline_ns);
-		if (rc < 0)
-			*err = k->h->error;
-		else
-			rc = 0;
-	}
-	if (rc == 0 && !k->started && s->settings.housekeeper == GKV_HOUSEKEEPER_THREAD)
+	/* without a thread, who opens many handles is not to be silent for a lease */
+	if (rc == 0 && (!by_thread || !handle_current(k->h)))
+		rc = own_round(s, deadline_ns, err);
+	if (rc == 0 && by_thread && !k->started)
 		rc = start(s, err);
 	pthread_mutex_unlock(&k->round_lock);
-	housekeeper_wake(k);
 	return rc;
 }
 

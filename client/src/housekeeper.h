@@ -50,8 +50,9 @@ void housekeeper_init(struct housekeeper *k);
 void housekeeper_destroy(struct housekeeper *k);
 
 /*
- * housekeeper_begin - a handle was opened: make a round, and start the thread, where there is none
- * and the session wants one. Waits for the pause between attempts to open its queue pair.
+ * housekeeper_begin - a handle was opened: make a round, unless a thread makes them, and start the
+ * thread, where there is none and the session wants one. Waits for the pause between attempts to
+ * open the queue pair.
  * Returns 0, also where the connection was lost meanwhile; why there is none, with @err: -EUSERS,
  * -ENOMEM, -EAGAIN, ...; -ETIMEDOUT; -ECONNRESET: the session was closed.
  */
