@@ -126,14 +126,16 @@ static void test_pace(void **state)
  */
 #define BLOCKS	  3u
 #define READERS	  2u
-#define RUN_NS	  (600 * NS_PER_MS)
+#define RUN_NS	  (600 * NS_PER_MS) /* at least; then until there were LEAST of either */
+#define LIMIT_NS  (20 * NS_PER_S)
+#define LEAST	  11u /* sections, and blocks reused */
 #define LINGER_US 200u
 
 static struct {
 	struct epochs *ep;
 	_Atomic uint64_t newest, slot, index, incarnation[BLOCKS];
 	_Atomic bool stop;
-	_Atomic unsigned broken, sections, updates;
+	_Atomic unsigned broken, sections, reused;
 } world;
 
 /* Sections outlast rounds now and then, and the server unlinks in any moment of a round. */
@@ -192,11 +194,18 @@ static void *keeper(void *arg)
 	return NULL;
 }
 
+static bool enough(uint64_t end_ns)
+{
+	return time_now_ns() >= end_ns && atomic_load(&world.sections) >= LEAST &&
+	       atomic_load(&world.reused) >= LEAST;
+}
+
 static void serve(void)
 {
-	uint64_t end = time_now_ns() + RUN_NS, seed = 1, r, old, block;
+	uint64_t start = time_now_ns(), end = start + RUN_NS, limit = start + LIMIT_NS;
+	uint64_t seed = 1, r, old, block;
 
-	for (unsigned n = 1; time_now_ns() < end; n++) {
+	for (unsigned n = 1; !enough(end) && time_now_ns() < limit; n++) {
 		old = atomic_load(&world.index) % BLOCKS;
 		block = n % BLOCKS;
 		linger(&seed);
@@ -204,11 +213,12 @@ static void serve(void)
 			     atomic_load(&world.incarnation[block]) * BLOCKS + block); /* unlink */
 		r = atomic_load(&world.newest);
 		atomic_store(&world.newest, r + 1);
-		while (atomic_load(&world.slot) <= r && time_now_ns() < end)
+		while (atomic_load(&world.slot) <= r && time_now_ns() < limit)
 			sched_yield();
-		if (atomic_load(&world.slot) > r)
-			atomic_fetch_add(&world.incarnation[old], 1); /* reused */
-		atomic_fetch_add(&world.updates, 1);
+		if (atomic_load(&world.slot) <= r)
+			break;
+		atomic_fetch_add(&world.incarnation[old], 1);
+		atomic_fetch_add(&world.reused, 1);
 	}
 }
 
@@ -226,9 +236,9 @@ static void test_nothing_is_reused_under_a_section(void **state)
 	atomic_store(&world.stop, true);
 	for (unsigned i = 0; i <= READERS; i++)
 		pthread_join(thread[i], NULL);
-	printf("%u sections, %u updates\n", atomic_load(&world.sections),
-	       atomic_load(&world.updates));
-	assert_true(atomic_load(&world.sections) > 10 && atomic_load(&world.updates) > 10);
+	printf("%u sections, %u blocks reused\n", atomic_load(&world.sections),
+	       atomic_load(&world.reused));
+	assert_true(atomic_load(&world.sections) >= LEAST && atomic_load(&world.reused) >= LEAST);
 	assert_int_equal(atomic_load(&world.broken), 0);
 }
 
