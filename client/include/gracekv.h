@@ -228,9 +228,11 @@ GKV_API int gkv_put(struct gkv *handle, const void *key, size_t key_len, const v
 GKV_API int gkv_del(struct gkv *handle, const void *key, size_t key_len);
 
 /*
- * gkv_mget - read many records; their READs travel together, two round trips for all.
+ * gkv_mget - read many records; their READs travel together: two round trips for up to 64 records
+ * that take 256 KiB together in the server's memory, two more for each further part.
  * For each item: set key, key_len, value, cap; status, len and version are filled.
- * Returns 0 when every item has a status (0, -ENOENT, -EMSGSIZE, -EINVAL), else why none was read.
+ * Returns 0 when every item has a status (0, -ENOENT, -EMSGSIZE, -EINVAL), else why the call ended
+ * early: items may have no status then. -ETIMEDOUT also where it is too much for timeout_ms.
  */
 struct gkv_item {
 	const void *key;

@@ -227,7 +227,7 @@ static int handle_open(struct gkv *h)
 
 	rc = take_number(h);
 	if (rc) {
-		session_open_failed(s, &h->error);
+		session_failed(s, &h->error);
 		return rc;
 	}
 	rc = buffers_create(h);
@@ -253,7 +253,7 @@ err_disconnect:
 	reader_drop(&h->reader);
 	buffers_destroy(h);
 err_number:
-	session_open_failed(s, &h->error);
+	session_failed(s, &h->error);
 	housekeeper_leave(s);
 	session_release_handle(s, h->number);
 	return rc;

@@ -468,12 +468,12 @@ int gkv_tick(struct gkv_session *s)
 	deadline_ns = time_now_ns() + (uint64_t)s->settings.timeout_ms * NS_PER_MS;
 	rc = lock_round(&s->keeper, deadline_ns, &err);
 	if (rc) {
-		session_open_failed(s, &err);
+		session_failed(s, &err);
 		return rc;
 	}
 	rc = keep(s, deadline_ns);
 	if (rc < 0)
-		session_open_failed(s, &s->keeper.h->error);
+		session_failed(s, &s->keeper.h->error);
 	pthread_mutex_unlock(&s->keeper.round_lock);
 	return rc;
 }

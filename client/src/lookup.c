@@ -5,7 +5,8 @@
  *
  * A batch goes in rounds. A round READs in one chain the buckets that its look-ups wait for, then
  * in one chain the blocks that they led to; what must be looked at again takes part in the next
- * round. Without conflicts a batch is two round trips.
+ * round. Without conflicts a batch is two round trips, and two more for each further part of blocks
+ * that the arena has no room for (7).
  *
  *	START -> BUCKET -> BLOCK -> FOUND
  *	           |  ^      |

@@ -187,10 +187,10 @@ void gkv_session_close(struct gkv_session *s)
 		session_free(s);
 }
 
-void session_open_failed(struct gkv_session *s, const struct error *err)
+void session_failed(struct gkv_session *s, const struct error *err)
 {
 	pthread_mutex_lock(&s->handles_lock);
-	s->open_error = *err;
+	s->failed = *err;
 	pthread_mutex_unlock(&s->handles_lock);
 }
 
@@ -214,5 +214,5 @@ const char *gkv_session_describe(const struct gkv_session *s)
 
 const char *gkv_session_error(const struct gkv_session *s)
 {
-	return s ? s->open_error.text : "";
+	return s ? s->failed.text : "";
 }

@@ -66,7 +66,7 @@ struct gkv_session {
 	bool orphan; /* gkv_session_close() is done with it */
 	unsigned handle_count;
 	bool handle_taken[SESSION_QPS_MAX];
-	struct error open_error; /* of the last gkv_open() that failed */
+	struct error failed; /* of the last gkv_open() or gkv_tick() that failed */
 };
 
 /* fork_current - differs in a child of fork() from the value in its parent. No system call. */
@@ -127,8 +127,8 @@ void session_lost(struct gkv_session *s);
  */
 int session_check(struct gkv_session *s, uint64_t number, uint64_t deadline_ns, struct error *err);
 
-/* session_open_failed - keep the sentence of gkv_open() for gkv_session_error(). */
-void session_open_failed(struct gkv_session *s, const struct error *err);
+/* session_failed - keep the sentence of gkv_open() or gkv_tick() for gkv_session_error(). */
+void session_failed(struct gkv_session *s, const struct error *err);
 
 /* session_release_handle - give @number back; frees the session where it was the last and
  * gkv_session_close() was called. Waits for no connection: takes handles_lock alone. */
