@@ -24,7 +24,6 @@
 
 #define COMPLETIONS (READER_BATCH + 3 * HANDLE_CREDITS) /* of all that can be posted, flushed */
 #define SEND_INLINE 128u
-#define LEAVE_NS    (100 * NS_PER_MS) /* for telling the server of a handle that closes */
 
 void handle_disconnect(struct gkv *h)
 {
@@ -48,7 +47,7 @@ void handle_leave(struct gkv *h)
 {
 	struct wire_frame close = { .type = WIRE_QP_CLOSE, .handle = { .handle = h->number } };
 	struct gkv_session *s = h->session;
-	uint64_t deadline_ns = time_now_ns() + LEAVE_NS;
+	uint64_t deadline_ns = time_now_ns() + HANDLE_LEAVE_NS;
 	struct error ignored;
 
 	if (h->cm && handle_current(h)) {

@@ -23,6 +23,7 @@
 #define HANDLE_CREDITS	   8u /* requests in flight that are asked for; one call uses one */
 #define HANDLE_STAGING_MIN (64u << 10)
 #define STAGING_FREE	   UINT32_MAX
+#define HANDLE_LEAVE_NS	   (100 * NS_PER_MS) /* for what is said to others when a handle closes */
 
 /* A request slot. Free while neither is due. */
 struct rpc_slot {

@@ -40,16 +40,14 @@
 
 #define NAME	       "gkv-housekeeper" /* of the thread; there is room for 15 characters */
 #define CREDITS	       0u /* it sends no requests */
-#define LEAVE_NS       (100 * NS_PER_MS)
 #define NUDGE_NS       (100 * NS_PER_MS) /* for a round that a waiting write makes */
 #define NUDGE_LEAST_NS (10 * NS_PER_MS) /* less: none; one cut short costs its queue pair */
 #define LINGER_US      3000u /* of a broken rule */
 #define SPAN_START     offsetof(struct root, epoch)
 #define SPAN_BYTES     (offsetof(struct root, hint_floor) + sizeof(uint64_t) - SPAN_START)
-#define SLOT_OFFSET    512u /* of the slot's image in the scratch memory */
 
-static_assert(SPAN_BYTES <= SLOT_OFFSET, "scratch");
-static_assert(SLOT_OFFSET + sizeof(struct epoch_slot) <= READER_SCRATCH_BYTES, "scratch");
+static_assert(SPAN_BYTES <= HOUSEKEEPER_SLOT_AT, "scratch");
+static_assert(HOUSEKEEPER_SLOT_AT + sizeof(struct epoch_slot) <= READER_SCRATCH_BYTES, "scratch");
 static_assert(sizeof(NAME) <= 16, "name");
 
 void housekeeper_init(struct housekeeper *k)
@@ -139,7 +137,7 @@ static int make_round(struct gkv_session *s)
 	const struct world *w = h->reader.world;
 	const struct read_op op = reader_scratch_op(&h->reader, 0, w->root_addr + SPAN_START,
 						    w->root_rkey, (uint32_t)SPAN_BYTES);
-	struct epoch_slot *slot = (void *)((uint8_t *)h->reader.scratch + SLOT_OFFSET);
+	struct epoch_slot *slot = (void *)((uint8_t *)h->reader.scratch + HOUSEKEEPER_SLOT_AT);
 	uint64_t e, early = 0;
 	int rc;
 
@@ -420,7 +418,7 @@ void housekeeper_leave(struct gkv_session *s)
 	struct housekeeper *k = &s->keeper;
 	bool last;
 
-	if (lock_until(&k->round_lock, time_now_ns() + LEAVE_NS))
+	if (lock_until(&k->round_lock, time_now_ns() + HANDLE_LEAVE_NS))
 		return; /* the next round sees to it */
 	pthread_mutex_lock(&s->handles_lock);
 	last = s->handle_count == 1;

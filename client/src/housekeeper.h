@@ -17,6 +17,7 @@
 
 #define HOUSEKEEPER_BUSY_MS 1u /* between rounds while a handle is at work */
 #define HOUSEKEEPER_SHARE   4u /* of the time, in parts: what a round may take */
+#define HOUSEKEEPER_SLOT_AT 512u /* bytes: the image of the epoch slot in h's scratch memory */
 
 struct gkv;
 struct gkv_session;

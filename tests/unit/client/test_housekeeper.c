@@ -21,7 +21,6 @@
 
 #define HANDLES	  10u
 #define WAIT_NS	  (20 * NS_PER_S) /* for what takes milliseconds where the machine is idle */
-#define SLOT_IS	  512u /* in the scratch memory: housekeeper.c */
 #define EPOCH_OLD 1000000u /* of no server here */
 
 static unsigned port;
@@ -158,7 +157,8 @@ static void test_a_get_costs_no_message_more(void **state)
 
 static const struct epoch_slot *written(void)
 {
-	return (const void *)((const uint8_t *)session->keeper.h->reader.scratch + SLOT_IS);
+	return (const void *)((const uint8_t *)session->keeper.h->reader.scratch +
+			      HOUSEKEEPER_SLOT_AT);
 }
 
 static void test_ticks(void **state)
