@@ -241,16 +241,11 @@ bool handle_worth_another(int rc)
 int handle_attach(struct gkv *h, uint64_t deadline_ns, struct wire_welcome *welcome)
 {
 	struct gkv_session *s = h->session;
-	struct error why = { 0 };
 	int rc = session_lock(s, deadline_ns, &h->error);
 
 	if (rc)
 		return rc;
-	if (s->connected && session_hear(s, &why)) {
-		session_lost(s);
-		error_set(&s->lost, -ECONNRESET, "%s", why.text); /* as session_check() */
-	}
-	if (s->connected) {
+	if (session_alive(s)) {
 		s->hushed = true;
 		rc = attach(h, deadline_ns);
 		s->hushed = false;

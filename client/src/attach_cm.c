@@ -138,12 +138,11 @@ int handle_connect_by_cm(struct gkv *h, uint64_t deadline_ns)
 		rc = ask(h, &wait);
 	}
 	if (rc == -ECONNRESET || rc == -ESTALE) {
-		struct error why;
-
 		/* the life line spoke, and of another handle perhaps; or the server has forgotten
 		 * the session; or the connection alone failed */
-		if (rc == -ESTALE || session_hear(s, &why))
+		if (rc == -ESTALE)
 			session_lost(s);
+		session_alive(s);
 		return -ECONNRESET;
 	}
 	return rc;

@@ -76,7 +76,8 @@ int session_recv(struct gkv_session *s, enum wire_type want, struct wire_frame *
 	return rc;
 }
 
-int session_hear(struct gkv_session *s, struct error *err)
+/* 0: the connection lives; else why not. */
+static int hear(struct gkv_session *s, struct error *err)
 {
 	struct wire_frame frame = { 0 };
 	int rc = 0;
@@ -100,6 +101,18 @@ int session_hear(struct gkv_session *s, struct error *err)
 	return error_set(err, -EPROTO, "the server sent a frame of type %u, unasked", frame.type);
 }
 
+bool session_alive(struct gkv_session *s)
+{
+	struct error why = { 0 };
+
+	if (s->connected && hear(s, &why)) {
+		session_lost(s);
+		/* whatever was heard: another connection may go well */
+		error_set(&s->lost, -ECONNRESET, "%s", why.text);
+	}
+	return s->connected;
+}
+
 int session_check(struct gkv_session *s, uint64_t number, uint64_t deadline_ns, struct error *err)
 {
 	struct error why = { 0 };
@@ -109,15 +122,9 @@ int session_check(struct gkv_session *s, uint64_t number, uint64_t deadline_ns, 
 		/* The lock's holder may be in an exchange: what is readable is then its own. */
 		if (session_lock(s, deadline_ns, &why))
 			return 0;
-		if (s->connected &&
-		    atomic_load_explicit(&s->number, memory_order_relaxed) == number &&
-		    session_hear(s, &why)) {
-			session_lost(s);
-			/* whatever was heard: another connection may go well */
-			error_set(&s->lost, -ECONNRESET, "%s", why.text);
-		}
 		/* relaxed: under the lock */
-		if (atomic_load_explicit(&s->number, memory_order_relaxed) == number) {
+		if (atomic_load_explicit(&s->number, memory_order_relaxed) == number &&
+		    session_alive(s)) {
 			session_unlock(s);
 			return 0;
 		}
@@ -315,7 +322,7 @@ int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *e
 
 	if (s->closed)
 		return error_set(err, -ESHUTDOWN, "the session was closed (open another one)");
-	if (s->connected)
+	if (session_alive(s)) /* news of its end is not to be taken for a queue pair's refusal */
 		return 0;
 	if (backoff_due(&s->backoff, now) > now) {
 		*err = s->lost;

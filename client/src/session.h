@@ -94,9 +94,11 @@ int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *e
 /* session_worth_another - whether a connect that failed with @rc may go well a little later. */
 bool session_worth_another(int rc);
 
-/* session_hear - must hold the lock: take what waits in the life line. 0: it lives; else why
- * not. */
-int session_hear(struct gkv_session *s, struct error *err);
+/*
+ * session_alive - must hold the lock: take what waits in the life line. Whether there is a
+ * connection; where it was lost by what was heard, s->lost says why.
+ */
+bool session_alive(struct gkv_session *s);
 
 /*
  * session_recv - must hold the lock: wait for a frame of type @want. As exchange_recv(); news of

@@ -3,6 +3,7 @@
 /* The housekeeper of a session, as a thread and as gkv_tick(), against a running kv-server. */
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -272,6 +273,24 @@ static void test_ticks_follow_to_another_server(void **state)
 	assert_int_equal(written()->generation, kv[0]->generation);
 }
 
+/* The news of it waits in the life line when the call finds its queue pair broken. */
+static void test_a_fenced_session_is_replaced_at_once(void **state)
+{
+	const uint64_t until_ns = time_now_ns() + WAIT_NS;
+	struct pollfd news;
+	char value[8];
+
+	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_int_equal(gkv_put(kv[0], "k", 1, "value", 5, NULL), 0);
+	news = (struct pollfd){ .fd = kv[0]->lifeline, .events = POLLIN };
+	assert_int_equal(poll(&news, 1, (int)(WAIT_NS / NS_PER_MS)), 1); /* without a tick */
+	do /* the queue pair may last a moment longer */
+		assert_int_equal(gkv_get(kv[0], "k", 1, value, sizeof(value), NULL), 0);
+	while (!stats().reconnects && time_now_ns() < until_ns);
+	assert_int_equal(stats().reconnects, 1);
+	assert_int_equal(kv[0]->backoff.step_ms, BACKOFF_FIRST_MS); /* no queue pair in vain */
+}
+
 static void test_tick_without_a_server(void **state)
 {
 	assert_int_equal(gkv_open(session, &kv[0]), 0);
@@ -354,6 +373,7 @@ int main(int argc, char **argv)
 		WITH_TICKS(test_a_nudge_opens_no_queue_pair),
 		WITH_THREAD(test_thread_follows_to_another_server),
 		WITH_TICKS(test_ticks_follow_to_another_server),
+		WITH_TICKS(test_a_fenced_session_is_replaced_at_once),
 		WITH_TICKS(test_tick_without_a_server),
 		WITH_TICKS(test_no_room_for_a_housekeeper),
 		WITH_THREAD(test_none_is_begun_behind_the_end),
