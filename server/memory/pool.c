@@ -242,16 +242,21 @@ void run_free(struct memory *m, struct slab *slab, uint32_t incarnation)
 	pthread_mutex_unlock(&m->pool_lock);
 }
 
-void memory_test_incarnation(struct memory *m, uint32_t used)
+unsigned memory_test_incarnation(struct memory *m, uint32_t used, unsigned max)
 {
+	unsigned n = 0;
+
 	pthread_mutex_lock(&m->pool_lock);
 	for (unsigned i = 0; i < m->sets; i++) {
-		for (unsigned k = 0; k < m->set[i].slabs; k++) {
+		for (unsigned k = 0; k < m->set[i].slabs && n < max; k++) {
 			struct slab *slab = &m->extent[i].slab[k];
 
-			if (bit_get(&m->set[i], k) && slab->incarnation < used)
-				slab->incarnation = used;
+			if (!bit_get(&m->set[i], k) || slab->incarnation >= used)
+				continue;
+			slab->incarnation = used;
+			n++;
 		}
 	}
 	pthread_mutex_unlock(&m->pool_lock);
+	return n;
 }

@@ -121,12 +121,17 @@ void segment_free(struct memory *m, struct memory_place place)
 	pthread_mutex_unlock(&m->pool_lock);
 }
 
-void memory_test_segment_incarnation(struct memory *m, uint32_t used)
+unsigned memory_test_segment_incarnation(struct memory *m, uint32_t used, unsigned max)
 {
+	unsigned n = 0;
+
 	pthread_mutex_lock(&m->pool_lock);
-	for (uint32_t name = m->segments.first; name; name = head_of(m, name)->next) {
-		if (head_of(m, name)->incarnation < used)
-			head_of(m, name)->incarnation = used;
+	for (uint32_t name = m->segments.first; name && n < max; name = head_of(m, name)->next) {
+		if (head_of(m, name)->incarnation >= used)
+			continue;
+		head_of(m, name)->incarnation = used;
+		n++;
 	}
 	pthread_mutex_unlock(&m->pool_lock);
+	return n;
 }

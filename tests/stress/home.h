@@ -5,6 +5,7 @@
  * The process that holds the server: its writers and local readers, and what they watch.
  */
 #include "tests/stress/member.h"
+#include "tests/stress/state.h"
 #include "tests/stress/stress.h"
 #include "tests/stress/watch.h"
 #include "tools/bench/server_thread.h"
@@ -45,6 +46,7 @@ struct home {
 	struct server_thread server;
 	struct watch *watch;
 	struct goal goal;
+	struct used_up used_up;
 	struct writer writer[MODEL_WRITERS];
 	struct local local[LOCALS_MAX];
 	unsigned writers, locals; /* that were started */

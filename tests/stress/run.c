@@ -14,7 +14,6 @@
 
 #include "common/base/time.h"
 #include "tests/stress/home.h"
-#include "tests/stress/state.h"
 
 #define LOOK_MS	    10u /* between two looks at the directory */
 #define GETS_MIN    1000u /* of a remote reader in a phase */
@@ -35,7 +34,7 @@ static void look(struct home *h)
 	atomic_store(&h->s->segments, ix.segments);
 	watch_segments(h->watch, &h->server.server);
 	if (h->s->o.used_up)
-		state_use_up(&h->server.server.store, h->s->o.used_up);
+		state_use_up(&h->server.server.store, &h->used_up, h->s->o.used_up);
 }
 
 /* Let time pass; true: something is wrong, give up waiting. */

@@ -11,16 +11,18 @@
 #define RELEASE_S	     20u
 #define SEGMENT_INCARNATIONS 0xffffffu /* 24 bits */
 
-void state_use_up(struct store *store, uint64_t left)
+void state_use_up(struct store *store, struct used_up *u, uint64_t left)
 {
 	struct memory *memory = store->memory;
 	struct memory_stats m;
+	unsigned slabs, segments;
 
 	memory_stats_get(memory, &m);
-	if (m.slabs_dead < m.bytes_max / SLAB_BYTES / 4)
-		memory_test_incarnation(memory, UINT32_MAX - (uint32_t)left);
-	if (m.segments_exhausted < m.bytes_max / SEGMENT_BYTES / 8)
-		memory_test_segment_incarnation(memory, SEGMENT_INCARNATIONS - 1);
+	slabs = (unsigned)(m.bytes_max / SLAB_BYTES / 8);
+	segments = (unsigned)(m.bytes_max / SEGMENT_BYTES / 64);
+	u->slabs += memory_test_incarnation(memory, UINT32_MAX - (uint32_t)left, slabs - u->slabs);
+	u->segments += memory_test_segment_incarnation(memory, SEGMENT_INCARNATIONS - 1,
+						       segments - u->segments);
 }
 
 bool state_released(struct model *m, struct store *store)

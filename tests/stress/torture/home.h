@@ -3,6 +3,7 @@
 #pragma once
 /* The process that holds the server: its writers and its local readers. */
 #include "tests/stress/member.h"
+#include "tests/stress/state.h"
 #include "tests/stress/torture/torture.h"
 #include "tools/bench/server_thread.h"
 
@@ -31,6 +32,7 @@ struct home {
 	struct shared *s;
 	struct model *m;
 	struct server_thread server;
+	struct used_up used_up;
 	_Atomic bool end;
 	struct writer writer[MODEL_WRITERS];
 	struct local local[LOCALS_MAX];

@@ -9,7 +9,6 @@
 
 #include "common/base/time.h"
 #include "common/layout/bucket.h"
-#include "tests/stress/state.h"
 
 #define LOOK_NS (10 * NS_PER_MS)
 #define READY_S 30u /* for the hot keys to stand in the table */
@@ -20,7 +19,7 @@ static bool tick(struct home *h)
 
 	nanosleep(&pause, NULL);
 	if (h->s->o.used_up)
-		state_use_up(&h->server.server.store, h->s->o.used_up);
+		state_use_up(&h->server.server.store, &h->used_up, h->s->o.used_up);
 	if (atomic_load(&h->server.ended))
 		model_wrong(h->m, WRONG_ERROR, MODEL_NO_KEY, "the server ended: %s",
 			    h->server.err.text);

@@ -423,7 +423,7 @@ static void an_exhausted_segment_is_never_used_again(void **state)
 
 	model_open(&m);
 	m.t.retire = watch_and_free;
-	memory_test_segment_incarnation(m.t.memory, 0xffffff - 2);
+	memory_test_segment_incarnation(m.t.memory, 0xffffff - 2, UINT32_MAX);
 	for (unsigned round = 0; round < 6; round++) {
 		for (unsigned i = 0; i < KEYS; i++)
 			model_put(&m, i);
@@ -434,7 +434,7 @@ static void an_exhausted_segment_is_never_used_again(void **state)
 			table_tidy(&m.t);
 		check_shape(&m.t);
 		if (round == 2)
-			memory_test_segment_incarnation(m.t.memory, 0xffffff - 2);
+			memory_test_segment_incarnation(m.t.memory, 0xffffff - 2, UINT32_MAX);
 	}
 	memory_stats_get(m.t.memory, &stats);
 	assert_true(stats.segments_exhausted > 100);

@@ -374,7 +374,7 @@ static void exhausted_addresses_are_dropped(void **state)
 
 	world_begin(&w, 8 * MIB);
 	assert_int_equal(memory_extent_add(w.memory, EXTENT_DATA, 8 * MIB, &x, &err), 0);
-	memory_test_incarnation(w.memory, UINT32_MAX - 2);
+	memory_test_incarnation(w.memory, UINT32_MAX - 2, UINT32_MAX);
 	assert_int_equal(memory_cache_create(&cache, w.memory), 0);
 	/* A run first: its head is used up, the other slabs of it go on. */
 	for (unsigned i = 0; i < 2; i++) {
