@@ -73,8 +73,10 @@ bool reclaim_reserve_index(struct reclaim_worker *w, uint64_t bytes)
 
 bool reclaim_ample(const struct reclaim_worker *w, uint64_t bytes)
 {
-	return (int64_t)bytes - w->allowance <=
-	       atomic_load_explicit(&w->reclaim->budget, memory_order_relaxed);
+	const int64_t need = (int64_t)bytes - w->allowance;
+
+	/* overdrawn, the budget still has what this worker reserved before; relaxed: as above */
+	return need <= 0 || need <= atomic_load_explicit(&w->reclaim->budget, memory_order_relaxed);
 }
 
 bool reclaim_full(struct reclaim_worker *w, uint64_t bytes)

@@ -336,6 +336,7 @@ static void a_record_beyond_the_bound(void **state)
 	assert_true(reclaim_reserve(worker, 2 * CAP));
 	assert_false(reclaim_reserve(other, 2 * CAP)); /* though nothing is deferred yet */
 	assert_true(reclaim_full(other, 2 * CAP));
+	assert_false(reclaim_full(worker, 2 * CAP)); /* it has it already */
 	reclaim_retire(worker, fixture_take(LARGE), 2 * CAP);
 	reclaim_poll(worker, LATE_NS);
 	assert_false(reclaim_reserve(worker, 2 * CAP));
