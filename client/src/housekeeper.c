@@ -278,7 +278,8 @@ static void *run(void *arg)
 {
 	struct gkv_session *s = arg;
 	struct housekeeper *k = &s->keeper;
-	uint64_t start, least_ms;
+	unsigned least_ms;
+	uint64_t start;
 	int pause_ms;
 
 	do {
@@ -287,9 +288,7 @@ static void *run(void *arg)
 		pause_ms = keep(s, start + EXCHANGE_DEADLINE_MS * NS_PER_MS); /* nobody's call */
 		if (pause_ms < 0) /* session->unkept says why, to the calls that it makes fail */
 			pause_ms = (int)housekeeper_pause(UINT16_MAX, false, 0, k->lease_ms);
-		least_ms = HOUSEKEEPER_SHARE * k->took_ms;
-		if (least_ms > (uint64_t)pause_ms)
-			least_ms = (uint64_t)pause_ms;
+		least_ms = housekeeper_pause(0, true, k->took_ms, k->lease_ms);
 		pthread_mutex_unlock(&k->round_lock);
 	} while (doze(k, start + least_ms * NS_PER_MS, start + (uint64_t)pause_ms * NS_PER_MS));
 	return NULL;

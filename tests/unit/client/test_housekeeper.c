@@ -22,6 +22,7 @@
 
 #define HANDLES	  10u
 #define WAIT_NS	  (20 * NS_PER_S) /* for what takes milliseconds where the machine is idle */
+#define WAKES_NS  (500 * NS_PER_MS)
 #define EPOCH_OLD 1000000u /* of no server here */
 
 static unsigned port;
@@ -154,6 +155,26 @@ static void test_a_get_costs_no_message_more(void **state)
 		assert_int_equal(gkv_get(kv[0], "k", 1, value, sizeof(value), NULL), 0);
 	assert_true(stats().rounds >= before.rounds + 100);
 	assert_true(time_now_ns() < until_ns - WAIT_NS / 2); /* idle, these were 25 s */
+}
+
+/* Writes that wait wake it, many at once perhaps: it goes round no faster for that. */
+static void test_wakes_do_not_hurry_it(void **state)
+{
+	struct gkv_session_stats before, after;
+	uint64_t from_ns, took_ns;
+
+	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	from_ns = time_now_ns();
+	before = stats();
+	do {
+		housekeeper_wake(&session->keeper);
+		after = stats();
+		took_ns = time_now_ns() - from_ns;
+	} while (took_ns < WAKES_NS || (after.rounds == before.rounds && took_ns < WAIT_NS));
+	/* one was under way, and one began at once */
+	assert_true(after.rounds - before.rounds <=
+		    took_ns / (HOUSEKEEPER_BUSY_MS * NS_PER_MS) + 2);
+	assert_true(after.rounds > before.rounds);
 }
 
 static const struct epoch_slot *written(void)
@@ -371,6 +392,7 @@ int main(int argc, char **argv)
 		WITH_THREAD(test_a_get_costs_no_message_more),
 		WITH_TICKS(test_ticks),
 		WITH_TICKS(test_a_nudge_opens_no_queue_pair),
+		WITH_THREAD(test_wakes_do_not_hurry_it),
 		WITH_THREAD(test_thread_follows_to_another_server),
 		WITH_TICKS(test_ticks_follow_to_another_server),
 		WITH_TICKS(test_a_fenced_session_is_replaced_at_once),
