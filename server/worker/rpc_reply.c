@@ -32,6 +32,10 @@ void rpc_hazard_drop(struct rpc_worker *w, unsigned hazard)
 void rpc_send_reply(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
 		    uint32_t len, const struct rpc_push *push)
 {
+	const struct rpc_reply *reply = conn_reply_at(r->conn, r->slot);
+
+	if (reply->status && reply->status != -ENOENT)
+		rpc_count(&w->counters.refused, 1);
 	if (r->conn->failed) { /* nothing is posted behind the marker of worker.c's drain() */
 		if (push && push->hazard >= 0)
 			rpc_hazard_drop(w, (unsigned)push->hazard);
@@ -62,16 +66,9 @@ struct rpc_reply *rpc_reply_begin(struct request *r, const struct rpc_request *q
 	return p;
 }
 
-static void count_refusal(struct rpc_worker *w, int status)
-{
-	if (status && status != -ENOENT)
-		rpc_count(&w->counters.refused, 1);
-}
-
 void rpc_reply_status(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
 		      int status)
 {
-	count_refusal(w, status);
 	rpc_reply_begin(r, q, status);
 	rpc_send_reply(w, r, q, RPC_REPLY_BYTES, NULL);
 }
@@ -81,7 +78,6 @@ void rpc_reply_write(struct rpc_worker *w, struct request *r, const struct rpc_r
 {
 	struct rpc_reply *p = rpc_reply_begin(r, q, what->status);
 
-	count_refusal(w, what->status);
 	p->version = what->version;
 	p->index_slot = what->index_slot;
 	p->incarnation = what->incarnation;

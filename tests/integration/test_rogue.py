@@ -39,10 +39,12 @@ WC_OK, WC_ACCESS = 0, 10
     (EBADMSG, {"op": PUT, "key": 1, "value_len": 20000, "value_hash": 5}),
 ])
 def test_request_that_lies_is_answered(world, clean, rogue, status, fields):
-    it = rogue(clean)
+    it, cli = rogue(clean), world.cli(clean)
+    refused = cli.stats()["rpc_refused"]
     assert it.call(**fields)["status"] == status
     assert it.call(op=PING)["status"] == 0
-    assert used_blocks(world.cli(clean)) == 0, "a block was lost"
+    assert used_blocks(cli) == 0, "a block was lost"
+    assert cli.stats()["rpc_refused"] - refused == (status != ENOENT)
 
 
 @pytest.mark.parametrize("words, fields", [
