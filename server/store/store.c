@@ -202,8 +202,9 @@ static void retire_all(struct store_worker *w, const struct index_retired *r)
 /*
  * Lock the bucket of the PUT with a slot for it, splitting its segment where that has to come
  * first. Each split adds a bit to the prefix, so there is an end; a segment that can not be split
- * gives what overflow buckets it has left. Returns 0, the lock is held; -EAGAIN, -ENOMEM or, where
- * too much is deferred, -EBUSY: it is not.
+ * gives what overflow buckets it has left; one whose split has to wait gives none, so that chains
+ * stay short. Returns 0, the lock is held; -EAGAIN, -ENOMEM or, where too much is deferred, -EBUSY:
+ * it is not.
  */
 static int lock_with_room(struct store_worker *w, const struct store_put *put,
 			  struct index_hit *old, bool *found)
@@ -338,7 +339,7 @@ bool store_put_waits(struct store_worker *w, const void *key, uint32_t key_len)
 {
 	struct index_hit old;
 
-	if (reclaim_ample(w->reclaim, RECORD_BYTES_MAX))
+	if (reclaim_ample(w->reclaim, size_code_bytes(size_code_for(RECORD_BYTES_MAX))))
 		return false; /* whatever the record is */
 	return look_up(w->store, hash_key(w->store->hash_seed, key, key_len), key, key_len, &old) ==
 		       0 &&

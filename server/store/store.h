@@ -94,9 +94,9 @@ bool store_put_waits(struct store_worker *w, const void *key, uint32_t key_len);
 /*
  * store_put_commit - the value stands in the block: publish it. A full segment is split first.
  * Returns 0; -ENOMEM: the index has no room; the block is given back and nothing changed; -EBUSY:
- * too much waits for grace periods to replace a record now, the same otherwise; -EAGAIN:
- * memory for the index is growing; nothing changed and the block is still the caller's: call
- * memory_growth_wait() and commit again, or abort.
+ * too much waits for grace periods to replace a record or to split a segment now, the same
+ * otherwise; -EAGAIN: memory for the index is growing; nothing changed and the block is still the
+ * caller's: call memory_growth_wait() and commit again, or abort.
  * On return every later look-up, local or remote, finds this record or a newer one.
  */
 int store_put_commit(struct store_worker *w, struct store_put *put, struct store_result *out);
