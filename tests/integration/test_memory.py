@@ -14,13 +14,18 @@ MIB = 1 << 20
 ENOMEM = -12
 
 
+def done_of(failure):
+    """How many records a "fill" put before it failed."""
+    return int(re.match(r"done=(\d+) ", failure.text).group(1))
+
+
 def fill_up(client, size, prefix="record", limit=1000000):
     """Put records until the store is full; how many there are, and the sentence."""
     with pytest.raises(CallFailed) as failure:
         client.ask("fill", prefix, 0, limit, size, seconds=50)
     assert failure.value.code == ENOMEM, failure.value
     text = failure.value.text
-    done = int(re.match(r"done=(\d+) ", text).group(1))
+    done = done_of(failure.value)
     assert "memory" in text and len(text) > 30, text
     return done, text
 

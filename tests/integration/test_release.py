@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
 """DATA extents that hold nothing are given back to the index, beside a client that knew them."""
-import re
-
 import pytest
 
 from kvt_client import CallFailed
 from kvt_process import wait_until
-from test_memory import ENOMEM, MIB, fill_up
+from test_memory import ENOMEM, MIB, done_of, fill_up
 
 # Small records in blocks of 128 B: so many that the index's first extent does not hold them.
 MEMORY, LARGE, SMALL, STAY = 48, MIB - 200, 60, 200
 STEP = 4000  # small records at a time
-BRIEF = 8  # bytes, of records in blocks like those of small ones
+BRIEF = 8  # so many lengths have the brief records, in blocks like those of small ones
 
 
 class Neighbour:
@@ -24,7 +22,7 @@ class Neighbour:
         client.ask("fill", "stay", 0, STAY, 50)
 
     def round(self, may_be_full=False):
-        key, value = b"brief %d" % self.rounds, b"v" * (1 + self.rounds % BRIEF)
+        key, value = b"brief %d" % self.rounds, b"v" * (SMALL - self.rounds % BRIEF)
         self.rounds += 1
         assert self.client.ask("check", "stay", 0, STAY, 50)["found"] == str(STAY)
         try:
@@ -65,13 +63,14 @@ def fill_in_steps(cli, writer, neighbour):
     """
     done = 0
     while True:
+        writer.start("fill", "small", done, STEP, SMALL)
+        neighbour.round(may_be_full=True)
         try:
-            writer.ask("fill", "small", done, STEP, SMALL, seconds=50)
+            writer.answer(50)
         except CallFailed as failure:
             assert failure.code == ENOMEM, failure
-            return done + int(re.match(r"done=(\d+) ", failure.text).group(1))
+            return done + done_of(failure)
         done += STEP
-        neighbour.round(may_be_full=True)
         wait_until("what was split is freed", lambda: cli.stats()["blocks_deferred"] == 0, 10)
 
 

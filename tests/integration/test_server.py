@@ -6,13 +6,12 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import time
 
 import pytest
 
 from kvt_client import CallFailed, assert_error, run
-from kvt_process import AGENT, CONNECT, DEVICE, HOST, SANITIZED, environment, program
+from kvt_process import (AGENT, CONNECT, DEVICE, HOST, SANITIZED, Process, program, wait_until)
 from kvt_remote import server_port
 from kvt_server import Server, ServerFailed
 
@@ -99,25 +98,25 @@ def test_closed_stdin_and_no_terminal_are_fine(world):
     assert world.cli(server).good("ping", "-c", "1")
 
 
-def test_closed_outputs_are_taken_by_nothing(soft_device):
+def test_closed_outputs_are_taken_by_nothing(soft_device, tmp_path):
     """What is printed and logged goes nowhere, not into the next socket or memory."""
     port = server_port()
-    server = subprocess.Popen(
+
+    def listens():
+        with socket.socket() as probe:
+            return probe.connect_ex((HOST, port)) == 0
+
+    server = Process(
         ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", program("kv-server"), "--device", DEVICE,
-         "--memory", "64M", "--listen", f"{HOST}:{port}"], env=environment())
+         "--memory", "64M", "--listen", f"{HOST}:{port}"], tmp_path / "kv-server.stderr")
     try:
-        for _ in range(200):
-            try:
-                socket.create_connection((HOST, port), timeout=1).close()
-                break
-            except ConnectionRefusedError:
-                time.sleep(0.05)
-        assert server.poll() is None
+        wait_until("it listens", listens, 10)
         for number in (1, 2):
             assert os.readlink(f"/proc/{server.pid}/fd/{number}") == "/dev/null"
+        server.signal(signal.SIGTERM)
+        assert server.wait(10) == 0
     finally:
-        server.terminate()
-        server.wait(10)
+        server.close()
 
 
 # Where settings come from
