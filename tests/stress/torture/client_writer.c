@@ -9,13 +9,17 @@
 #include "tests/stress/torture/reader.h"
 
 /*
- * The store is full for now, or was for as long as the library waits. Returns whether to try again.
- * A run that has ended meanwhile does not excuse it.
+ * The store is full for now. Returns whether to try again: so from the first time on, @first_ns, 0
+ * until then, which may come late where the process itself got no time. A run that has ended
+ * meanwhile does not excuse it.
  */
-static bool wait_for_memory(struct visitor *r, uint32_t k, uint64_t begun_ns)
+static bool wait_for_memory(struct visitor *r, uint32_t k, uint64_t *first_ns)
 {
-	uint64_t waited_ns = time_now_ns() - begun_ns;
+	uint64_t now = time_now_ns(), waited_ns;
 
+	if (!*first_ns)
+		*first_ns = now;
+	waited_ns = now - *first_ns;
 	if (waited_ns < shared_patience_ns(r->s))
 		return !shared_ended(r->s);
 	model_wrong(r->s->model, WRONG_STATE, k, "memory did not come back within %llu ms: %s",
@@ -28,7 +32,7 @@ static void put(struct visitor *r, unsigned writer, uint32_t k)
 	static uint8_t value[MODEL_VALUE_MAX + 1];
 	struct model *m = r->s->model;
 	uint32_t number = model_next_put(m, k), len = model_value_len(m, k, number);
-	uint64_t begun_ns = time_now_ns();
+	uint64_t first_ns = 0;
 	char key[MODEL_KEY_MAX];
 	int rc;
 
@@ -36,7 +40,7 @@ static void put(struct visitor *r, unsigned writer, uint32_t k)
 	model_begin(m, k, number);
 	do
 		rc = gkv_put(r->kv, key, model_key(k, key), value, len, NULL);
-	while (rc == -ENOMEM && wait_for_memory(r, k, begun_ns));
+	while (rc == -ENOMEM && wait_for_memory(r, k, &first_ns));
 	if (rc == 0)
 		model_end(m, writer, k, number, 0, 0);
 	else if (rc != -ENOMEM)
@@ -47,14 +51,14 @@ static void del(struct visitor *r, unsigned writer, uint32_t k)
 {
 	struct model *m = r->s->model;
 	uint32_t number = model_next_del(m, k);
-	uint64_t begun_ns = time_now_ns();
+	uint64_t first_ns = 0;
 	char key[MODEL_KEY_MAX];
 	int rc;
 
 	model_begin(m, k, number);
 	do
 		rc = gkv_del(r->kv, key, model_key(k, key));
-	while (rc == -ENOMEM && wait_for_memory(r, k, begun_ns));
+	while (rc == -ENOMEM && wait_for_memory(r, k, &first_ns));
 	if (rc == 0)
 		model_end(m, writer, k, number, 0, 0);
 	else if (rc != -ENOMEM)

@@ -130,7 +130,7 @@ static void check_met(struct home *h)
 	expect(h, p->blocks_reused, "block was used again");
 	if (o->gets)
 		return;
-	if (segments_split(o) && !o->used_up) /* those with one incarnation left come once */
+	if (segments_split(o))
 		expect(h, p->segments_reused, "segment was used again");
 	for (unsigned i = 0; i < o->locals; i++)
 		held += h->local[i].held[1];

@@ -5,6 +5,7 @@
  * one file of the server to another through here; the server knows nothing of it.
  */
 #include "server/reclaim/reclaim.h"
+#include "tests/stress/model.h"
 #include "tests/stress/torture/pipe.h"
 
 #define EARLY_ONE_IN 32u /* retired blocks that a lie frees at once */
@@ -31,11 +32,6 @@ void watch_server(struct pipe *p, enum watch_lie lie)
 {
 	lie_told = lie;
 	atomic_store(&watched, p);
-}
-
-static void count(_Atomic uint64_t *counter)
-{
-	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
 static void begin(struct pipe_place *at, uint32_t incarnation)
@@ -65,11 +61,11 @@ int __wrap_memory_alloc(struct memory_cache *cache, uint32_t bytes, struct memor
 	if (rc || !p)
 		return rc;
 	at = pipe_at(p, place->extent, place->offset);
-	count(&p->blocks);
+	count(&p->blocks, 1);
 	if (atomic_load(&at->freed))
-		count(&p->blocks_reused);
+		count(&p->blocks_reused, 1);
 	if (recut(p, *place, bytes))
-		count(&p->recut);
+		count(&p->recut, 1);
 	begin(at, block_state_incarnation(
 			  atomic_load_explicit(&(*block)->state, memory_order_relaxed)));
 	return 0;
@@ -84,9 +80,9 @@ int __wrap_memory_segment_alloc(struct memory *m, bool spare, unsigned n,
 	for (unsigned i = 0; p && rc == 0 && i < n; i++) {
 		struct pipe_place *at = pipe_at(p, out[i].place.extent, out[i].place.offset);
 
-		count(&p->segments);
+		count(&p->segments, 1);
 		if (atomic_load(&at->freed))
-			count(&p->segments_reused);
+			count(&p->segments_reused, 1);
 		begin(at, out[i].incarnation);
 	}
 	return rc;
