@@ -21,7 +21,7 @@ struct options {
 	uint64_t memory_bytes;
 	uint64_t slots; /* of the index to begin with; 0: the least, and it must grow and shrink */
 	uint64_t writers, locals, remotes;
-	uint64_t used_up; /* incarnations that an address has left, 0: all */
+	uint64_t used_up; /* incarnations that some addresses have left, 0: all have all */
 	uint64_t rounds; /* of growing and shrinking */
 	uint64_t seconds; /* of the watchdog */
 	uint64_t disturb; /* threads are interrupted, 0: not */

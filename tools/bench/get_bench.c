@@ -59,7 +59,7 @@ const struct bench_program get_program = {
 		"What a one-sided GET costs beyond its two READs, as a ratio in one run; the server's\n"
 		"CPU meanwhile; bytes for a record. Starts a kv-server of its own.\n\n"
 		"  -s, --server HOST:PORT  a running one instead (no CPU figures; it gets the keys)\n"
-		"  -B, --binary FILE       the kv-server to start [beside this program]\n"
+		"  -B, --binary FILE       the kv-server to start [of the same build]\n"
 		"  -M, --memory SIZE       its memory [4G]\n"
 		"  -d, --device NAME       RDMA device [auto]\n"
 		"  -C, --connect tcp|cm    how queue pairs are connected [tcp]\n"

@@ -79,7 +79,7 @@ const struct bench_program grace_program = {
 		"client against rates without, the time until it is fenced, deferred bytes under\n"
 		"stuck sections, messages of an idle client and of a GET. Starts a kv-server and its\n"
 		"clients as processes; wants two idle cores.\n\n"
-		"  -B, --binary FILE       the kv-server to start [beside this program]\n"
+		"  -B, --binary FILE       the kv-server to start [of the same build]\n"
 		"  -M, --memory SIZE       its memory [256M]\n"
 		"  -L, --lease MS          its lease, from 100 [1000]\n"
 		"  -D, --deferred-max SIZE that may be deferred [the server's: a quarter of memory]\n"

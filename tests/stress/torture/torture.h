@@ -38,7 +38,7 @@ struct options {
 	uint64_t gets; /* not 0: so many look-ups of the hot keys, and nothing else */
 	uint64_t weak; /* seed of SOFTRDMA_WEAK in every other process, 0: none */
 	uint64_t pace_us; /* that a writer rests after a loop */
-	uint64_t used_up; /* incarnations that an address has left, 0: all */
+	uint64_t used_up; /* incarnations that some addresses have left, 0: all have all */
 	const char *lie;
 };
 
