@@ -10,7 +10,8 @@
  * handles of one session at once; they share no lock on the data path.
  *
  * Reads are one-sided: a get READs the key's bucket and then its record out of the server's memory,
- * verifies what it read, and costs the server no CPU. Writes are requests that the server applies.
+ * verifies what it read, and costs the server no CPU. Where a record is, the process remembers as a
+ * hint: what it reads often takes one READ. Writes are requests that the server applies.
  *
  * Every call returns 0 (or a count), or a negative errno; gkv_strerror() gives its words and
  * gkv_error() the sentence of what happened on this handle. The library never exits. It starts one
@@ -28,7 +29,7 @@
  * as the server's name is never looked up.
  *
  * Errors that any call on a handle may return:
- *   -EINVAL       an argument is outside its documented range
+ *   -EINVAL       an argument is outside its documented range, or a handle is NULL
  *   -ETIMEDOUT    no answer within the session's timeout_ms, reconnecting included; a write may
  *                 have been applied, or may be later
  *   -ECONNREFUSED, -EHOSTUNREACH, -ECONNRESET, -EPROTO  the server cannot be reached any more
@@ -37,6 +38,13 @@
  *                 never.
  *   -ENOMEM       the server's store is full, or this process has no memory
  *   -EPERM        the session belongs to the parent of this process
+ *
+ * Expiry. A record with a time to live is gone, for everyone, from its expiry on by the server's
+ * clock. A client goes by an estimate of that clock, taken from replies and from the root page that
+ * its housekeeper READs: where that says that the time has come, or does not know, the server is
+ * asked, which deletes the record before it says that there is none. So no record is missed before
+ * its time, and one may be returned for GKV_EXPIRY_LATE_MS longer by a client whose clock runs as
+ * fast as the server's to one part in a thousand.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -49,6 +57,10 @@ extern "C" {
 
 #define GKV_KEY_MAX   1024u /* bytes; keys are 1 to GKV_KEY_MAX long */
 #define GKV_VALUE_MAX (16u << 20) /* bytes; values are 0 to GKV_VALUE_MAX long */
+
+#define GKV_DEPTH_MAX 4096u /* operations in flight on one handle */
+
+#define GKV_EXPIRY_LATE_MS 150u
 
 struct gkv_session;
 struct gkv; /* a handle */
@@ -92,6 +104,9 @@ struct gkv; /* a handle */
  */
 typedef void (*gkv_trace)(void *arg, const char *step, const char *words);
 
+/* flags of a session */
+#define GKV_CHECK_THREADS 1u /* find two threads in one handle at once: an atomic swap per call */
+
 /* gkv_options_init() first, then set what differs: fields may be added at the end. */
 struct gkv_options {
 	size_t size; /* of this struct, set by gkv_options_init() */
@@ -112,6 +127,10 @@ struct gkv_options {
 	gkv_trace trace; /* told of each step of connecting; NULL: nobody */
 	void *trace_arg; /* handed to it as it is */
 	unsigned housekeeper; /* GKV_HOUSEKEEPER_...; default: a thread */
+	unsigned flags; /* GKV_CHECK_THREADS, or 0; default 0, or $GRACEKV_CHECK_THREADS=1 */
+	/* Memory for hints, shared by all handles of the session; 0: none; default 64 MiB, which
+	 * holds 3.6 million. */
+	uint64_t hint_bytes;
 };
 
 /*
@@ -157,9 +176,28 @@ GKV_API const char *gkv_session_error(const struct gkv_session *session);
  */
 GKV_API int gkv_open(struct gkv_session *session, struct gkv **out);
 
+/* gkv_handle_options_init() first, then set what differs: fields may be added at the end. */
+struct gkv_handle_options {
+	size_t size; /* of this struct, set by gkv_handle_options_init() */
+	unsigned depth; /* operations in flight by gkv_submit(); 1 to GKV_DEPTH_MAX; default 64 */
+	unsigned no_hints; /* 1: every get of this handle goes by the index; default 0 */
+};
+
+GKV_API void gkv_handle_options_init_sized(struct gkv_handle_options *options, size_t size);
+
+static inline void gkv_handle_options_init(struct gkv_handle_options *options)
+{
+	gkv_handle_options_init_sized(options, sizeof(*options));
+}
+
+/* gkv_open_with - gkv_open() with options; NULL for all defaults. -EINVAL: one is out of range. */
+GKV_API int gkv_open_with(struct gkv_session *session, const struct gkv_handle_options *options,
+			  struct gkv **out);
+
 /*
  * gkv_close - NULL is fine. The queue pair is destroyed: a request whose call timed out gets no
- * reply any more.
+ * reply any more, and operations in flight end without a completion: writes among them were
+ * applied once, or never.
  */
 GKV_API void gkv_close(struct gkv *handle);
 
@@ -183,11 +221,24 @@ struct gkv_session_stats {
 	uint64_t epoch; /* the newest of the server's that is known */
 	uint64_t announced; /* no open section looks further back; at most epoch */
 	uint64_t reconnects; /* connections that replaced a lost one */
+	uint64_t hint_bytes; /* memory for hints */
+	uint64_t hints; /* that it holds */
+	uint64_t hints_dropped; /* times that all were: the server asked for it, or was another */
+	uint64_t polled; /* times that READs of a handle were ended for it */
 };
 
-/* gkv_session_stats_get - any thread; figures of one moment need not fit each other. */
-GKV_API void gkv_session_stats_get(const struct gkv_session *session,
-				   struct gkv_session_stats *out);
+/*
+ * gkv_session_stats_get_sized - into the first @size bytes of @out, which is all that a program
+ * built with an older header has. Any thread; figures of one moment need not fit each other.
+ */
+GKV_API void gkv_session_stats_get_sized(const struct gkv_session *session,
+					 struct gkv_session_stats *out, size_t size);
+
+static inline void gkv_session_stats_get(const struct gkv_session *session,
+					 struct gkv_session_stats *out)
+{
+	gkv_session_stats_get_sized(session, out, sizeof(*out));
+}
 
 /* What is known of a record besides its bytes. */
 struct gkv_meta {
@@ -228,11 +279,8 @@ GKV_API int gkv_put(struct gkv *handle, const void *key, size_t key_len, const v
 GKV_API int gkv_del(struct gkv *handle, const void *key, size_t key_len);
 
 /*
- * gkv_mget - read many records; their READs travel together: two round trips for up to 64 records
- * that take 256 KiB together in the server's memory, two more for each further part.
- * For each item: set key, key_len, value, cap; status, len and version are filled.
- * Returns 0 when every item has a status (0, -ENOENT, -EMSGSIZE, -EINVAL), else why the call ended
- * early: items may have no status then. -ETIMEDOUT also where it is too much for timeout_ms.
+ * One key of a batch. A field that the call does not name is not looked at.
+ * gkv_mget	key, key_len, value (where it goes), cap	-> status, len, meta
  */
 struct gkv_item {
 	const void *key;
@@ -240,10 +288,18 @@ struct gkv_item {
 	void *value;
 	size_t cap;
 	size_t len; /* of the value, also with -EMSGSIZE */
-	uint64_t version;
+	struct gkv_meta meta;
 	int status;
+	unsigned reserved;
 };
 
+/*
+ * gkv_mget - read many records; their READs travel together: two round trips for up to 64 records
+ * that take 256 KiB together in the server's memory, two more for each further part; one where
+ * hints lead to all of them.
+ * Returns 0 when every item has a status (as gkv_get() returns), else why the call ended early:
+ * items that were not come to have -ECANCELED. -ETIMEDOUT also where it is too much for timeout_ms.
+ */
 GKV_API int gkv_mget(struct gkv *handle, struct gkv_item *items, size_t count);
 
 /*
@@ -277,9 +333,20 @@ struct gkv_stats {
 	uint64_t retry_directory; /* the cached directory was stale */
 	uint64_t rpc_fallbacks; /* gets that ended by asking the server */
 	uint64_t reconnects;
+	uint64_t hint_hits; /* gets that ended with the record that a hint led to */
+	uint64_t hint_stale; /* hints that led to another record, or to none */
+	uint64_t writes; /* of any kind, puts and dels included */
+	uint64_t submitted; /* by gkv_submit() */
+	uint64_t cancelled;
 };
 
-GKV_API void gkv_stats_get(const struct gkv *handle, struct gkv_stats *out);
+/* gkv_stats_get_sized - as gkv_session_stats_get_sized(). The handle's thread. */
+GKV_API void gkv_stats_get_sized(const struct gkv *handle, struct gkv_stats *out, size_t size);
+
+static inline void gkv_stats_get(const struct gkv *handle, struct gkv_stats *out)
+{
+	gkv_stats_get_sized(handle, out, sizeof(*out));
+}
 
 /* gkv_strerror - words for a return value; static. */
 GKV_API const char *gkv_strerror(int code);

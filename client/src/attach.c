@@ -229,6 +229,9 @@ static int attach(struct gkv *h, uint64_t deadline_ns)
 	h->session_number = atomic_load_explicit(&s->number, memory_order_relaxed); /* locked */
 	h->generation = s->welcome.generation;
 	enter_world(h);
+	/* seq_cst, behind the queue pair: a greater round has READ hint_floor later */
+	h->hints_after = atomic_load_explicit(&s->keeper.begun, memory_order_seq_cst);
+	h->hints_ready = false;
 	h->live = true;
 	return 0;
 }

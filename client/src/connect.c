@@ -156,13 +156,14 @@ static int check_welcome(const struct wire_welcome *w, bool by_cm, struct error 
 }
 
 /* What was cached of the server stays good where it is the same life of it. */
-static int keep_or_renew_world(struct gkv_session *s, const struct wire_welcome *w,
+static int keep_or_renew_world(struct gkv_session *s, const struct wire_welcome *w, bool *same_life,
 			       struct error *err)
 {
 	struct world *fresh;
 
-	if (s->world && s->world->incarnation == w->server_incarnation &&
-	    s->world->root_addr == w->root_addr && s->world->root_rkey == w->root_rkey)
+	*same_life = s->world && s->world->incarnation == w->server_incarnation &&
+		     s->world->root_addr == w->root_addr && s->world->root_rkey == w->root_rkey;
+	if (*same_life)
 		return 0;
 	fresh = world_new(w->server_incarnation, w->root_addr, w->root_rkey);
 	if (!fresh)
@@ -185,6 +186,7 @@ static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct err
 		},
 	};
 	struct wire_frame welcome = { 0 };
+	bool same_life = false;
 	int rc;
 
 	/* relaxed: numbers taken by now are below it, and that is all it says */
@@ -198,13 +200,13 @@ static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct err
 	if (rc == 0)
 		rc = check_welcome(&welcome.welcome, s->settings.connect == GKV_CONNECT_CM, err);
 	if (rc == 0)
-		rc = keep_or_renew_world(s, &welcome.welcome, err);
+		rc = keep_or_renew_world(s, &welcome.welcome, &same_life, err);
 	if (rc)
 		return trace_failed(s, err);
 	s->welcome = welcome.welcome;
 	/* Before any queue pair of this connection is made. relaxed: under the lock */
 	epochs_reset(&s->epochs, atomic_load_explicit(&s->number, memory_order_relaxed),
-		     s->welcome.epoch);
+		     s->welcome.epoch, same_life);
 	trace_done(s,
 		   "session %" PRIu64 " of process %u on its device %s, incarnation %016" PRIx64
 		   "; wire version %u, layout %u hash %016" PRIx64 " on both sides",

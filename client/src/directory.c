@@ -40,7 +40,7 @@ static bool header_sound(const struct reader *r, const struct directory *d, uint
 static int fetch_entries(struct reader *r, struct dir_cache *d)
 {
 	uint64_t total = sizeof(d->entry[0]) << d->depth;
-	uint64_t piece = r->arena_len & ~(uint64_t)7;
+	uint64_t piece = r->fetch.arena_len & ~(uint64_t)7;
 
 	for (uint64_t done = 0; done < total; done += piece) {
 		uint64_t len = total - done < piece ? total - done : piece;
@@ -48,14 +48,14 @@ static int fetch_entries(struct reader *r, struct dir_cache *d)
 			.remote = d->addr + sizeof(struct directory) + done,
 			.rkey = d->rkey,
 			.len = (uint32_t)len,
-			.local = r->arena,
-			.lkey = r->arena_lkey,
+			.local = r->fetch.arena,
+			.lkey = r->fetch.arena_lkey,
 		};
 		int rc = reader_read(r, &op, 1);
 
 		if (rc)
 			return rc;
-		memcpy((uint8_t *)d->entry + done, r->arena, len); /* not shared yet */
+		memcpy((uint8_t *)d->entry + done, r->fetch.arena, len); /* not shared yet */
 	}
 	return 0;
 }

@@ -48,6 +48,9 @@
  * lower what is announced, never below the WELCOME's epoch. If it is greater than all of the new
  * life's epochs, min(v, pin) is v.
  *
+ * HINTS have an age, which a round raises where hint_floor has grown; what h says then, and why, is
+ * in hints.c.
+ *
  * The slot is WRITTEN outside the lock. A connection may be lost in between: the WRITE goes to the
  * slot of its own connection then, whose queue pair is dead.
  */
@@ -63,9 +66,10 @@ static void barrier_epoch_before_pins(void)
 #endif
 }
 
-void epochs_init(struct epochs *ep)
+void epochs_init(struct epochs *ep, struct hints *hints)
 {
 	pthread_mutex_init(&ep->lock, NULL);
+	ep->hints = hints && hints->set ? hints : NULL;
 }
 
 void epochs_destroy(struct epochs *ep)
@@ -73,10 +77,15 @@ void epochs_destroy(struct epochs *ep)
 	pthread_mutex_destroy(&ep->lock);
 }
 
-void epochs_reset(struct epochs *ep, uint64_t number, uint64_t epoch)
+void epochs_reset(struct epochs *ep, uint64_t number, uint64_t epoch, bool same_life)
 {
 	pthread_mutex_lock(&ep->lock);
 	ep->number = number;
+	if (!same_life) {
+		ep->floor = ep->since = ep->oldest = 0;
+		if (ep->hints)
+			hints_drop_all(ep->hints);
+	}
 	/* release pairs with epochs_pin(); handles of this connection are attached later anyhow */
 	atomic_store_explicit(&ep->newest, epoch, memory_order_release);
 	/* relaxed: under the lock; who reads it without only shows it */
@@ -107,11 +116,32 @@ uint64_t epochs_lowest(const struct epochs *ep)
 	return lowest;
 }
 
-int epochs_announce(struct epochs *ep, uint64_t number, uint64_t v, uint64_t lowest, uint64_t *out)
+/* Must hold the lock. Newest is of this round, its pins are not looked at yet. */
+static void follow_floor(struct epochs *ep, uint64_t floor)
+{
+	if (!ep->hints || floor <= ep->floor)
+		return;
+	ep->floor = floor;
+	ep->since = atomic_load_explicit(&ep->newest, memory_order_relaxed); /* under the lock */
+	if (!MUTANT(ignore_floor))
+		hints_drop_all(ep->hints);
+}
+
+/* Must hold the lock. @e: what is announced; @lowest: of the pins. */
+static uint64_t oldest_hint(struct epochs *ep, uint64_t e, uint64_t lowest)
+{
+	if (!ep->hints)
+		ep->oldest = e;
+	else if ((ep->since < lowest || MUTANT(tell_early)) && ep->floor > ep->oldest)
+		ep->oldest = ep->floor;
+	return ep->oldest;
+}
+
+int epochs_announce(struct epochs *ep, uint64_t number, uint64_t v, uint64_t floor, uint64_t lowest,
+		    struct announcement *out)
 {
 	uint64_t e, last;
 
-	barrier_epoch_before_pins();
 	pthread_mutex_lock(&ep->lock);
 	if (ep->number != number) {
 		pthread_mutex_unlock(&ep->lock);
@@ -121,13 +151,15 @@ int epochs_announce(struct epochs *ep, uint64_t number, uint64_t v, uint64_t low
 	if (v > atomic_load_explicit(&ep->newest, memory_order_relaxed))
 		atomic_store_explicit(&ep->newest, v, memory_order_release);
 	last = atomic_load_explicit(&ep->announced, memory_order_relaxed);
+	follow_floor(ep, floor);
+	barrier_epoch_before_pins(); /* and the age before pins: hints.c */
 	if (!lowest)
 		lowest = epochs_lowest(ep);
 	e = v < lowest || MUTANT(announce_newest) ? v : lowest;
 	if (e < last)
 		e = last;
 	atomic_store_explicit(&ep->announced, e, memory_order_relaxed); /* as above */
+	*out = (struct announcement){ e, oldest_hint(ep, e, lowest) };
 	pthread_mutex_unlock(&ep->lock);
-	*out = e;
 	return 0;
 }

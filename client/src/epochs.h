@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/src/hints.h"
 #include "common/base/mutant.h"
 #include "common/layout/limits.h"
 
@@ -41,18 +42,24 @@ struct epochs {
 	alignas(EPOCHS_LINE) pthread_mutex_t lock;
 	uint64_t number; /* of the connection that all this belongs to; under lock */
 	_Atomic uint64_t announced; /* the last one; written under lock */
+	struct hints *hints; /* the session's; NULL: there are none */
+	uint64_t floor; /* hints from before it were dropped; under lock */
+	uint64_t since; /* the newest epoch when they were; under lock */
+	uint64_t oldest; /* h, as it was announced last; under lock */
 
 	struct epoch_pin pin[SESSION_HANDLES_MAX];
 };
 
-void epochs_init(struct epochs *ep);
+/* epochs_init - @hints: what the session remembers; NULL: nothing. */
+void epochs_init(struct epochs *ep, struct hints *hints);
 void epochs_destroy(struct epochs *ep);
 
 /*
  * epochs_reset - the session has connection @number, whose WELCOME carried @epoch, at least 1. To
  * be called before any queue pair of it is opened. Any thread.
+ * @same_life: of the server, as the last connection's; otherwise hints mean nothing any more.
  */
-void epochs_reset(struct epochs *ep, uint64_t number, uint64_t epoch);
+void epochs_reset(struct epochs *ep, uint64_t number, uint64_t epoch, bool same_life);
 
 /* epochs_calls - of all handles; a sum that changes while anybody is at work. */
 uint64_t epochs_calls(const struct epochs *ep);
@@ -61,13 +68,20 @@ uint64_t epochs_calls(const struct epochs *ep);
 uint64_t epochs_lowest(const struct epochs *ep);
 
 /*
- * epochs_announce - a READ of the server's epoch over a queue pair of connection @number has
- * completed and was polled, and brought @v. One thread at a time.
+ * epochs_announce - a READ of the server's epoch and hint_floor over a queue pair of connection
+ * @number has completed and was polled, and brought @v and @floor. One thread at a time.
  * @lowest: 0; else the pins were scanned before (a broken rule, for tests).
- * @out: what is to be announced now: never less than before, never more than @v or a pin seen.
+ * @out: what is to be announced now: e never less than before, never more than @v or a pin seen; h
+ * never less than before, and at most @v.
  * Returns 0, or -ESTALE: that connection is not the session's any more; nothing was changed.
  */
-int epochs_announce(struct epochs *ep, uint64_t number, uint64_t v, uint64_t lowest, uint64_t *out);
+struct announcement {
+	uint64_t e;
+	uint64_t h;
+};
+
+int epochs_announce(struct epochs *ep, uint64_t number, uint64_t v, uint64_t floor, uint64_t lowest,
+		    struct announcement *out);
 
 /* epochs_note - the handle is at work. Its own thread. */
 static inline void epochs_note(struct epochs *ep, unsigned handle)

@@ -8,14 +8,15 @@
 
 int handle_lookup(struct gkv *h, struct lookup *l, unsigned count)
 {
+	uint32_t age;
 	int rc;
 
 	do {
 		rc = handle_ready(h);
 		if (rc)
 			return rc;
-		section_open(h);
-		rc = lookup_run(&h->reader, l, count);
+		age = section_open(h);
+		rc = lookup_run(&h->reader, l, count, age);
 		section_close(h);
 	} while ((rc > 0 || rc == -ECONNRESET) && time_now_ns() < handle_deadline(h));
 	if (rc > 0)
@@ -25,7 +26,7 @@ int handle_lookup(struct gkv *h, struct lookup *l, unsigned count)
 				 h->session->settings.timeout_ms);
 	for (unsigned i = 0; i < count && rc == 0; i++) {
 		if (l[i].state == LOOKUP_ASK)
-			rc = rpc_lookup(h, &l[i]);
+			rc = rpc_lookup(h, &l[i], age);
 	}
 	return rc;
 }
@@ -128,7 +129,7 @@ static unsigned gather(struct gkv *h, struct gkv_item *items, size_t count, size
 		struct gkv_item *item = &items[(*next)++];
 
 		item->len = 0;
-		item->version = 0;
+		item->meta = (struct gkv_meta){ 0 };
 		item->status = handle_key(h, item->key, item->key_len);
 		if (item->status == 0 && !item->value && item->cap)
 			item->status =
@@ -155,7 +156,7 @@ static void settle(struct gkv *h, struct gkv_item *item, const struct lookup *l)
 	}
 	h->reader.stats.hits++;
 	item->len = l->value_len;
-	item->version = l->version;
+	fill_meta(&item->meta, l);
 	item->status = l->value_len <= item->cap ? 0 : -EMSGSIZE;
 }
 
@@ -170,6 +171,8 @@ int gkv_mget(struct gkv *h, struct gkv_item *items, size_t count)
 		return rc;
 	if (!items && count)
 		return error_set(&h->error, -EINVAL, "the items are NULL, %zu of them", count);
+	for (size_t i = 0; i < count; i++)
+		items[i].status = -ECANCELED; /* should the call end early */
 	while (next < count) {
 		unsigned n = gather(h, items, count, &next, l, which);
 

@@ -9,6 +9,7 @@
 
 #include "client/src/trace.h"
 
+#define DEPTH_DEFAULT  64u
 #define CLOCK_FRESH_MS 5000u /* an estimate older than this is taken anew from the root */
 
 static_assert(HANDLE_CREDITS <= RPC_SLOTS_MAX, "credits");
@@ -68,9 +69,9 @@ static uint64_t estimate_clock(void *ctx)
 
 static void use_arena(struct gkv *h)
 {
-	h->reader.arena = h->arena.addr;
-	h->reader.arena_len = h->arena.len;
-	h->reader.arena_lkey = h->arena.region.lkey;
+	h->reader.fetch.arena = h->arena.addr;
+	h->reader.fetch.arena_len = h->arena.len;
+	h->reader.fetch.arena_lkey = h->arena.region.lkey;
 }
 
 static int grow(struct gkv *h, struct rdma_buffer *buffer, size_t len, unsigned access,
@@ -90,7 +91,7 @@ static int grow(struct gkv *h, struct rdma_buffer *buffer, size_t len, unsigned 
 	return 0;
 }
 
-static int grow_arena(void *ctx, size_t bytes)
+static int grow_arena(void *ctx, struct fetch *f, size_t bytes)
 {
 	struct gkv *h = ctx;
 	int rc = grow(h, &h->arena, bytes, IBV_ACCESS_LOCAL_WRITE, "a buffer for values");
@@ -131,8 +132,8 @@ int handle_fetch_create(struct gkv *h)
 
 	if (rc)
 		return rc;
-	h->reader.buckets = h->fetch.addr;
-	h->reader.buckets_lkey = h->fetch.region.lkey;
+	h->reader.fetch.buckets = h->fetch.addr;
+	h->reader.fetch.buckets_lkey = h->fetch.region.lkey;
 	h->reader.scratch = (uint8_t *)h->fetch.addr + FETCH_SCRATCH;
 	h->reader.scratch_lkey = h->fetch.region.lkey;
 	return 0;
@@ -274,11 +275,51 @@ struct gkv *handle_new(struct gkv_session *s, unsigned number, unsigned credits_
 	h->reader.ops = &handle_reader_ops;
 	h->reader.ctx = h;
 	h->reader.err = &h->error;
+	h->reader.hints = s->hints.set ? &s->hints : NULL;
 	return h;
 }
 
-int gkv_open(struct gkv_session *session, struct gkv **out)
+void gkv_handle_options_init_sized(struct gkv_handle_options *options, size_t size)
 {
+	struct gkv_handle_options all = {
+		.size = size < sizeof(all) ? size : sizeof(all),
+		.depth = DEPTH_DEFAULT,
+	};
+
+	if (options)
+		memcpy(options, &all, all.size);
+}
+
+/* Returns 0, or -EINVAL with session->failed. */
+static int take_options(struct gkv_session *s, const struct gkv_handle_options *given,
+			struct gkv_handle_options *out)
+{
+	struct error err = { 0 };
+
+	gkv_handle_options_init(out);
+	if (given && (given->size < offsetof(struct gkv_handle_options, depth) ||
+		      given->size > sizeof(*out)))
+		error_set(&err, -EINVAL,
+			  "the handle's options have a size of %zu bytes, this library knows %zu "
+			  "(call gkv_handle_options_init() first; does the header belong to this "
+			  "library?)",
+			  given->size, sizeof(*out));
+	else if (given)
+		memcpy(out, given, given->size);
+	if (!err.code && (out->depth < 1 || out->depth > GKV_DEPTH_MAX))
+		error_set(&err, -EINVAL, "depth is %u, it must be between 1 and %u", out->depth,
+			  GKV_DEPTH_MAX);
+	if (!err.code && out->no_hints > 1)
+		error_set(&err, -EINVAL, "no_hints is %u, it must be 0 or 1", out->no_hints);
+	if (err.code)
+		session_failed(s, &err);
+	return err.code;
+}
+
+int gkv_open_with(struct gkv_session *session, const struct gkv_handle_options *options,
+		  struct gkv **out)
+{
+	struct gkv_handle_options o;
 	struct gkv *h;
 	int rc;
 
@@ -286,15 +327,25 @@ int gkv_open(struct gkv_session *session, struct gkv **out)
 		return -EINVAL;
 	if (session_foreign(session))
 		return -EPERM;
+	rc = take_options(session, options, &o);
+	if (rc)
+		return rc;
 	h = handle_new(session, 0, HANDLE_CREDITS); /* its number is taken in a moment */
 	if (!h)
 		return -ENOMEM;
+	if (o.no_hints)
+		h->reader.hints = NULL;
 	rc = handle_open(h);
 	if (rc)
 		free(h);
 	else
 		*out = h;
 	return rc;
+}
+
+int gkv_open(struct gkv_session *session, struct gkv **out)
+{
+	return gkv_open_with(session, NULL, out);
 }
 
 void gkv_close(struct gkv *h)

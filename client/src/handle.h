@@ -48,6 +48,8 @@ struct gkv {
 	bool worked; /* a request was answered since the queue pair was opened */
 	struct backoff backoff; /* of queue pairs that break before they did any work */
 	uint64_t session_number; /* of the session when the queue pair was opened */
+	uint64_t hints_after; /* round of the housekeeper; hints may be used after a later one */
+	bool hints_ready; /* there was one */
 	uint64_t generation;
 	unsigned credits_wish; /* up to HANDLE_CREDITS; 0: no requests at all */
 	unsigned credits; /* granted */
@@ -157,14 +159,34 @@ void handle_leave(struct gkv *h);
 void handle_disconnect(struct gkv *h);
 
 /*
- * Sections (DESIGN 5.2): the span of a batch of READs, under a pin of the session's newest epoch.
- * They post on one connection only, and nothing found in one is followed in another.
+ * handle_age - of the hints that may be used and remembered now; 0: none. Ask before READs or a
+ * request are posted, of a section behind its pin.
  */
-static inline void section_open(struct gkv *h)
+static inline uint32_t handle_age(struct gkv *h)
+{
+	if (!h->reader.hints)
+		return 0;
+	if (!h->hints_ready) {
+		/* acquire pairs with the housekeeper's round: what it dropped */
+		if (atomic_load_explicit(&h->session->keeper.applied, memory_order_acquire) <=
+		    h->hints_after)
+			return 0;
+		h->hints_ready = true;
+	}
+	return hints_age(h->reader.hints);
+}
+
+/*
+ * Sections (DESIGN 5.2): the span of a batch of READs, under a pin of the session's newest epoch.
+ * They post on one connection only, and nothing found in one is followed in another but hints, of
+ * the age that section_open() returns.
+ */
+static inline uint32_t section_open(struct gkv *h)
 {
 	assert(h->sections == 0);
 	h->sections = 1;
 	epochs_pin(&h->session->epochs, h->number);
+	return handle_age(h);
 }
 
 static inline void section_close(struct gkv *h)

@@ -44,7 +44,9 @@
 #define NUDGE_LEAST_NS (10 * NS_PER_MS) /* less: none; one cut short costs its queue pair */
 #define LINGER_US      3000u /* of a broken rule */
 #define SPAN_START     offsetof(struct root, epoch)
-#define SPAN_BYTES     (offsetof(struct root, hint_floor) + sizeof(uint64_t) - SPAN_START)
+#define SPAN_FLOOR     (offsetof(struct root, hint_floor) - SPAN_START)
+#define SPAN_CLOCK     (offsetof(struct root, clock_ms) - SPAN_START)
+#define SPAN_BYTES     (SPAN_CLOCK + sizeof(uint64_t))
 
 static_assert(SPAN_BYTES <= HOUSEKEEPER_SLOT_AT, "scratch");
 static_assert(HOUSEKEEPER_SLOT_AT + sizeof(struct epoch_slot) <= READER_SCRATCH_BYTES, "scratch");
@@ -123,10 +125,14 @@ static void leave(struct housekeeper *k)
 	disconnect(k);
 }
 
-/* No cache of hints, no hints. With one, HINTS in server/reclaim/grace.c says what h is. */
-static uint64_t oldest_hint(uint64_t e)
+/* The number of the round: its READs come after. */
+static uint64_t begin_round(struct housekeeper *k)
 {
-	return e;
+	uint64_t number = atomic_load_explicit(&k->begun, memory_order_relaxed) + 1; /* ours */
+
+	/* seq_cst: before the READ is posted; pairs with handle_hints_after() */
+	atomic_store_explicit(&k->begun, number, memory_order_seq_cst);
+	return number;
 }
 
 /* READ, announce, WRITE. Returns 0, or why not; the queue pair is then of no use any more. */
@@ -138,7 +144,10 @@ static int make_round(struct gkv_session *s)
 	const struct read_op op = reader_scratch_op(&h->reader, 0, w->root_addr + SPAN_START,
 						    w->root_rkey, (uint32_t)SPAN_BYTES);
 	struct epoch_slot *slot = (void *)((uint8_t *)h->reader.scratch + HOUSEKEEPER_SLOT_AT);
-	uint64_t e, early = 0;
+	const uint8_t *span = h->reader.scratch;
+	const uint64_t number = begin_round(k);
+	struct announcement say;
+	uint64_t early = 0;
 	int rc;
 
 	if (MUTANT(scan_first)) {
@@ -151,16 +160,18 @@ static int make_round(struct gkv_session *s)
 	count(&k->messages, 1);
 	if (rc)
 		return rc;
-	rc = epochs_announce(&s->epochs, h->session_number, *(uint64_t *)h->reader.scratch, early,
-			     &e);
+	rc = epochs_announce(&s->epochs, h->session_number, *(const uint64_t *)span,
+			     *(const uint64_t *)(span + SPAN_FLOOR), early, &say);
 	if (rc)
 		return rc;
+	/* release pairs with handle_age(): what was dropped */
+	atomic_store_explicit(&k->applied, number, memory_order_release);
 	/* relaxed: ours alone, until posting hands it to the device */
 	atomic_store_explicit(&slot->generation, h->generation, memory_order_relaxed);
-	atomic_store_explicit(&slot->e, e, memory_order_relaxed);
-	atomic_store_explicit(&slot->not_e, ~e, memory_order_relaxed);
+	atomic_store_explicit(&slot->e, say.e, memory_order_relaxed);
+	atomic_store_explicit(&slot->not_e, ~say.e, memory_order_relaxed);
 	atomic_store_explicit(&slot->beat, ++k->beat, memory_order_relaxed);
-	atomic_store_explicit(&slot->h, oldest_hint(e), memory_order_relaxed);
+	atomic_store_explicit(&slot->h, say.h, memory_order_relaxed);
 	rc = channel_write(h, k->slot_addr, k->slot_rkey, slot, sizeof(*slot));
 	count(&k->messages, 1);
 	if (rc)

@@ -37,7 +37,9 @@ struct housekeeper {
 	pthread_t thread;
 
 	/* One writer at a time, under round_lock; any reader. */
-	_Atomic uint64_t rounds;
+	_Atomic uint64_t begun; /* rounds */
+	_Atomic uint64_t applied; /* the last of them that has followed the server's hint_floor */
+	_Atomic uint64_t rounds; /* that came to their end */
 	_Atomic uint64_t messages;
 
 	pthread_mutex_t wake_lock; /* protects what follows */

@@ -48,29 +48,38 @@ int gkv_server_stats(struct gkv *h, char **text)
 	return 0;
 }
 
-void gkv_stats_get(const struct gkv *h, struct gkv_stats *out)
+void gkv_stats_get_sized(const struct gkv *h, struct gkv_stats *out, size_t size)
 {
+	struct gkv_stats all = { 0 };
+
 	if (!out)
 		return;
 	if (h)
-		*out = h->reader.stats;
-	else
-		memset(out, 0, sizeof(*out));
+		all = h->reader.stats;
+	memset(out, 0, size);
+	memcpy(out, &all, size < sizeof(all) ? size : sizeof(all));
 }
 
-void gkv_session_stats_get(const struct gkv_session *s, struct gkv_session_stats *out)
+void gkv_session_stats_get_sized(const struct gkv_session *s, struct gkv_session_stats *out,
+				 size_t size)
 {
+	struct gkv_session_stats all = { 0 };
+
 	if (!out)
 		return;
-	memset(out, 0, sizeof(*out));
-	if (!s)
-		return;
-	/* relaxed: figures to be shown; they need not fit each other */
-	out->rounds = atomic_load_explicit(&s->keeper.rounds, memory_order_relaxed);
-	out->messages = atomic_load_explicit(&s->keeper.messages, memory_order_relaxed);
-	out->epoch = atomic_load_explicit(&s->epochs.newest, memory_order_relaxed);
-	out->announced = atomic_load_explicit(&s->epochs.announced, memory_order_relaxed);
-	out->reconnects = atomic_load_explicit(&s->reconnects, memory_order_relaxed);
+	if (s) {
+		/* relaxed: figures to be shown; they need not fit each other */
+		all.rounds = atomic_load_explicit(&s->keeper.rounds, memory_order_relaxed);
+		all.messages = atomic_load_explicit(&s->keeper.messages, memory_order_relaxed);
+		all.epoch = atomic_load_explicit(&s->epochs.newest, memory_order_relaxed);
+		all.announced = atomic_load_explicit(&s->epochs.announced, memory_order_relaxed);
+		all.reconnects = atomic_load_explicit(&s->reconnects, memory_order_relaxed);
+		all.hint_bytes = s->hints.set ? s->hints.sets * HINT_BYTES : 0;
+		all.hints = hints_count(&s->hints);
+		all.hints_dropped = hints_age(&s->hints) - 1; /* the first age is 1 */
+	}
+	memset(out, 0, size);
+	memcpy(out, &all, size < sizeof(all) ? size : sizeof(all));
 }
 
 const char *gkv_error(const struct gkv *h)

@@ -3,17 +3,20 @@
 /*
  * Looking keys up, one-sided (DESIGN section 2).
  *
- * A batch goes in rounds. A round READs in one chain the buckets that its look-ups wait for, then
- * in one chain the blocks that they led to; what must be looked at again takes part in the next
- * round. Without conflicts a batch is two round trips, and two more for each further part of blocks
- * that the arena has no room for (7).
+ * A batch goes in rounds. A round READs in one chain all that its look-ups wait for, blocks and
+ * buckets, and judges what came; what must be looked at again takes part in the next round. Without
+ * conflicts a batch is one round trip where hints lead to all of its records, two otherwise, and
+ * two more for each further part of blocks that the arena has no room for (7).
  *
- *	START -> BUCKET -> BLOCK -> FOUND
+ *	START -> HINTED -> FOUND
+ *	   |       |  the record is not there any more, or is another key's
+ *	   v       v
+ *	   +--> BUCKET -> BLOCK -> FOUND
  *	           |  ^      |
  *	           |  +------+  another match, next bucket of the chain, GONE, BAD
  *	           +-> ABSENT    no match in the whole chain
  *	           +-> ASK       READER_ATTEMPTS conflicts, or the record has expired
- *	BLOCK -> LATER -> BUCKET  no room for the block beside those of others; the next section
+ *	HINTED, BLOCK -> LATER -> BUCKET  no room beside the blocks of others: the next section
  *
  * Invariants
  * 1. A bucket counts only where its header fits the directory entry that led to it, with the
@@ -21,24 +24,27 @@
  * 2. A live key never moves between slots of a segment, and an overflow bucket stays linked
  *    while its segment lives. So a chain that was READ bucket by bucket without a match means
  *    that the key was absent at some moment inside the look-up.
- * 3. A block counts only when block_verify() accepts its copy: I7, one version's bytes.
+ * 3. A block counts only when block_verify() accepts its copy: I7, one version's bytes. Where a
+ *    hint led to it, in the incarnation that the hint names; it was LIVE when it was READ, so
+ *    nothing newer had been acknowledged before (a write makes OBSOLETE first): I2.
  * 4. ABSENT is never concluded from a block that is OBSOLETE, torn or another record's: the
  *    chain is READ again, from its first bucket.
  * 5. No READ leaves the extent, the slab or the segment that it is meant for (slot_place(),
  *    segment_place()): a READ out of bounds breaks the queue pair.
- * 6. Nothing found in one call is followed in another: the section of the caller ends with it.
+ * 6. Nothing found in one section is followed in another, but hints.
  * 7. A round READs no more of blocks than the arena takes, or one block that is larger, and what
- *    finds no room is put off to another call, but for the first: how long a section may be open,
- *    and memory waits for it, does not grow with the batch.
+ *    finds no room is put off to another section, but for the first: how long a section may be
+ *    open, and memory waits for it, does not grow with the batch.
  *
  * Ordering: READs of one chain may execute in any order; a block is READ only after the poll of
  * the completion of the bucket that names it, which is ordered after the server's block-before-slot
- * release (pairs with index_publish()).
+ * release (pairs with index_publish()). Blocks are judged before buckets, as a directory that is
+ * READ anew passes through the arena.
  *
  * Progress: each conflict counts, READER_ATTEMPTS of them end in ASK; a chain has at most
- * SEGMENT_OVERFLOW + 1 buckets of BUCKET_SLOTS slots. So the rounds are bounded. The first look-up
- * that has not ended finds room in each round, so each call ends one, and READs buckets only for
- * those whose blocks, as far as they are known, it can READ as well.
+ * SEGMENT_OVERFLOW + 1 buckets of BUCKET_SLOTS slots; a hint is followed once. So the rounds are
+ * bounded. The first look-up that has not ended finds room in each round, so each section ends one,
+ * and READs buckets only for those whose blocks, as far as they are known, it can READ as well.
  */
 #include "client/src/lookup.h"
 
@@ -176,8 +182,17 @@ static int judge_bucket(struct reader *r, struct lookup *l, const struct bucket 
 	return next_match(r, l, b);
 }
 
-static void found(struct reader *r, struct lookup *l, const struct block *b)
+static void found(struct reader *r, struct lookup *l, const struct block *b, uint32_t age)
 {
+	if (l->state == LOOKUP_HINTED) {
+		hints_used(r->hints, l->hash, &l->hint);
+		r->stats.hint_hits++;
+	} else if (age) {
+		/* relaxed: a private copy */
+		uint64_t state = atomic_load_explicit(&b->state, memory_order_relaxed);
+
+		hints_remember(r->hints, l->hash, age, l->slot, block_state_incarnation(state));
+	}
 	l->value = b->data + b->key_len;
 	l->value_len = b->value_len;
 	l->version = b->version;
@@ -191,53 +206,33 @@ static void found(struct reader *r, struct lookup *l, const struct block *b)
 	l->state = LOOKUP_FOUND;
 }
 
-static int judge_block(struct reader *r, struct lookup *l, const struct bucket *bucket)
+/* It did not lead to the record: by the index then, which says where that is now. */
+static int unhinted(struct reader *r, struct lookup *l, enum block_verdict verdict)
 {
-	const struct block *b = l->block;
-
-	switch (block_verify(b, l->block_bytes, l->key, l->key_len, l->hash, 0)) {
-	case BLOCK_OK:
-		found(r, l, b);
-		return 0;
-	case BLOCK_OTHER_KEY:
-		return next_match(r, l, bucket);
-	case BLOCK_GONE:
-		return conflict(r, l, &r->stats.retry_obsolete);
-	case BLOCK_BAD:
-		break;
-	}
-	return conflict(r, l, &r->stats.retry_checksum);
+	r->stats.hint_stale++;
+	if (verdict != BLOCK_OTHER_KEY) /* another key's is as good as ever */
+		hints_forget(r->hints, l->hash, &l->hint);
+	return chain_start(r, l);
 }
 
-/* READ the buckets that are waited for, in one chain, and judge them. Returns how many, or rc. */
-static int round_of_buckets(struct reader *r, struct lookup *l, unsigned count)
+static int judge_block(struct reader *r, struct batch *batch, unsigned i)
 {
-	struct read_op op[READER_BATCH];
-	uint8_t which[READER_BATCH];
-	unsigned n = 0;
-	int rc;
+	struct lookup *l = &batch->lookup[i];
+	const bool hinted = l->state == LOOKUP_HINTED;
+	const struct block *b = l->block;
+	enum block_verdict verdict = block_verify(b, l->block_bytes, l->key, l->key_len, l->hash,
+						  hinted ? l->hint.incarnation : 0);
 
-	for (unsigned i = 0; i < count; i++) {
-		while (l[i].state == LOOKUP_BUCKET && l[i].entry == 0) { /* leads nowhere */
-			rc = stale(r, &l[i]); /* bounded by its attempts */
-			if (rc)
-				return rc;
-		}
-		if (l[i].state != LOOKUP_BUCKET)
-			continue;
-		op[n] = (struct read_op){
-			.remote = l[i].segment + l[i].bucket * BUCKET_BYTES,
-			.rkey = l[i].segment_rkey,
-			.len = BUCKET_BYTES,
-			.local = &r->buckets[i],
-			.lkey = r->buckets_lkey,
-		};
-		which[n++] = (uint8_t)i;
+	if (verdict == BLOCK_OK) {
+		found(r, l, b, batch->age);
+		return 0;
 	}
-	rc = n ? reader_read(r, op, n) : 0;
-	for (unsigned i = 0; i < n && rc == 0; i++)
-		rc = judge_bucket(r, &l[which[i]], &r->buckets[which[i]]);
-	return rc ? rc : (int)n;
+	if (hinted)
+		return unhinted(r, l, verdict);
+	if (verdict == BLOCK_OTHER_KEY)
+		return next_match(r, l, &batch->fetch->buckets[i]);
+	return conflict(
+		r, l, verdict == BLOCK_GONE ? &r->stats.retry_obsolete : &r->stats.retry_checksum);
 }
 
 /* Whether @bytes more fit beside @used of the arena; the first always do. */
@@ -249,77 +244,171 @@ static bool has_room(size_t *used, uint32_t bytes)
 	return true;
 }
 
-/* The same for blocks. @later: some were put off. */
-static int round_of_blocks(struct reader *r, struct lookup *l, unsigned count, bool *later)
+/* The place of a block in the arena, behind @used. Returns 0; 1: none, it was put off; -ENOMEM. */
+static int gather_block(struct reader *r, struct batch *b, struct lookup *l, size_t *used,
+			struct read_op *op)
 {
-	struct read_op op[READER_BATCH];
-	uint8_t which[READER_BATCH];
-	size_t used = 0, at;
-	unsigned n = 0;
-	int rc = 0;
+	size_t at = *used;
+	int rc;
 
-	for (unsigned i = 0; i < count; i++) {
-		if (l[i].state != LOOKUP_BLOCK)
-			continue;
-		at = used;
-		if (!has_room(&used, l[i].block_bytes)) {
-			l[i].state = LOOKUP_LATER;
-			*later = true;
-			continue;
-		}
-		if (l[i].block_bytes > r->arena_len) { /* the first: nothing stands there yet */
-			rc = r->ops->grow(r->ctx, l[i].block_bytes);
-			if (rc)
-				return rc;
-		}
-		op[n].local = l[i].block = r->arena + at;
-		op[n].lkey = r->arena_lkey;
-		rc = slot_place(r, l[i].slot, &op[n].remote, &op[n].rkey, &op[n].len);
-		if (rc)
-			return rc == -ENOENT
-				       ? error_set(r->err, -EPROTO,
-						   "the server's extent table changed under a "
-						   "look-up; this must not happen (report it)")
-				       : rc;
-		which[n++] = (uint8_t)i;
+	if (!has_room(used, l->block_bytes)) {
+		l->state = LOOKUP_LATER;
+		b->later = true;
+		return 1;
 	}
-	rc = n ? reader_read(r, op, n) : 0;
-	for (unsigned i = 0; i < n && rc == 0; i++)
-		rc = judge_block(r, &l[which[i]], &r->buckets[which[i]]);
-	return rc ? rc : (int)n;
+	if (l->block_bytes > b->fetch->arena_len) { /* the first: nothing stands there yet */
+		rc = r->ops->grow(r->ctx, b->fetch, l->block_bytes);
+		if (rc)
+			return rc;
+	}
+	op->local = l->block = b->fetch->arena + at;
+	op->lkey = b->fetch->arena_lkey;
+	rc = slot_place(r, l->slot, &op->remote, &op->rkey, &op->len);
+	return rc == -ENOENT ? error_set(r->err, -EPROTO,
+					 "the server's extent table changed under a look-up; this "
+					 "must not happen (report it)")
+			     : rc;
 }
 
-int lookup_run(struct reader *r, struct lookup *l, unsigned count)
+/* Returns 0; 1: it has ended, the server is to be asked; or why not. */
+static int gather_bucket(struct reader *r, const struct batch *b, unsigned i, struct read_op *op)
 {
-	int rc = reader_prepare(r), buckets, blocks;
-	bool later = false;
+	struct lookup *l = &b->lookup[i];
+
+	while (l->state == LOOKUP_BUCKET && l->entry == 0) { /* leads nowhere */
+		int rc = stale(r, l); /* bounded by its attempts */
+
+		if (rc)
+			return rc;
+	}
+	if (l->state != LOOKUP_BUCKET)
+		return 1;
+	*op = (struct read_op){
+		.remote = l->segment + l->bucket * BUCKET_BYTES,
+		.rkey = l->segment_rkey,
+		.len = BUCKET_BYTES,
+		.local = &b->fetch->buckets[i],
+		.lkey = b->fetch->buckets_lkey,
+	};
+	return 0;
+}
+
+int batch_gather(struct reader *r, struct batch *b, struct read_op *op)
+{
+	size_t used = 0;
+	int rc;
+
+	b->posted = 0;
+	for (unsigned i = 0; i < b->count; i++) {
+		struct lookup *l = &b->lookup[i];
+
+		if (l->state == LOOKUP_BUCKET)
+			rc = gather_bucket(r, b, i, &op[b->posted]);
+		else if (l->state == LOOKUP_HINTED || l->state == LOOKUP_BLOCK)
+			rc = gather_block(r, b, l, &used, &op[b->posted]);
+		else
+			continue;
+		if (rc < 0)
+			return rc;
+		if (rc == 0)
+			b->which[b->posted++] = (uint8_t)i;
+	}
+	return (int)b->posted;
+}
+
+int batch_judge(struct reader *r, struct batch *b)
+{
+	bool bucket[READER_BATCH];
+	int rc = 0;
+
+	for (unsigned i = 0; i < b->posted; i++) {
+		bucket[i] = b->lookup[b->which[i]].state == LOOKUP_BUCKET;
+		rc = bucket[i] ? 0 : judge_block(r, b, b->which[i]);
+		if (rc)
+			return rc;
+	}
+	for (unsigned i = 0; i < b->posted && rc == 0; i++) {
+		unsigned n = b->which[i];
+
+		if (bucket[i])
+			rc = judge_bucket(r, &b->lookup[n], &b->fetch->buckets[n]);
+	}
+	return rc;
+}
+
+/* By a hint, if there is one; by the index. */
+static int start(struct reader *r, const struct batch *b, struct lookup *l)
+{
+	uint64_t addr;
+	uint32_t rkey;
+
+	l->attempts = 0;
+	if (b->age && hints_find(r->hints, l->hash, b->age, &l->hint)) {
+		int rc = slot_place(r, l->hint.slot, &addr, &rkey, &l->block_bytes);
+
+		if (rc && rc != -ENOENT)
+			return rc;
+		l->slot = l->hint.slot;
+		l->state = LOOKUP_HINTED;
+		return rc == -ENOENT ? unhinted(r, l, BLOCK_GONE) : 0;
+	}
+	return chain_start(r, l);
+}
+
+static void hash_all(struct reader *r, struct batch *b)
+{
+	for (unsigned i = 0; i < b->count; i++) {
+		struct lookup *l = &b->lookup[i];
+
+		if (l->state >= LOOKUP_ASK)
+			continue;
+		l->hash = hash_key(r->world->hash_seed, l->key, l->key_len);
+		if (b->age && l->state == LOOKUP_START)
+			hints_prefetch(r->hints, l->hash);
+	}
+}
+
+int batch_begin(struct reader *r, struct batch *b)
+{
+	int rc = reader_prepare(r);
 	size_t planned = 0;
 
 	if (rc)
 		return rc;
-	for (unsigned i = 0; i < count; i++) {
-		if (l[i].state >= LOOKUP_ASK)
+	b->later = false;
+	hash_all(r, b);
+	for (unsigned i = 0; i < b->count; i++) {
+		struct lookup *l = &b->lookup[i];
+
+		if (l->state >= LOOKUP_ASK)
 			continue;
-		if (l[i].state == LOOKUP_BLOCK && MUTANT(carry_section))
+		if (l->state == LOOKUP_BLOCK && MUTANT(carry_section))
 			continue;
-		if (l[i].state == LOOKUP_LATER && !has_room(&planned, l[i].block_bytes)) {
-			later = true;
+		if (l->state == LOOKUP_LATER && !has_room(&planned, l->block_bytes)) {
+			b->later = true;
 			continue;
 		}
-		l[i].hash = hash_key(r->world->hash_seed, l[i].key, l[i].key_len);
-		if (l[i].state == LOOKUP_START)
-			l[i].attempts = 0;
-		rc = chain_start(r, &l[i]);
+		rc = l->state == LOOKUP_START ? start(r, b, l) : chain_start(r, l);
 		if (rc)
 			return rc;
 	}
-	do {
-		buckets = round_of_buckets(r, l, count);
-		if (buckets < 0)
-			return buckets;
-		blocks = round_of_blocks(r, l, count, &later);
-		if (blocks < 0)
-			return blocks;
-	} while (buckets || blocks);
-	return later;
+	return 0;
+}
+
+int lookup_run(struct reader *r, struct lookup *l, unsigned count, uint32_t age)
+{
+	struct batch b = { .lookup = l, .count = count, .fetch = &r->fetch, .age = age };
+	struct read_op op[READER_BATCH];
+	int rc = batch_begin(r, &b);
+
+	while (rc == 0) {
+		rc = batch_gather(r, &b, op);
+		if (rc == 0)
+			return b.later;
+		if (rc > 0)
+			rc = reader_read(r, op, (unsigned)rc);
+		if (rc == 0)
+			rc = batch_judge(r, &b);
+	}
+	return rc;
 }

@@ -9,6 +9,7 @@
 
 enum lookup_state {
 	LOOKUP_START, /* zero: set key, key_len, dest, cap */
+	LOOKUP_HINTED, /* the block that a hint names is to be READ */
 	LOOKUP_BUCKET, /* its bucket is to be READ */
 	LOOKUP_BLOCK, /* a block is to be READ */
 	LOOKUP_LATER, /* its block found no room: from its bucket, in another section */
@@ -31,6 +32,7 @@ struct lookup {
 	uint64_t segment; /* remote address */
 	uint64_t entry; /* of the directory, that the bucket must fit */
 	uint64_t slot; /* that led to the block */
+	struct hint hint; /* the same, where a hint did */
 	void *block;
 	uint32_t segment_rkey;
 	uint32_t matches; /* slots of the fetched bucket still to be looked at, a bit each */
@@ -41,15 +43,45 @@ struct lookup {
 	uint8_t attempts;
 };
 
+/* A batch under way: one chain of READs at a time. */
+struct batch {
+	struct lookup *lookup;
+	unsigned count; /* at most READER_BATCH */
+	struct fetch *fetch; /* where its READs go; no other batch's */
+	uint32_t age; /* of the hints that it may use and remember; 0: none */
+	bool later; /* some were put off */
+	unsigned posted; /* READs of the chain */
+	uint8_t which[READER_BATCH]; /* look-up of each */
+};
+
 /*
- * lookup_run - one batch, @count at most READER_BATCH. Each lookup ends FOUND, ABSENT or ASK;
- * those that had ended are left alone, so a batch interrupted by -ECONNRESET goes on with
- * another call, from the beginning of what is left. Caller has a section open.
- * @reader: buckets, scratch and arena are used. No allocation but through ops->grow.
- * Returns 0; 1: some were put off, call again in another section, @count times at most;
- * -ECONNRESET, -ETIMEDOUT, -ENOMEM; -EPROTO: the server's structures are unsound.
+ * batch_begin - lookup, count, fetch and age are set. Look-ups that have ended are left alone, so
+ * what was put off or interrupted by -ECONNRESET goes on with another batch_begin(), from its
+ * beginning. The caller has a section open, until the batch has ended.
+ * No allocation but through ops->grow. The READs of metadata that may be needed are waited for.
+ * Returns 0; -ECONNRESET, -ETIMEDOUT, -ENOMEM; -EPROTO: the server's structures are unsound.
  */
-int lookup_run(struct reader *reader, struct lookup *l, unsigned count);
+int batch_begin(struct reader *r, struct batch *b);
+
+/*
+ * batch_gather - what is to be READ next, in one chain. @op: READER_BATCH of them.
+ * Returns how many; 0: the batch has ended: each look-up is FOUND, ABSENT or ASK, or was put off
+ * (b->later): those want another section, as many times as there are look-ups at most. Or as
+ * batch_begin().
+ */
+int batch_gather(struct reader *r, struct batch *b, struct read_op *op);
+
+/*
+ * batch_judge - they have come: acquire, by the poll of the completion. Returns as
+ * batch_begin().
+ */
+int batch_judge(struct reader *r, struct batch *b);
+
+/*
+ * lookup_run - a whole batch, waiting for its READs, in the reader's own memory. @age: of batch.
+ * Returns 0; 1: some were put off, call again in another section; or as batch_begin().
+ */
+int lookup_run(struct reader *reader, struct lookup *l, unsigned count, uint32_t age);
 
 /*
  * slot_place - where the block of a slot is. Never lets a READ leave its extent, or a block of a

@@ -15,6 +15,8 @@
 #define DEFAULT_PORT	    "7471"
 #define DEFAULT_TIMEOUT_MS  5000u
 #define DEFAULT_LIFELINE_MS 2000u
+#define DEFAULT_HINT_BYTES  (64ull << 20)
+#define HINT_BYTES_MAX	    (1ull << 40)
 #define MS_MAX		    (24u * 3600 * 1000)
 
 #define CONNECT_UNKNOWN UINT_MAX /* $GRACEKV_CONNECT is neither; said by settings_take() */
@@ -26,6 +28,13 @@ static unsigned connect_default(void)
 	if (!text || !text[0] || strcmp(text, "tcp") == 0)
 		return GKV_CONNECT_TCP;
 	return strcmp(text, "cm") == 0 ? GKV_CONNECT_CM : CONNECT_UNKNOWN;
+}
+
+static unsigned check_threads_default(void)
+{
+	const char *text = getenv("GRACEKV_CHECK_THREADS");
+
+	return text && strcmp(text, "1") == 0 ? GKV_CHECK_THREADS : 0;
 }
 
 void gkv_options_init_sized(struct gkv_options *options, size_t size)
@@ -41,6 +50,8 @@ void gkv_options_init_sized(struct gkv_options *options, size_t size)
 		.rnr_retry = rdma.rnr_retry,
 		.connect = connect_default(),
 		.housekeeper = GKV_HOUSEKEEPER_THREAD,
+		.flags = check_threads_default(),
+		.hint_bytes = DEFAULT_HINT_BYTES,
 	};
 
 	if (options)
@@ -84,6 +95,13 @@ static int check_numbers(const struct gkv_options *o, struct error *err)
 		rc = error_set(err, -ERANGE,
 			       "housekeeper is %u, it must be %u (a thread) or %u (gkv_tick())",
 			       o->housekeeper, GKV_HOUSEKEEPER_THREAD, GKV_HOUSEKEEPER_TICK);
+	if (rc == 0 && o->flags & ~GKV_CHECK_THREADS)
+		rc = error_set(err, -ERANGE, "flags are 0x%x, known are 0x%x (GKV_CHECK_THREADS)",
+			       o->flags, GKV_CHECK_THREADS);
+	if (rc == 0 && o->hint_bytes > HINT_BYTES_MAX)
+		rc = error_set(err, -ERANGE, "hint_bytes is %llu, at most %llu",
+			       (unsigned long long)o->hint_bytes,
+			       (unsigned long long)HINT_BYTES_MAX);
 	if (rc == 0 && (o->gid_index < RDMA_GID_AUTO || o->gid_index > RDMA_GID_INDEX_MAX))
 		rc = error_set(err, -ERANGE, "gid_index is %d, it must be -1 (chosen) to %d",
 			       o->gid_index, RDMA_GID_INDEX_MAX);
@@ -152,6 +170,8 @@ int settings_take(struct settings *out, const struct gkv_options *options, struc
 		return rc;
 	out->connect = o.connect;
 	out->housekeeper = o.housekeeper;
+	out->flags = o.flags;
+	out->hint_bytes = o.hint_bytes;
 	snprintf(out->name, sizeof(out->name), "%s",
 		 o.name ? o.name : program_invocation_short_name);
 	out->timeout_ms = o.timeout_ms;

@@ -15,6 +15,8 @@ struct settings {
 	unsigned lifeline_ms;
 	unsigned connect; /* GKV_CONNECT_... */
 	unsigned housekeeper; /* GKV_HOUSEKEEPER_... */
+	unsigned flags; /* GKV_CHECK_THREADS */
+	uint64_t hint_bytes;
 	gkv_trace trace; /* NULL: nobody */
 	void *trace_arg;
 	struct rdma_options rdma; /* device points into this struct */

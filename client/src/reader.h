@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "client/include/gracekv.h"
+#include "client/src/hints.h"
 #include "client/src/world.h"
 #include "common/base/error.h"
 #include "common/layout/bucket.h"
@@ -27,16 +28,25 @@ struct read_op {
 	uint32_t lkey;
 };
 
+/* Registered memory that a batch's READs go to. */
+struct fetch {
+	struct bucket *buckets; /* READER_BATCH of them */
+	uint32_t buckets_lkey;
+	uint8_t *arena; /* for blocks, 64-byte aligned */
+	size_t arena_len;
+	uint32_t arena_lkey;
+};
+
 /*
  * read: post @count READs (1 to READER_BATCH) as one chain and wait for all of them. Returns 0;
  *	-ECONNRESET: the connection is lost, start again on another one; -ETIMEDOUT.
  *	When it returns 0, @local holds the bytes (acquire, by the poll of the completion).
- * grow: make the arena at least @bytes long; what stood in it is lost. Returns 0 or -ENOMEM.
+ * grow: make the arena of @f at least @bytes long; what stood in it is lost. Returns 0 or -ENOMEM.
  * clock_ms: estimate of the server's wall clock. 0: not known.
  */
 struct reader_ops {
 	int (*read)(void *ctx, const struct read_op *ops, unsigned count);
-	int (*grow)(void *ctx, size_t bytes);
+	int (*grow)(void *ctx, struct fetch *f, size_t bytes);
 	uint64_t (*clock_ms)(void *ctx);
 };
 
@@ -45,15 +55,12 @@ struct reader {
 	void *ctx;
 	struct world *world; /* counted reference */
 	struct dir_cache *dir; /* counted reference; NULL until the first look-up */
+	struct hints *hints; /* the session's; NULL: none are used */
 
 	/* Registered memory, of the reader's thread alone. */
-	struct bucket *buckets; /* READER_BATCH of them */
-	uint32_t buckets_lkey;
+	struct fetch fetch; /* of calls that wait; and large pieces of metadata */
 	void *scratch; /* READER_SCRATCH_BYTES: root, directory words, extent entries */
 	uint32_t scratch_lkey;
-	uint8_t *arena; /* 64-byte aligned */
-	size_t arena_len;
-	uint32_t arena_lkey;
 
 	struct gkv_stats stats;
 	struct error *err; /* where sentences go */

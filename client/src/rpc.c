@@ -333,7 +333,7 @@ int rpc_run(struct gkv *h, struct rpc_call *c)
 	}
 }
 
-int rpc_lookup(struct gkv *h, struct lookup *l)
+int rpc_lookup(struct gkv *h, struct lookup *l, uint32_t age)
 {
 	struct rpc_call c = {
 		.op = RPC_GET,
@@ -359,6 +359,9 @@ int rpc_lookup(struct gkv *h, struct lookup *l)
 		return error_set(&h->error, -EPROTO,
 				 "the server answered a GET without its value (%u bytes)",
 				 l->value_len);
+	if (age && c.reply->index_slot)
+		hints_remember(h->reader.hints, l->hash, age, c.reply->index_slot,
+			       c.reply->incarnation);
 	if (l->cap && l->value_len)
 		memcpy(l->dest, l->value, l->value_len < l->cap ? l->value_len : l->cap);
 	l->state = LOOKUP_FOUND;

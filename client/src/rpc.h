@@ -33,5 +33,8 @@ struct rpc_call {
  */
 int rpc_run(struct gkv *h, struct rpc_call *call);
 
-/* rpc_lookup - ask the server for a key: l ends FOUND or ABSENT. Returns 0, or as rpc_run(). */
-int rpc_lookup(struct gkv *h, struct lookup *l);
+/*
+ * rpc_lookup - ask the server for a key: l ends FOUND or ABSENT. @age: of what may be remembered,
+ * taken before. Returns 0, or as rpc_run().
+ */
+int rpc_lookup(struct gkv *h, struct lookup *l, uint32_t age);

@@ -40,7 +40,7 @@ static int take_buckets(struct scan *s, struct wanted *w)
 	struct wanted next = { .overflow_seen = w->overflow_seen };
 
 	for (unsigned i = 0; i < w->count; i++) {
-		const struct bucket *b = &s->r->buckets[i];
+		const struct bucket *b = &s->r->fetch.buckets[i];
 		/* relaxed: private copies */
 		uint64_t header = atomic_load_explicit(&b->header, memory_order_relaxed);
 		unsigned overflow = bucket_header_overflow(header);
@@ -85,8 +85,8 @@ static int fetch_buckets(struct scan *s)
 				.remote = addr + w.bucket[i] * BUCKET_BYTES,
 				.rkey = rkey,
 				.len = BUCKET_BYTES,
-				.local = &r->buckets[i],
-				.lkey = r->buckets_lkey,
+				.local = &r->fetch.buckets[i],
+				.lkey = r->fetch.buckets_lkey,
 			};
 		rc = r->ops->read(r->ctx, op, w.count); /* not a get's: not counted */
 		if (rc == 0)
@@ -121,13 +121,13 @@ static int fetch_blocks(struct scan *s)
 			s->left = true;
 			break;
 		}
-		if (o.len > r->arena_len) { /* the first: nothing stands there yet */
-			rc = r->ops->grow(r->ctx, o.len);
+		if (o.len > r->fetch.arena_len) { /* the first: nothing stands there yet */
+			rc = r->ops->grow(r->ctx, &r->fetch, o.len);
 			if (rc)
 				return rc;
 		}
-		o.local = r->arena + used;
-		o.lkey = r->arena_lkey;
+		o.local = r->fetch.arena + used;
+		o.lkey = r->fetch.arena_lkey;
 		used += o.len;
 		op[s->count] = o;
 		s->fetched[s->count++] = (struct scan_block){ o.local, o.len, f->position };

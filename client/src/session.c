@@ -86,6 +86,7 @@ static void session_free(struct gkv_session *s)
 	rdma_device_close(s->dev);
 	housekeeper_destroy(&s->keeper);
 	epochs_destroy(&s->epochs);
+	hints_destroy(&s->hints);
 	pthread_mutex_destroy(&s->handles_lock);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
@@ -116,11 +117,14 @@ static int session_new(struct gkv_session **out, const struct gkv_options *optio
 		rc = error_set(err, -EIO, "getrandom failed: %s", error_name(errno));
 		goto err_free;
 	}
+	rc = hints_create(&s->hints, s->settings.hint_bytes, err);
+	if (rc)
+		goto err_free;
 	s->fork_count = fork_current();
 	s->lifeline = -1;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_mutex_init(&s->handles_lock, NULL);
-	epochs_init(&s->epochs);
+	epochs_init(&s->epochs, &s->hints);
 	housekeeper_init(&s->keeper);
 	/* not shared yet */
 	atomic_store_explicit(&s->next_sequence, 1, memory_order_relaxed);

@@ -21,6 +21,7 @@
 #include "client/src/addresses.h"
 #include "client/src/backoff.h"
 #include "client/src/epochs.h"
+#include "client/src/hints.h"
 #include "client/src/housekeeper.h"
 #include "client/src/options.h"
 #include "client/src/world.h"
@@ -38,6 +39,7 @@ struct gkv_session {
 	char describe[1024];
 
 	struct epochs epochs; /* see there */
+	struct hints hints; /* see there */
 	struct housekeeper keeper; /* see there */
 
 	/* Any thread, no lock. */

@@ -25,7 +25,9 @@
 	X(acknowledge_first, "a write is acknowledged before the block it replaced is OBSOLETE") \
 	X(no_incarnation, "a reader does not compare incarnations")                              \
 	X(moved_late, "a segment is marked MOVED after writes were applied in its successors")   \
-	X(recut_early, "a slab is cut anew without waiting for hints")
+	X(recut_early, "a slab is cut anew without waiting for hints")                           \
+	X(ignore_floor, "a client keeps its hints and says that it dropped them")                \
+	X(tell_early, "it says so while sections that were open then may use some")
 
 enum mutant {
 #define MUTANT_ENUM(name, words) MUTANT_##name,

@@ -29,6 +29,10 @@
  * section with a pin up to it. What an open section will yet remember needs no care: its block is
  * LIVE in it, so the slab falls empty later, with a larger s.
  * Right as well:
+ *	V_AGES		hints carry no pin but an age (client/src/hints.c). The round that READs a higher floor
+ *			makes it one more: all older ones are gone at once. A section loads the age behind its
+ *			pin, and uses and remembers hints of that age only; whose connection it was is all one.
+ *			A PUT has no pin: it loads the age before its request is posted, and remembers its reply
  *	V_OLDEST	the client goes by what is in its cache, min(e, oldest hint), and announces that in the
  *			same way when the sections of then are closed; it need not know the floor to do so
  *	V_SERVERGP	the client announces f at once, and the server lets one more grace period of its own
@@ -54,6 +58,11 @@
  *	M_RECORDLATE	a hint is remembered after its section was closed
  *	M_FOREIGN	a hint is remembered by a section whose session has gone meanwhile
  *	M_HINTNEWEST	a hint is given the newest epoch instead of its section's pin
+ * and with V_AGES
+ *	M_AGEFIRST	a section loads the age before its pin is set
+ *	M_AGENEWEST	what a section found is given the age of then
+ *	M_PUTLATE	a PUT loads the age with the reply
+ *	M_AGELATE	the round scans the pins before it raises the age
  *
  * (V_REACH: an assertion that fails when a slab is cut under a session that was there, with a hint,
  * when the slab fell empty: so that is among the states.)
@@ -99,8 +108,20 @@ byte last = 1, hlast = 0;	/* announced */
 byte dropped = 0, since = 0;	/* hints below this are gone; the newest epoch at that moment */
 bool hint;			/* the cache: one address */
 byte hpin, hcut;
+#ifdef V_AGES
+byte age = 1, hage;		/* what may be used now; of the cache */
+#endif
 
+#ifdef V_AGES
+#define MINE true
+#define OURS (hage == a)
+inline drop_below(x) { skip }
+inline raise_age() { age++ }		/* what stands in the cache stays there */
+#else
+#define OURS true
 inline drop_below(x) { if :: hint && hpin < x -> hint = false; hpin = 0; hcut = 0 :: else fi }
+inline raise_age() { skip }
+#endif
 
 inline read_block()
 {
@@ -112,7 +133,7 @@ inline read_block()
 
 #ifdef M_FOREIGN
 #define MINE true
-#else
+#elif !defined(V_AGES)
 #define MINE (s == conn)
 #endif
 #ifdef M_HINTNEWEST
@@ -125,12 +146,43 @@ proctype thread(byte t)
 {
 	byte n, s, c, p;
 	bool by_hint, seen;
+#ifdef V_AGES
+	byte a;
+	bool put;
+#endif
 
 	do
 	:: n >= GETS -> break
 	:: n < GETS ->
 		n++;
-#ifdef M_TAKEFIRST
+#ifdef V_AGES
+		if
+		:: true				/* a PUT, applied once; its reply may come again later */
+#ifndef M_PUTLATE
+			atomic { qp && ready -> busy[t] = true; s = conn; a = age; put = true };
+#else
+			atomic { qp && ready -> busy[t] = true; s = conn; put = true };
+#endif
+			atomic {
+				if :: s == conn && qp && here -> c = cut; seen = true :: else fi
+			};
+#ifdef M_PUTLATE
+			a = age
+#endif
+		:: true
+#ifdef M_AGEFIRST
+			atomic { qp && ready -> busy[t] = true; s = conn; a = age };
+			atomic { p = newest; pin[t] = p }
+#else
+			atomic { qp && ready -> busy[t] = true; s = conn; p = newest; pin[t] = p };
+			a = age
+#endif
+		fi;
+		if
+		:: atomic { !put && hint && OURS -> by_hint = true; c = hcut }
+		:: true
+		fi;
+#elif defined(M_TAKEFIRST)
 		if
 		:: atomic { qp && ready && hint -> busy[t] = true; s = conn; by_hint = true; c = hcut }
 		:: atomic { qp && ready -> busy[t] = true; s = conn }
@@ -144,8 +196,15 @@ proctype thread(byte t)
 		fi;
 #endif
 		if
+#ifdef V_AGES
+		:: put
+#endif
 		:: by_hint -> atomic { read_block() }
+#ifdef V_AGES
+		:: !put && !by_hint ->
+#else
 		:: else ->
+#endif
 			if				/* the bucket */
 			:: atomic { s == conn && qp && here -> c = cut };
 			   atomic { read_block() }
@@ -158,12 +217,24 @@ proctype thread(byte t)
 		atomic {				/* the cache has a lock */
 			if
 			:: seen && by_hint			/* its pin may stay the old one */
-#ifndef V_NOHINTS
+#ifdef V_AGES
+#ifdef M_AGENEWEST
+			:: seen -> hint = true; hcut = c; hage = age
+#else
+			:: seen -> hint = true; hcut = c; hage = a
+#endif
+			:: !seen && by_hint && OURS -> hint = false; hage = 0; hcut = 0
+#elif !defined(V_NOHINTS)
 			:: seen && MINE -> hint = true; hcut = c; hpin = PIN
 #endif
+#ifndef V_AGES
 			:: !seen && by_hint -> hint = false; hpin = 0; hcut = 0
+#endif
 			:: else
 			fi;
+#ifdef V_AGES
+			a = 0; put = false;
+#endif
 			by_hint = false; seen = false; c = 0; p = 0; s = 0
 		};
 		atomic { pin[t] = 0; busy[t] = false }
@@ -186,6 +257,9 @@ proctype thread(byte t)
 proctype housekeeper()
 {
 	byte n, v, f, m, least, i, h;
+#ifdef V_AGES
+	bool raised;
+#endif
 
 endk:	do
 	:: atomic { qp && ready -> n = conn };
@@ -201,9 +275,16 @@ endk:	do
 #ifdef V_OLDEST
 				if :: dropped == 0 -> since = newest :: else fi
 #else
+#ifdef V_AGES
+				if :: f > dropped -> dropped = f; since = newest; raised = true :: else fi
+#else
 				if :: f > dropped -> dropped = f; since = newest :: else fi
 #endif
+#endif
 			};
+#if defined(V_AGES) && !defined(M_AGELATE)
+			atomic { if :: raised -> raise_age(); raised = false :: else fi };
+#endif
 #ifndef M_HBEFOREDROP
 			atomic { drop_below(f) };
 #endif
@@ -220,6 +301,9 @@ endk:	do
 				}
 			:: else -> break
 			od;
+#if defined(V_AGES) && defined(M_AGELATE)
+			atomic { if :: raised -> raise_age(); raised = false :: else fi };
+#endif
 			atomic {
 				m = (least < v -> least : v);
 				m = (m < last -> last : m);
@@ -287,7 +371,7 @@ endc:	do
 #ifdef V_OLDEST
 				dropped = 0;
 #else
-				if :: f0 > dropped -> dropped = f0; since = 0 :: else fi;
+				if :: f0 > dropped -> dropped = f0; since = 0; raise_age() :: else fi;
 #endif
 				if :: f0 > hlast -> hlast = f0 :: else fi;
 				f0 = 0

@@ -121,6 +121,7 @@ torture_mutants() {
     torture_mutant no_incarnation "hint: " "${slow[@]}"
     torture_mutant moved_late "false_miss: "
     torture_mutant recut_early "forged: " "${hints[@]}"
+    torture_mutant ignore_floor "forged: " "${hints[@]}"
     check "torture: 10^6 look-ups without grace periods, torn blocks" torture_finds build-mutants \
         no_grace "checksum: " 100 --gets 1000000 "${big[@]}"
     [ "$full" = 1 ] || return 0

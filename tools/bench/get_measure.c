@@ -24,7 +24,8 @@ static const struct extent *any_extent(const struct extent *x, unsigned count, u
 /* One READ, waited for, with nothing between the verbs and us. */
 static int read_once(struct gkv *kv, uint64_t addr, uint32_t rkey, uint32_t len)
 {
-	struct ibv_sge sge = { (uintptr_t)kv->reader.arena, len, kv->reader.arena_lkey };
+	struct ibv_sge sge = { (uintptr_t)kv->reader.fetch.arena, len,
+			       kv->reader.fetch.arena_lkey };
 	struct ibv_send_wr wr = {
 		.wr_id = 1,
 		.sg_list = &sge,

@@ -145,7 +145,7 @@ static void name_bucket(struct hold *hold, const struct read_op *op, struct memo
 			uint64_t before, uint64_t since)
 {
 	const struct bucket *b = op->local;
-	size_t i = (size_t)(b - hold->h->reader.buckets);
+	size_t i = (size_t)(b - hold->h->reader.fetch.buckets);
 	struct hold_named *n = &hold->named[i];
 	struct pipe_place *at;
 	uint64_t header;
@@ -169,7 +169,7 @@ static const struct hold_named *named_by(const struct hold *hold, struct memory_
 	const struct hold_named *best = NULL;
 
 	for (unsigned i = 0; i < READER_BATCH; i++) {
-		const struct bucket *b = &hold->h->reader.buckets[i];
+		const struct bucket *b = &hold->h->reader.fetch.buckets[i];
 		const struct hold_named *n = &hold->named[i];
 
 		if (!n->read || (best && best->since >= n->since))
@@ -188,7 +188,10 @@ static const struct hold_named *named_by(const struct hold *hold, struct memory_
 /* A block that is about to be READ. */
 struct want {
 	struct memory_place place;
-	const struct hold_named *named; /* NULL: nothing can be said of it */
+	bool block; /* it is one */
+	bool named; /* a bucket of the section named it */
+	bool held; /* the section has reached it, when so many frees were counted: */
+	uint64_t since;
 	uint32_t incarnation; /* that the slot named */
 	bool overtaken; /* freed since: only a queue pair that is gone makes that right */
 };
@@ -197,18 +200,40 @@ static void want_block(struct hold *hold, struct memory_place place, struct want
 {
 	struct pipe_place *at = pipe_at(hold->s->pipe, place.extent, place.offset);
 	uint64_t life = atomic_load(&at->life), freed = atomic_load(&at->freed);
+	const struct hold_named *named = named_by(hold, place);
 
-	*w = (struct want){ .place = place, .named = named_by(hold, place) };
-	if (!w->named)
+	*w = (struct want){ .place = place, .block = true };
+	if (!named)
 		return;
-	if (freed > w->named->since) {
+	if (freed > named->since) {
 		w->overtaken = true;
-	} else if (freed > w->named->before) {
+	} else if (freed > named->before) {
 		count(&hold->seat->counts.unsure, 1);
-		w->named = NULL;
+		return;
 	} else {
 		w->incarnation = pipe_life_incarnation(life); /* no free since: it is that one */
 	}
+	w->named = w->held = true;
+	w->since = named->since;
+}
+
+/*
+ * A hint led to it. It is LIVE in the life that stands at the address, and was not freed since
+ * before the READ: the section keeps it like one that a bucket named.
+ */
+static void got_by_hint(struct hold *hold, const struct read_op *op, struct want *w,
+			uint64_t before)
+{
+	struct pipe_place *at = pipe_at(hold->s->pipe, w->place.extent, w->place.offset);
+	uint64_t since = pipe_now(hold->s->pipe), life = atomic_load(&at->life);
+	const struct block *b = op->local;
+
+	if (atomic_load(&at->freed) > before || pipe_life_stage(life) == PIPE_FREED ||
+	    atomic_load_explicit(&b->state, memory_order_relaxed) !=
+		    block_state_make(pipe_life_incarnation(life), BLOCK_LIVE))
+		return;
+	w->held = true;
+	w->since = since;
 }
 
 static void got_block(struct hold *hold, const struct read_op *op, const struct want *w)
@@ -217,9 +242,6 @@ static void got_block(struct hold *hold, const struct read_op *op, const struct 
 	uint64_t state = atomic_load_explicit(&b->state, memory_order_relaxed);
 	uint32_t incarnation = block_state_incarnation(state);
 
-	hold->last = (struct hold_block){ op->remote, op->rkey, op->len, incarnation, b };
-	if (!w->named)
-		return;
 	count(&hold->seat->counts.blocks, 1);
 	if (w->overtaken)
 		model_wrong(hold->s->model, WRONG_PIPE, MODEL_NO_KEY,
@@ -238,9 +260,9 @@ static void got_block(struct hold *hold, const struct read_op *op, const struct 
 static void let_go(struct hold *hold, const struct want *want, unsigned count_of)
 {
 	for (unsigned i = 0; i < count_of; i++) {
-		if (want[i].named)
-			look_again(hold, "block", hold->seat->counts.held, want[i].place,
-				   want[i].named->since);
+		if (want[i].held)
+			look_again(hold, want[i].named ? "block" : "block of a hint",
+				   hold->seat->counts.held, want[i].place, want[i].since);
 	}
 	for (unsigned i = 0; i < READER_BATCH; i++) {
 		if (hold->named[i].segment_held)
@@ -262,14 +284,15 @@ static int held_read(void *ctx, const struct read_op *ops, unsigned n)
 	struct memory_place place[READER_BATCH];
 	struct want want[READER_BATCH] = { 0 };
 	struct hold *hold = ctx;
+	bool blocks = false, buckets = false;
 	uint64_t before;
-	bool blocks;
 	int rc;
 
-	hold->last.remote = 0;
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; i < n; i++) {
 		hold_place(hold, &ops[i], &place[i], &kind[i]);
-	blocks = kind[0] == EXTENT_DATA; /* then all are: a chain is of one kind */
+		blocks |= kind[i] == EXTENT_DATA;
+		buckets |= kind[i] == EXTENT_INDEX;
+	}
 	if (blocks)
 		hold_up(hold); /* between the buckets and the blocks */
 	for (unsigned i = 0; i < n; i++) {
@@ -283,48 +306,24 @@ static int held_read(void *ctx, const struct read_op *ops, unsigned n)
 		return rc;
 	}
 	for (unsigned i = 0; i < n; i++) {
-		if (kind[i] == EXTENT_DATA)
+		if (want[i].named)
 			got_block(hold, &ops[i], &want[i]);
+		else if (want[i].block)
+			got_by_hint(hold, &ops[i], &want[i], before);
 		else if (kind[i] == EXTENT_INDEX)
 			name_bucket(hold, &ops[i], place[i], before, pipe_now(hold->s->pipe));
 	}
-	if (blocks || kind[0] == EXTENT_INDEX)
+	if (blocks || buckets)
 		hold_up(hold);
 	let_go(hold, want, n);
 	return 0;
 }
 
-int hold_read_hint(struct hold *hold, const struct read_op *op, uint32_t incarnation)
-{
-	const uint64_t live = block_state_make(incarnation, BLOCK_LIVE);
-	const struct block *b = op->local;
-	uint64_t before = pipe_now(hold->s->pipe), since, life = 0, freed = 0;
-	struct pipe_place *at = NULL;
-	enum extent_kind kind;
-	struct memory_place place;
-	int rc = hold->real->read(hold->h, op, 1);
-
-	if (rc)
-		return rc;
-	since = pipe_now(hold->s->pipe);
-	if (hold_place(hold, op, &place, &kind)) {
-		at = pipe_at(hold->s->pipe, place.extent, place.offset);
-		life = atomic_load(&at->life);
-		freed = atomic_load(&at->freed);
-	}
-	hold_up(hold);
-	if (at && freed <= before &&
-	    atomic_load_explicit(&b->state, memory_order_relaxed) == live &&
-	    pipe_life_incarnation(life) == incarnation && pipe_life_stage(life) != PIPE_FREED)
-		look_again(hold, "block of a hint", hold->seat->counts.held, place, since);
-	return 0;
-}
-
-static int held_grow(void *ctx, size_t bytes)
+static int held_grow(void *ctx, struct fetch *f, size_t bytes)
 {
 	struct hold *hold = ctx;
 
-	return hold->real->grow(hold->h, bytes);
+	return hold->real->grow(hold->h, f, bytes);
 }
 
 static uint64_t held_clock(void *ctx)
@@ -338,7 +337,6 @@ void hold_begin(struct hold *hold)
 {
 	for (unsigned i = 0; i < READER_BATCH; i++)
 		hold->named[i] = (struct hold_named){ 0 };
-	hold->last.remote = 0;
 }
 
 void hold_take(struct hold *hold, struct shared *s, struct seat *seat, struct gkv *h,

@@ -17,13 +17,6 @@ struct hold_named {
 	bool segment_held;
 };
 
-/* A block that the last chain of READs brought. */
-struct hold_block {
-	uint64_t remote;
-	uint32_t rkey, len, incarnation;
-	const struct block *copy; /* in the handle's memory, until the next look-up */
-};
-
 struct hold {
 	struct shared *s;
 	struct seat *seat;
@@ -34,7 +27,6 @@ struct hold {
 	uint64_t pause_at_ns; /* the next one */
 	unsigned extent; /* the last one that a READ went to */
 	struct hold_named named[READER_BATCH];
-	struct hold_block last; /* remote 0: none */
 	uint64_t torn; /* stats.retry_checksum so far */
 };
 
@@ -47,12 +39,6 @@ void hold_begin(struct hold *hold);
 
 /* hold_up - where it is time for it: pause, stop, or end this process. */
 void hold_up(struct hold *hold);
-
-/*
- * hold_read_hint - one READ by an address that a hint remembers, of a block that had @incarnation.
- * Where it is LIVE still, the section keeps it like one that a bucket named. A section is open.
- */
-int hold_read_hint(struct hold *hold, const struct read_op *op, uint32_t incarnation);
 
 /* hold_alive - whether the handle's queue pair still brings bytes: READs the epoch. */
 bool hold_alive(struct hold *hold);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tests/stress/disturb.h"
+#include "tests/stress/torture/forge.h"
 #include "tests/stress/torture/reader.h"
 
 #define TIMEOUT_MS   60000u
@@ -31,7 +32,10 @@ void reader_failed(struct visitor *r, const char *what, int rc, const char *why)
 void reader_judge(struct visitor *r, uint32_t k, uint32_t floor, int rc, const void *value,
 		  size_t len)
 {
-	if (rc == 0)
+	if (rc == 0 && forged(value, (uint32_t)len))
+		model_wrong(r->s->model, WRONG_FORGED, k,
+			    "a look-up led into the value of another record, which was accepted");
+	else if (rc == 0)
 		model_found(r->s->model, k, floor, value, len);
 	else if (rc == -ENOENT)
 		model_missed(r->s->model, k, floor);
@@ -118,6 +122,7 @@ static void index_visit(struct visitor *r, uint64_t end_ns)
 
 void reader_stats(struct visitor *r)
 {
+	struct gkv_session_stats session;
 	struct gkv_stats stats;
 
 	gkv_stats_get(r->kv, &stats);
@@ -127,6 +132,11 @@ void reader_stats(struct visitor *r)
 	count(&r->seat->counts.directory, stats.retry_directory);
 	count(&r->seat->counts.asked, stats.rpc_fallbacks);
 	count(&r->seat->counts.reconnects, stats.reconnects);
+	count(&r->seat->counts.hints, stats.hint_hits + stats.hint_stale);
+	count(&r->seat->counts.hints_good, stats.hint_hits);
+	count(&r->seat->counts.hints_gone, stats.hint_stale);
+	gkv_session_stats_get(r->session, &session);
+	count(&r->seat->counts.hints_asked, session.hints_dropped);
 }
 
 static uint64_t visit_end(struct visitor *r)
@@ -143,7 +153,12 @@ static uint64_t visit_end(struct visitor *r)
 static void visit(struct visitor *r)
 {
 	uint64_t end_ns = visit_end(r);
-	int rc = gkv_open(r->session, &r->kv);
+	struct gkv_handle_options o;
+	int rc;
+
+	gkv_handle_options_init(&o);
+	o.no_hints = r->seat->role != ROLE_HINT;
+	rc = gkv_open_with(r->session, &o, &r->kv);
 
 	if (rc) {
 		reader_failed(r, "opening a handle", rc, gkv_session_error(r->session));
@@ -199,8 +214,6 @@ _Noreturn void reader_main(struct shared *s, unsigned number, unsigned life)
 		setenv("SOFTRDMA_WEAK", weak, 1);
 	else
 		unsetenv("SOFTRDMA_WEAK");
-	if (r.seat->role == ROLE_HINT)
-		hint_begin();
 	signal(SIGPIPE, SIG_IGN);
 	rc = s->o.gets ? 0 : disturb_start(r.random);
 	if (rc)

@@ -32,9 +32,6 @@ void reader_stats(struct visitor *r);
 /* reader_rest - where it is time for it: no section is open, and the world goes on. */
 void reader_rest(struct visitor *r);
 
-/* hint_begin - the process will have hints; before its first session. */
-void hint_begin(void);
-
 /* Roles, for one session. */
 void hint_visit(struct visitor *r, uint64_t end_ns); /* remembers where blocks are */
 void count_visit(struct visitor *r); /* counts whole blocks; until the program ends */

@@ -29,7 +29,7 @@ static inline struct lookup look_up(struct fake *f, const char *key)
 {
 	struct lookup l = { .key = key, .key_len = (uint32_t)strlen(key) };
 
-	assert_int_equal(lookup_run(&f->reader, &l, 1), 0);
+	assert_int_equal(lookup_run(&f->reader, &l, 1, 0), 0);
 	return l;
 }
 
@@ -52,5 +52,5 @@ static inline int run(struct fake *f)
 {
 	struct lookup l = { .key = KEY, .key_len = strlen(KEY) };
 
-	return lookup_run(&f->reader, &l, 1);
+	return lookup_run(&f->reader, &l, 1, 0);
 }

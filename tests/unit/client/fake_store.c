@@ -64,15 +64,15 @@ static int fake_read(void *ctx, const struct read_op *ops, unsigned count)
 	return 0;
 }
 
-static int fake_grow(void *ctx, size_t bytes)
+static int fake_grow(void *ctx, struct fetch *fetch, size_t bytes)
 {
 	struct fake *f = ctx;
 
-	free(f->reader.arena);
-	f->reader.arena = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
-	f->reader.arena_len = bytes;
+	free(fetch->arena);
+	fetch->arena = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+	fetch->arena_len = bytes;
 	f->grown++;
-	return f->reader.arena ? 0 : -ENOMEM;
+	return fetch->arena ? 0 : -ENOMEM;
 }
 
 static uint64_t fake_clock(void *ctx)
@@ -171,10 +171,12 @@ struct fake *fake_create(unsigned depth)
 		.ops = &fake_ops,
 		.ctx = f,
 		.world = world_new(FAKE_INCARNATION, (uintptr_t)f->root, RKEY_ROOT),
-		.buckets = aligned_alloc(64, READER_BATCH * BUCKET_BYTES),
+		.fetch = {
+			.buckets = aligned_alloc(64, READER_BATCH * BUCKET_BYTES),
+			.arena = aligned_alloc(64, READER_ARENA_BYTES),
+			.arena_len = READER_ARENA_BYTES,
+		},
 		.scratch = aligned_alloc(64, READER_SCRATCH_BYTES),
-		.arena = aligned_alloc(64, READER_ARENA_BYTES),
-		.arena_len = READER_ARENA_BYTES,
 		.err = &f->err,
 	};
 	return f;
@@ -183,9 +185,9 @@ struct fake *fake_create(unsigned depth)
 void fake_destroy(struct fake *f)
 {
 	reader_drop(&f->reader);
-	free(f->reader.buckets);
+	free(f->reader.fetch.buckets);
 	free(f->reader.scratch);
-	free(f->reader.arena);
+	free(f->reader.fetch.arena);
 	for (unsigned i = 0; i < EXTENTS_MAX; i++) {
 		if (f->extent[i])
 			munmap(f->extent[i], FAKE_EXTENT_BYTES);

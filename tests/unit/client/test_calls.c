@@ -135,7 +135,7 @@ static void test_mget(void **state)
 			continue;
 		assert_int_equal(item[i].len, strlen(want[i]));
 		assert_memory_equal(value[i], want[i], i % 7 ? item[i].len : 5);
-		assert_true(item[i].version > 0);
+		assert_true(item[i].meta.version > 0);
 		assert_int_equal(gkv_del(kv, key[i], strlen(key[i])), 0);
 	}
 }
@@ -277,7 +277,7 @@ static void test_ping_and_statistics(void **state)
 	assert_int_equal(after.dels - before.dels, 1);
 	assert_int_equal(after.gets - before.gets, 2);
 	assert_int_equal(after.hits - before.hits, 1);
-	assert_in_range(after.reads - before.reads, 3, 5);
+	assert_in_range(after.reads - before.reads, 2, 5); /* by a hint, or by the index */
 	assert_int_equal(after.reconnects, 0);
 	assert_non_null(strstr(gkv_session_describe(session), "soft0"));
 }

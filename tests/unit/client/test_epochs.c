@@ -22,8 +22,8 @@ static int set_up(void **state)
 	if (!ep)
 		return -1;
 	memset(ep, 0, sizeof(*ep));
-	epochs_init(ep);
-	epochs_reset(ep, 1, 10);
+	epochs_init(ep, NULL);
+	epochs_reset(ep, 1, 10, false);
 	*state = ep;
 	return 0;
 }
@@ -37,10 +37,11 @@ static int tear_down(void **state)
 
 static uint64_t announce(struct epochs *ep, uint64_t number, uint64_t v)
 {
-	uint64_t e = 0;
+	struct announcement say = { 0 };
 
-	assert_int_equal(epochs_announce(ep, number, v, 0, &e), 0);
-	return e;
+	assert_int_equal(epochs_announce(ep, number, v, 1000, 0, &say), 0);
+	assert_int_equal(say.h, say.e); /* nothing is remembered: no floor matters */
+	return say.e;
 }
 
 static void test_pins_hold_what_is_announced(void **state)
@@ -80,21 +81,65 @@ static void test_announcements_never_go_backwards(void **state)
 static void test_a_round_of_a_lost_connection_is_abandoned(void **state)
 {
 	struct epochs *ep = *state;
-	uint64_t e = 99;
+	struct announcement say = { 99, 98 };
 
 	epochs_pin(ep, 0);
-	epochs_reset(ep, 2, 4); /* a server that was started anew */
+	epochs_reset(ep, 2, 4, false); /* a server that was started anew */
 	assert_int_equal(atomic_load(&ep->newest), 4);
-	assert_int_equal(epochs_announce(ep, 1, 30, 0, &e), -ESTALE);
-	assert_int_equal(e, 99);
+	assert_int_equal(epochs_announce(ep, 1, 30, 20, 0, &say), -ESTALE);
+	assert_true(say.e == 99 && say.h == 98);
 	assert_int_equal(atomic_load(&ep->newest), 4);
 	assert_int_equal(atomic_load(&ep->announced), 4);
 	/* the pin of the old life, 10, is more than this one has: never announced */
 	assert_int_equal(announce(ep, 2, 6), 6);
 	epochs_unpin(ep, 0);
-	epochs_reset(ep, 3, 50);
+	epochs_reset(ep, 3, 50, true);
 	atomic_store(&ep->pin[0].epoch, 5); /* one that is less: never below the WELCOME's */
 	assert_int_equal(announce(ep, 3, 60), 50);
+}
+
+/* What is remembered is dropped at once, and said to be when no section of then is open. */
+static void test_hints_follow_the_floor(void **state)
+{
+	struct epochs *ep = *state;
+	struct announcement say;
+	struct hints hints;
+	struct error err;
+	uint32_t age;
+
+	assert_int_equal(hints_create(&hints, 4096, &err), 0);
+	epochs_destroy(ep);
+	epochs_init(ep, &hints);
+	epochs_reset(ep, 1, 10, false);
+	age = hints_age(&hints);
+	assert_int_equal(epochs_announce(ep, 1, 12, 0, 0, &say), 0);
+	assert_true(say.e == 12 && say.h == 0 && hints_age(&hints) == age);
+	epochs_pin(ep, 0); /* at 12 */
+	assert_int_equal(epochs_announce(ep, 1, 15, 14, 0, &say), 0);
+	assert_true(say.e == 12 && say.h == 0); /* the section may use one still */
+	assert_int_equal(hints_age(&hints), age + 1);
+	epochs_unpin(ep, 0);
+	epochs_pin(ep, 1); /* at 15: since when nothing tells it from those before */
+	assert_int_equal(epochs_announce(ep, 1, 16, 14, 0, &say), 0);
+	assert_true(say.e == 15 && say.h == 0 && hints_age(&hints) == age + 1);
+	epochs_pin(ep, 2); /* at 16 */
+	epochs_unpin(ep, 1);
+	assert_int_equal(epochs_announce(ep, 1, 16, 14, 0, &say), 0);
+	assert_true(say.e == 16 && say.h == 14);
+	/* a session of the same life goes on from there, another life begins anew */
+	epochs_reset(ep, 2, 20, true);
+	epochs_unpin(ep, 2);
+	assert_int_equal(epochs_announce(ep, 2, 20, 14, 0, &say), 0);
+	assert_true(say.h == 14 && hints_age(&hints) == age + 1);
+	epochs_reset(ep, 3, 5, false);
+	assert_int_equal(hints_age(&hints), age + 2);
+	assert_int_equal(epochs_announce(ep, 3, 6, 0, 0, &say), 0);
+	assert_true(say.e == 6 && say.h == 0);
+	assert_int_equal(epochs_announce(ep, 3, 6, 2, 0, &say), 0);
+	assert_true(say.h == 2); /* nothing is open */
+	epochs_destroy(ep);
+	hints_destroy(&hints);
+	epochs_init(ep, NULL);
 }
 
 static void test_pace(void **state)
@@ -177,7 +222,8 @@ static void *reader(void *arg)
 
 static void *keeper(void *arg)
 {
-	uint64_t e = 0, last = 0, v, early = 0;
+	struct announcement say = { 0 };
+	uint64_t last = 0, v, early = 0;
 
 	while (!atomic_load(&world.stop)) {
 		if (MUTANT(scan_first)) {
@@ -185,10 +231,10 @@ static void *keeper(void *arg)
 			mutant_linger(LINGER_US);
 		}
 		v = atomic_load_explicit(&world.newest, memory_order_acquire); /* the READ */
-		if (epochs_announce(world.ep, 1, v, early, &e) || e < last || e > v)
+		if (epochs_announce(world.ep, 1, v, 0, early, &say) || say.e < last || say.e > v)
 			atomic_fetch_add(&world.broken, 1);
-		last = e;
-		atomic_store_explicit(&world.slot, e, memory_order_release); /* the WRITE */
+		last = say.e;
+		atomic_store_explicit(&world.slot, say.e, memory_order_release); /* the WRITE */
 		sched_yield();
 	}
 	return NULL;
@@ -251,6 +297,7 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(test_a_round_of_a_lost_connection_is_abandoned,
 						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_hints_follow_the_floor, set_up, tear_down),
 		cmocka_unit_test(test_pace),
 		cmocka_unit_test_setup_teardown(test_nothing_is_reused_under_a_section, set_up,
 						tear_down),

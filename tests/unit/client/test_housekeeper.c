@@ -144,11 +144,13 @@ static void test_a_get_costs_no_message_more(void **state)
 
 	assert_int_equal(gkv_open(session, &kv[0]), 0);
 	assert_int_equal(gkv_put(kv[0], "k", 1, "value", 5, NULL), 0);
-	assert_int_equal(gkv_get(kv[0], "k", 1, value, sizeof(value), NULL), 0); /* its extent */
-	gkv_stats_get(kv[0], &own);
+	do { /* its extent; and a round, before which no hint is used */
+		assert_int_equal(gkv_get(kv[0], "k", 1, value, sizeof(value), NULL), 0);
+		gkv_stats_get(kv[0], &own);
+	} while (!own.hint_hits && time_now_ns() < until_ns);
 	for (unsigned i = 0; i < gets; i++)
 		assert_int_equal(gkv_get(kv[0], "k", 1, value, sizeof(value), NULL), 0);
-	assert_int_equal(kv[0]->reader.stats.reads - own.reads, 2 * gets);
+	assert_int_equal(kv[0]->reader.stats.reads - own.reads, gets);
 	/* at work, it goes round far more often than in a quarter of a lease */
 	before = stats();
 	while (stats().rounds < before.rounds + 100 && time_now_ns() < until_ns)
@@ -210,7 +212,7 @@ static void test_ticks(void **state)
 	assert_int_equal(written()->generation, kv[0]->generation);
 	assert_int_equal(written()->e, stats().announced);
 	assert_int_equal(written()->not_e, ~stats().announced);
-	assert_int_equal(written()->h, stats().announced);
+	assert_int_equal(written()->h, 0); /* nobody has asked for hints to be dropped */
 	assert_int_equal(written()->beat, stats().rounds);
 	assert_true(stats().announced <= stats().epoch && stats().epoch >= 1);
 	/* with the last handle goes the queue pair */
@@ -253,10 +255,10 @@ static void test_a_nudge_opens_no_queue_pair(void **state)
 static void lose_the_server(void)
 {
 	char value[8];
-	uint64_t e;
+	struct announcement say;
 
 	assert_int_equal(gkv_open(session, &kv[0]), 0);
-	assert_int_equal(epochs_announce(&session->epochs, 1, EPOCH_OLD, 0, &e), 0);
+	assert_int_equal(epochs_announce(&session->epochs, 1, EPOCH_OLD, 0, 0, &say), 0);
 	assert_int_equal(stats().epoch, EPOCH_OLD);
 	server_stop(server, SIGKILL);
 	server = server_start(&port, "64M");

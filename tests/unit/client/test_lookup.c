@@ -44,7 +44,7 @@ static void test_value_is_cut_to_the_room(void **state)
 	struct lookup l = { .key = KEY, .key_len = strlen(KEY), .dest = room, .cap = 5 };
 
 	fake_put(f, KEY, VALUE);
-	assert_int_equal(lookup_run(&f->reader, &l, 1), 0);
+	assert_int_equal(lookup_run(&f->reader, &l, 1, 0), 0);
 	assert_int_equal(l.value_len, strlen(VALUE));
 	assert_memory_equal(room, "and i_", 6);
 }
@@ -132,7 +132,7 @@ static void tear_once(struct fake *f, const struct read_op *ops, unsigned count)
 {
 	unsigned *left = f->arg;
 
-	if (*left && ops[0].local == f->reader.arena) {
+	if (*left && ops[0].local == f->reader.fetch.arena) {
 		((uint8_t *)ops[0].local)[60] ^= 0x80;
 		(*left)--;
 	}
@@ -156,7 +156,7 @@ static void replace_once(struct fake *f, const struct read_op *ops, unsigned cou
 {
 	struct block *old = f->arg;
 
-	if (!old || ops[0].local != f->reader.arena)
+	if (!old || ops[0].local != f->reader.fetch.arena)
 		return;
 	f->arg = NULL;
 	old->state = block_state_make(9, BLOCK_OBSOLETE);
@@ -191,7 +191,7 @@ static void test_lying_lengths(void **state)
 
 static void no_block(struct fake *f, const struct read_op *ops, unsigned count)
 {
-	assert_ptr_not_equal(ops[0].local, f->reader.arena);
+	assert_ptr_not_equal(ops[0].local, f->reader.fetch.arena);
 }
 
 /* Slots that name what cannot be; fake_read() aborts where a READ follows one out of bounds. */
@@ -282,7 +282,7 @@ static unsigned sections_of(struct fake *f, struct lookup *l, unsigned count)
 	int rc;
 
 	do
-		rc = lookup_run(&f->reader, l, count);
+		rc = lookup_run(&f->reader, l, count, 0);
 	while (++sections <= count && rc == 1);
 	assert_true(rc == 0 || sections > count);
 	return sections;
