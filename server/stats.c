@@ -92,6 +92,7 @@ static void rpc_lines(struct writer *w, struct server *s)
 	line(w, SUM(gets), "rpc_gets");
 	line(w, SUM(puts), "rpc_puts");
 	line(w, SUM(dels), "rpc_dels");
+	line(w, SUM(updates), "rpc_updates");
 	line(w, SUM(pings), "rpc_pings");
 	line(w, SUM(repeats), "rpc_repeats");
 	line(w, SUM(refused), "rpc_refused");

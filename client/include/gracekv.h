@@ -58,6 +58,7 @@ extern "C" {
 #define GKV_KEY_MAX   1024u /* bytes; keys are 1 to GKV_KEY_MAX long */
 #define GKV_VALUE_MAX (16u << 20) /* bytes; values are 0 to GKV_VALUE_MAX long */
 
+#define GKV_TTL_MAX   3162240000000ull /* ms, more than a hundred years */
 #define GKV_DEPTH_MAX 4096u /* operations in flight on one handle */
 
 #define GKV_EXPIRY_LATE_MS 150u
@@ -268,6 +269,19 @@ GKV_API int gkv_get_view(struct gkv *handle, const void *key, size_t key_len, co
 /* gkv_exists - 0: it does, -ENOENT: it does not. @meta may be NULL. */
 GKV_API int gkv_exists(struct gkv *handle, const void *key, size_t key_len, struct gkv_meta *meta);
 
+/* What a write is bound to. Zeroed: nothing, and the record never expires. */
+#define GKV_ALWAYS     0u
+#define GKV_IF_ABSENT  1u /* -EEXIST where the key is there */
+#define GKV_IF_PRESENT 2u /* -ENOENT where it is not */
+#define GKV_IF_VERSION 3u /* -ENOENT where it is not, -EEXIST where it has another version */
+
+struct gkv_terms {
+	unsigned condition; /* GKV_ALWAYS, ... */
+	unsigned reserved; /* 0 */
+	uint64_t version; /* of GKV_IF_VERSION, as a get or a write told it; else 0 */
+	uint64_t ttl_ms; /* the record expires so long after it was written; 0: never */
+};
+
 /*
  * gkv_put - write a record; when it returns 0, every later get by anyone finds this value or a
  * newer one. @value may be NULL where @value_len is 0. @version may be NULL.
@@ -275,8 +289,41 @@ GKV_API int gkv_exists(struct gkv *handle, const void *key, size_t key_len, stru
 GKV_API int gkv_put(struct gkv *handle, const void *key, size_t key_len, const void *value,
 		    size_t value_len, uint64_t *version);
 
+/*
+ * gkv_put_with - the same on terms; NULL: none. @meta: of the record written; with -EEXIST the
+ * version of the one that is there; may be NULL.
+ */
+GKV_API int gkv_put_with(struct gkv *handle, const void *key, size_t key_len, const void *value,
+			 size_t value_len, const struct gkv_terms *terms, struct gkv_meta *meta);
+
+/*
+ * gkv_cas - compare and swap: gkv_put_with() GKV_IF_VERSION. @version: the one that must be there;
+ * receives the new one, or with -EEXIST the one that is there. A record expires as before no more.
+ */
+GKV_API int gkv_cas(struct gkv *handle, const void *key, size_t key_len, uint64_t *version,
+		    const void *value, size_t value_len);
+
 /* gkv_del - -ENOENT: there was none. */
 GKV_API int gkv_del(struct gkv *handle, const void *key, size_t key_len);
+
+/* gkv_del_if - only in this version; -ENOENT: there is none; -EEXIST: there is another one. */
+GKV_API int gkv_del_if(struct gkv *handle, const void *key, size_t key_len, uint64_t version);
+
+/*
+ * gkv_incr - add @delta to a number. The value is decimal text of 64 bits with a sign, as printf's
+ * %lld writes it; a key that is not there counts as 0. The record expires as before.
+ * @sum: receives what it is then; may be NULL. Returns 0; -EDOM: the value is no number; -ERANGE:
+ * the sum has more than 64 bits. Nothing was changed then.
+ */
+GKV_API int gkv_incr(struct gkv *handle, const void *key, size_t key_len, int64_t delta,
+		     int64_t *sum);
+
+/*
+ * gkv_touch - the record expires @ttl_ms from now; 0: never. It is written anew, with another
+ * version. -ENOENT. @meta: of the record then; may be NULL.
+ */
+GKV_API int gkv_touch(struct gkv *handle, const void *key, size_t key_len, uint64_t ttl_ms,
+		      struct gkv_meta *meta);
 
 /*
  * One key of a batch. A field that the call does not name is not looked at.
@@ -288,6 +335,7 @@ struct gkv_item {
 	void *value;
 	size_t cap;
 	size_t len; /* of the value, also with -EMSGSIZE */
+	struct gkv_terms terms;
 	struct gkv_meta meta;
 	int status;
 	unsigned reserved;

@@ -107,6 +107,12 @@ const char *gkv_strerror(int code)
 		return "no answer in time";
 	case -EREMOTEIO:
 		return "outcome unknown: the write was applied once, or never";
+	case -EEXIST:
+		return "the key is there already, or has another version";
+	case -EDOM:
+		return "the value is no number";
+	case -ERANGE:
+		return "a number is out of range";
 	case -EPERM:
 		return "the session belongs to the parent process";
 	case -EUSERS:

@@ -38,7 +38,7 @@
 
 static bool is_write(const struct rpc_call *c)
 {
-	return c->op == RPC_PUT || c->op == RPC_DEL;
+	return c->op == RPC_PUT || c->op == RPC_DEL || c->op == RPC_INCR || c->op == RPC_TOUCH;
 }
 
 static bool slot_free(const struct rpc_slot *slot)
@@ -126,7 +126,10 @@ static struct rpc_request *frame_begin(const struct gkv *h, const struct rpc_cal
 		.sequence = c->sequence,
 		.key_len = c->key_len,
 		.value_len = c->value_len,
+		.ttl_ms = c->ttl_ms,
 		.waited_ms = waited_ms(c),
+		.condition = c->condition,
+		.operand = c->operand,
 	};
 	if (c->key_len)
 		memcpy(q + 1, c->key, c->key_len);
@@ -176,6 +179,9 @@ static int known_status(int status)
 	case -EREMOTEIO:
 	case -EOPNOTSUPP:
 	case -EBUSY:
+	case -EEXIST:
+	case -EDOM:
+	case -ERANGE:
 		return status;
 	}
 	return -EPROTO;
@@ -222,18 +228,36 @@ static int send_once(struct gkv *h, struct rpc_call *c)
 	return known_status(slot->reply.status);
 }
 
+/* What to do, or to know, of a refusal. */
+static const char *advice(const struct rpc_call *c, int rc)
+{
+	switch (rc) {
+	case -ENOMEM:
+		return " (its store is full, and nothing was changed: delete records, or start it "
+		       "with more --memory)";
+	case -EREMOTEIO:
+		return "; the connection was lost while the request was on its way and the server "
+		       "has no memory of it: it was applied once, or never";
+	case -EEXIST:
+		return c->condition == RPC_IF_VERSION
+			       ? " (the record has another version: get it again)"
+			       : " (the key is there already)";
+	case -EDOM:
+		return " (the value is no decimal number of 64 bits)";
+	case -ERANGE:
+		return " (the sum would have more than 64 bits; nothing was changed)";
+	}
+	return "";
+}
+
 static int refused(struct gkv *h, const struct rpc_call *c, int rc)
 {
-	static const char *const names[] = { "?", "PING", "GET", "PUT", "DEL", "STATS" };
+	static const char *const names[] = { "?",   "PING",  "GET",  "PUT",
+					     "DEL", "STATS", "INCR", "TOUCH" };
 
 	return error_set(&h->error, rc, "%s on the server at %s:%s failed: %s%s", names[c->op],
 			 h->session->settings.host, h->session->settings.port, error_name(rc),
-			 rc == -ENOMEM	    ? " (its store is full, and nothing was changed: "
-					      "delete records, or start it with more --memory)"
-			 : rc == -EREMOTEIO ? "; the connection was lost while the request was on "
-					      "its way and the server has no memory of it: it was "
-					      "applied once, or never"
-					    : "");
+			 advice(c, rc));
 }
 
 /* Our session was ended, and the news of it is on its way. */

@@ -11,6 +11,9 @@ struct rpc_call {
 	const void *value; /* PUT */
 	uint32_t key_len;
 	uint32_t value_len;
+	uint32_t condition; /* enum rpc_condition */
+	uint64_t operand; /* RPC_IF_VERSION: the version; INCR: what is added */
+	uint64_t ttl_ms; /* PUT, TOUCH; 0: for ever */
 	size_t room; /* GET, STATS: staging memory that the reply may need; grows by itself */
 
 	/* Progress. A retry keeps sequence and slot. */
@@ -27,7 +30,8 @@ struct rpc_call {
 
 /*
  * rpc_run - send it, wait for its reply, over as many connections as it takes.
- * Returns 0, or the reply's status: -ENOENT, -ENOMEM, -EINVAL, -EREMOTEIO; -ETIMEDOUT: no reply
+ * Returns 0, or the reply's status: -ENOENT, -EEXIST, -EDOM, -ERANGE, -ENOMEM, -EINVAL,
+ * -EREMOTEIO; -ETIMEDOUT: no reply
  * within the call's time: whether a write was applied is not known; what handle_connect() returns,
  * for requests that surely did not reach the server. h->error holds the sentence, but for -ENOENT.
  */

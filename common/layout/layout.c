@@ -91,6 +91,12 @@ uint64_t layout_hash(void)
 		RPC_PUT,
 		RPC_DEL,
 		RPC_STATS,
+		RPC_INCR,
+		RPC_TOUCH,
+		RPC_ALWAYS,
+		RPC_IF_ABSENT,
+		RPC_IF_PRESENT,
+		RPC_IF_VERSION,
 		RPC_INLINE_VALUE,
 		RPC_RETRY,
 		FIELD(block, checksum),
@@ -137,7 +143,9 @@ uint64_t layout_hash(void)
 		FIELD(rpc_request, staging_addr),
 		FIELD(rpc_request, staging_len),
 		FIELD(rpc_request, staging_rkey),
-		FIELD(rpc_request, expiry_ms),
+		FIELD(rpc_request, ttl_ms),
+		FIELD(rpc_request, condition),
+		FIELD(rpc_request, operand),
 		FIELD(rpc_reply, status),
 		FIELD(rpc_reply, slot),
 		FIELD(rpc_reply, sequence),
@@ -147,6 +155,7 @@ uint64_t layout_hash(void)
 		FIELD(rpc_reply, value_len),
 		FIELD(rpc_reply, expiry_ms),
 		FIELD(rpc_reply, clock_ms),
+		FIELD(rpc_reply, number),
 	};
 
 	return hash_bytes(facts, sizeof(facts));

@@ -11,10 +11,26 @@ static int reject(const char **why, int code, const char *text)
 	return code;
 }
 
+/* What a write may be bound to, and when its record may expire. */
+static int check_terms(const struct rpc_request *r, const char **why)
+{
+	bool lives = r->op == RPC_PUT || r->op == RPC_TOUCH;
+	bool named = r->condition == RPC_IF_VERSION || r->op == RPC_INCR;
+
+	if (r->ttl_ms > (lives ? RPC_TTL_MAX_MS : 0))
+		return reject(why, -EINVAL, "the time to live is out of range");
+	if (r->condition > RPC_IF_VERSION || (r->condition != RPC_ALWAYS && r->op != RPC_PUT &&
+					      (r->op != RPC_DEL || r->condition != RPC_IF_VERSION)))
+		return reject(why, -EINVAL, "the condition is none of the operation's");
+	if (r->operand && !named)
+		return reject(why, -EINVAL, "there is an operand that nothing takes");
+	return 0;
+}
+
 /* What each op carries: (key, value). */
 static int check_lengths(const struct rpc_request *r, uint32_t len, const char **why)
 {
-	bool keyed = r->op == RPC_GET || r->op == RPC_PUT || r->op == RPC_DEL;
+	bool keyed = r->op != RPC_PING && r->op != RPC_STATS;
 	uint64_t want = RPC_REQUEST_BYTES + (uint64_t)r->key_len;
 
 	if (keyed ? r->key_len < KEY_MIN || r->key_len > KEY_MAX : r->key_len != 0)
@@ -43,14 +59,15 @@ int rpc_request_decode(const void *frame, uint32_t len, struct rpc_request_view 
 
 	if (len < RPC_REQUEST_BYTES || r->magic != RPC_REQUEST_MAGIC)
 		return reject(why, -EINVAL, "it is no request frame");
-	if (r->op < RPC_PING || r->op > RPC_STATS)
+	if (r->op < RPC_PING || r->op > RPC_TOUCH)
 		return reject(why, -EOPNOTSUPP, "this server does not know the operation");
-	if (r->flags & ~(RPC_INLINE_VALUE | RPC_RETRY) || r->reserved[0] || r->reserved[1] ||
-	    r->reserved[2])
+	if (r->flags & ~(RPC_INLINE_VALUE | RPC_RETRY))
 		return reject(why, -EINVAL, "reserved bits are set");
 	if (r->sequence == 0 || r->slot >= RPC_SLOTS_MAX)
 		return reject(why, -EINVAL, "slot or sequence is out of range");
 	rc = check_lengths(r, len, why);
+	if (rc == 0)
+		rc = check_terms(r, why);
 	if (rc)
 		return rc;
 	out->header = r;

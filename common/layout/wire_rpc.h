@@ -18,9 +18,10 @@
  *    56  staging_addr  8 B   registered memory of the client: the value to pull (PUT), or room
  *    64  staging_len   4 B   for the reply's value (GET, STATS)
  *    68  staging_rkey  4 B
- *    72  expiry_ms     8 B   0: never
+ *    72  ttl_ms        8 B   PUT, TOUCH: the record expires so long after it was applied; 0: never
  *    80  waited_ms     4 B   since the first -EBUSY that this call got; 0: none yet
- *    84  reserved     12 B   zero
+ *    84  condition     4 B   PUT, DEL: enum rpc_condition
+ *    88  operand       8 B   RPC_IF_VERSION: the version; INCR: what is added, two's complement
  *
  * A request slot carries one request at a time. A request in a slot acknowledges the reply of
  * the request before it there. A retry repeats slot and sequence with RPC_RETRY set.
@@ -39,12 +40,18 @@
  *    48  clock_ms      8 B   the server's wall clock
  *    56  incarnation   4 B   of the block at index_slot
  *    60  reserved      4 B
+ *    64  number        8 B   INCR: the sum, two's complement
+ *
+ * INCR takes a value that is a decimal number of 64 bits, with its sign, and nothing else; a key
+ * that is not there counts as 0. It writes the sum as such, and keeps the record's expiry. TOUCH
+ * writes the record anew with another expiry.
  *
  * Status values: -ENOENT no such key, -ENOMEM the store is full, -EINVAL malformed,
  * -EMSGSIZE staging too small, -EBADMSG the pulled value had another hash, -ESTALE the
  * generation is not current, -EREMOTEIO outcome unknown (a retry of a request that the server
- * has no memory of), -EOPNOTSUPP unknown op, -EBUSY not
- * now: try again.
+ * has no memory of), -EOPNOTSUPP unknown op, -EBUSY not now: try again. Of a condition: -EEXIST the
+ * record is there, or has another version, which is told, and -ENOENT it is not there. Of INCR:
+ * -EDOM the value is no number, -ERANGE the sum is none of 64 bits.
  */
 #include <assert.h>
 #include <stddef.h>
@@ -55,7 +62,23 @@
 #define RPC_REQUEST_MAGIC 0x51524b47u
 #define RPC_REPLY_MAGIC	  0x50524b47u
 
-enum rpc_op { RPC_PING = 1, RPC_GET = 2, RPC_PUT = 3, RPC_DEL = 4, RPC_STATS = 5 };
+enum rpc_op {
+	RPC_PING = 1,
+	RPC_GET = 2,
+	RPC_PUT = 3,
+	RPC_DEL = 4,
+	RPC_STATS = 5,
+	RPC_INCR = 6,
+	RPC_TOUCH = 7,
+};
+
+/* A write is applied only where the record is so. */
+enum rpc_condition {
+	RPC_ALWAYS = 0,
+	RPC_IF_ABSENT = 1, /* PUT */
+	RPC_IF_PRESENT = 2, /* PUT */
+	RPC_IF_VERSION = 3, /* PUT, DEL: it is there, in this version */
+};
 
 enum rpc_flags {
 	RPC_INLINE_VALUE = 1, /* the value follows in this frame */
@@ -76,9 +99,10 @@ struct rpc_request {
 	uint64_t staging_addr;
 	uint32_t staging_len;
 	uint32_t staging_rkey;
-	uint64_t expiry_ms;
+	uint64_t ttl_ms;
 	uint32_t waited_ms;
-	uint32_t reserved[3];
+	uint32_t condition;
+	uint64_t operand;
 };
 
 struct rpc_reply {
@@ -94,10 +118,12 @@ struct rpc_reply {
 	uint64_t clock_ms;
 	uint32_t incarnation;
 	uint32_t reserved;
+	int64_t number;
 };
 
 #define RPC_REQUEST_BYTES 96u
-#define RPC_REPLY_BYTES	  64u
+#define RPC_REPLY_BYTES	  72u
+#define RPC_TTL_MAX_MS	  (100ull * 366 * 24 * 3600 * 1000) /* more than a hundred years */
 
 /* What fits: a receive buffer for requests, and a reply that travels inline. */
 #define RPC_REQUEST_MAX	     (RPC_REQUEST_BYTES + KEY_MAX + RPC_EAGER_MAX)
@@ -118,9 +144,10 @@ static_assert(offsetof(struct rpc_request, value_hash) == 48, "rpc_request.value
 static_assert(offsetof(struct rpc_request, staging_addr) == 56, "rpc_request.staging_addr");
 static_assert(offsetof(struct rpc_request, staging_len) == 64, "rpc_request.staging_len");
 static_assert(offsetof(struct rpc_request, staging_rkey) == 68, "rpc_request.staging_rkey");
-static_assert(offsetof(struct rpc_request, expiry_ms) == 72, "rpc_request.expiry_ms");
+static_assert(offsetof(struct rpc_request, ttl_ms) == 72, "rpc_request.ttl_ms");
 static_assert(offsetof(struct rpc_request, waited_ms) == 80, "rpc_request.waited_ms");
-static_assert(offsetof(struct rpc_request, reserved) == 84, "rpc_request.reserved");
+static_assert(offsetof(struct rpc_request, condition) == 84, "rpc_request.condition");
+static_assert(offsetof(struct rpc_request, operand) == 88, "rpc_request.operand");
 
 static_assert(sizeof(struct rpc_reply) == RPC_REPLY_BYTES, "rpc_reply");
 static_assert(offsetof(struct rpc_reply, magic) == 0, "rpc_reply.magic");
@@ -135,6 +162,7 @@ static_assert(offsetof(struct rpc_reply, expiry_ms) == 40, "rpc_reply.expiry_ms"
 static_assert(offsetof(struct rpc_reply, clock_ms) == 48, "rpc_reply.clock_ms");
 static_assert(offsetof(struct rpc_reply, incarnation) == 56, "rpc_reply.incarnation");
 static_assert(offsetof(struct rpc_reply, reserved) == 60, "rpc_reply.reserved");
+static_assert(offsetof(struct rpc_reply, number) == 64, "rpc_reply.number");
 
 /* A decoded request: pointers into the receive buffer. */
 struct rpc_request_view {

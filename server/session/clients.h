@@ -31,7 +31,10 @@ struct client_reply {
 	uint64_t sequence;
 	uint64_t version;
 	uint64_t index_slot;
+	uint64_t expiry_ms;
+	int64_t number;
 	uint32_t incarnation;
+	uint32_t value_len;
 	int32_t status;
 };
 

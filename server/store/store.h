@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
+#include "common/layout/wire_rpc.h"
 #include "server/index/index.h"
 #include "server/memory/memory.h"
 #include "server/reclaim/reclaim.h"
@@ -70,6 +71,20 @@ struct store_result {
 	struct memory_place place;
 };
 
+/*
+ * What a write is bound to, looked at under the bucket's lock. A record that has expired by @now_ms
+ * is not there for any condition; it is deleted before -ENOENT is returned.
+ */
+struct store_terms {
+	enum rpc_condition condition;
+	uint64_t version; /* of RPC_IF_VERSION */
+	uint64_t now_ms; /* wall clock */
+	bool force; /* as in store_del(), for a record that has expired */
+};
+
+/* Nothing is asked for; the same with force. */
+extern const struct store_terms store_always, store_forced;
+
 /* A PUT that has its block and waits for its value. */
 struct store_put {
 	struct block *block;
@@ -92,14 +107,18 @@ int store_put_begin(struct store_worker *w, const void *key, uint32_t key_len, u
 bool store_put_waits(struct store_worker *w, const void *key, uint32_t key_len);
 
 /*
- * store_put_commit - the value stands in the block: publish it. A full segment is split first.
+ * store_put_commit - the value stands in the block: publish it, on @terms. A full segment is split
+ * first.
  * Returns 0; -ENOMEM: the index has no room; the block is given back and nothing changed; -EBUSY:
  * too much waits for grace periods to replace a record or to split a segment now, the same
- * otherwise; -EAGAIN: memory for the index is growing; nothing changed and the block is still the
- * caller's: call memory_growth_wait() and commit again, or abort.
+ * otherwise; -EEXIST, -ENOENT: the condition does not hold, the same otherwise; with -EEXIST
+ * out->version is of the record that is there; -EAGAIN: memory for the index is growing; nothing
+ * changed and the block is still the caller's: call memory_growth_wait() and commit again, or
+ * abort.
  * On return every later look-up, local or remote, finds this record or a newer one.
  */
-int store_put_commit(struct store_worker *w, struct store_put *put, struct store_result *out);
+int store_put_commit(struct store_worker *w, struct store_put *put, const struct store_terms *terms,
+		     struct store_result *out);
 
 /* store_put_abort - give the block back; it never was published. */
 void store_put_abort(struct store_worker *w, struct store_put *put);
@@ -128,11 +147,29 @@ int store_get(struct store_worker *w, const void *key, uint32_t key_len, uint64_
 	      bool force, struct store_result *out);
 
 /*
- * store_del - returns 0 (out->version: of the deletion), -ENOENT, or -EBUSY: too much waits for
- * grace periods, unless @force.
+ * store_del - on @terms, RPC_ALWAYS or RPC_IF_VERSION. Returns 0 (out->version: of the deletion),
+ * -ENOENT, -EEXIST: it has another version, out->version; or -EBUSY: too much waits for grace
+ * periods, unless terms->force.
  */
-int store_del(struct store_worker *w, const void *key, uint32_t key_len, bool force,
-	      struct store_result *out);
+int store_del(struct store_worker *w, const void *key, uint32_t key_len,
+	      const struct store_terms *terms, struct store_result *out);
+
+/*
+ * store_incr - the record's value is a decimal number (wire_rpc.h): add @delta, from 0 where there
+ * is no record. It expires as before. @terms: now_ms and force.
+ * Returns 0 with @sum; -EDOM: it is no number; -ERANGE: the sum is none of 64 bits; -ENOMEM,
+ * -EBUSY, -EAGAIN as store_put_commit(), but nothing is left with the caller; -EBUSY also where
+ * others wrote it all the time.
+ */
+int store_incr(struct store_worker *w, const void *key, uint32_t key_len, int64_t delta,
+	       const struct store_terms *terms, int64_t *sum, struct store_result *out);
+
+/*
+ * store_touch - write the record anew, with another expiry. Returns 0, -ENOENT, or as store_incr().
+ * The copy is made here: a large one takes milliseconds.
+ */
+int store_touch(struct store_worker *w, const void *key, uint32_t key_len, uint64_t expiry_ms,
+		const struct store_terms *terms, struct store_result *out);
 
 /*
  * store_untidy - the index has become sparser than it is small; store_tidy() then goes on with

@@ -150,6 +150,10 @@ static void dispatch(struct rpc_worker *w, struct request *r, const struct rpc_r
 	case RPC_DEL:
 		rpc_del(w, r, view);
 		break;
+	case RPC_INCR:
+	case RPC_TOUCH:
+		rpc_update(w, r, view);
+		break;
 	case RPC_STATS:
 		do_stats(w, r, view);
 		break;

@@ -47,6 +47,7 @@ void rpc_reply_write(struct rpc_worker *w, struct request *r, const struct rpc_r
 
 void rpc_put(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view);
 void rpc_del(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view);
+void rpc_update(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view);
 
 /* rpc_pulled - the READ that fetches a PUT's value ended; @ok: with success. */
 void rpc_pulled(struct rpc_worker *w, struct request *r, bool ok);

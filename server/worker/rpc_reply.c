@@ -81,5 +81,8 @@ void rpc_reply_write(struct rpc_worker *w, struct request *r, const struct rpc_r
 	p->version = what->version;
 	p->index_slot = what->index_slot;
 	p->incarnation = what->incarnation;
+	p->expiry_ms = what->expiry_ms;
+	p->number = what->number;
+	p->value_len = what->value_len;
 	rpc_send_reply(w, r, q, RPC_REPLY_BYTES, NULL);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/base/hash.h"
+#include "common/base/time.h"
 #include "server/reclaim/qsbr.h"
 
 #define GROWTH_WAIT_MS 10u /* once: the worker's other clients wait as well */
@@ -75,6 +76,35 @@ static void growth_wait(struct rpc_worker *w)
 	qsbr_online();
 }
 
+static struct store_terms terms_of(const struct rpc_worker *w, const struct rpc_request *q)
+{
+	return (struct store_terms){
+		.condition = (enum rpc_condition)q->condition,
+		.version = q->condition == RPC_IF_VERSION ? q->operand : 0,
+		.now_ms = time_wall_ms(),
+		.force = rpc_patience_over(w, q),
+	};
+}
+
+static uint64_t expiry_of(const struct rpc_request *q)
+{
+	return q->ttl_ms ? time_wall_ms() + q->ttl_ms : 0;
+}
+
+/* What is to be remembered and said of a write that ended with @status. */
+static void take_result(struct client_reply *said, int status, const struct store_result *result)
+{
+	said->status = status;
+	if (status == 0 || status == -EEXIST)
+		said->version = result->version;
+	if (status)
+		return;
+	said->index_slot = result->slot;
+	said->incarnation = result->incarnation;
+	said->expiry_ms = result->expiry_ms;
+	said->value_len = result->value_len;
+}
+
 /*
  * The value stands in the block: check, apply and remember in one hold of the client's lock. Where
  * memory for the index grows the lock is dropped once, and all is checked again.
@@ -83,6 +113,7 @@ static void put_commit(struct rpc_worker *w, struct request *r, const struct rpc
 		       struct store_put *put)
 {
 	struct conn *c = r->conn;
+	const struct store_terms terms = terms_of(w, q);
 	struct client_reply said = { .sequence = q->sequence };
 	struct store_result result;
 
@@ -92,7 +123,7 @@ static void put_commit(struct rpc_worker *w, struct request *r, const struct rpc
 			store_put_abort(&w->store, put);
 			return;
 		}
-		said.status = store_put_commit(&w->store, put, &result);
+		said.status = store_put_commit(&w->store, put, &terms, &result);
 		if (said.status != -EAGAIN || again)
 			break;
 		pthread_mutex_unlock(&c->client->lock);
@@ -106,11 +137,7 @@ static void put_commit(struct rpc_worker *w, struct request *r, const struct rpc
 		rpc_reply_status(w, r, q, -EBUSY);
 		return;
 	}
-	if (said.status == 0) {
-		said.version = result.version;
-		said.index_slot = result.slot;
-		said.incarnation = result.incarnation;
-	}
+	take_result(&said, said.status, &result);
 	client_store(c->client, c->handle, r->slot, &said);
 	pthread_mutex_unlock(&c->client->lock);
 	rpc_reply_write(w, r, q, &said);
@@ -124,7 +151,7 @@ static int put_begin(struct rpc_worker *w, const struct rpc_request_view *view,
 
 	for (bool again = false;; again = true) {
 		int rc = store_put_begin(&w->store, view->key, q->key_len, q->value_len,
-					 q->expiry_ms, put);
+					 expiry_of(q), put);
 
 		if (rc != -EAGAIN || again)
 			return short_status(w, q, rc);
@@ -186,6 +213,7 @@ void rpc_del(struct rpc_worker *w, struct request *r, const struct rpc_request_v
 {
 	const struct rpc_request *q = view->header;
 	struct conn *c = r->conn;
+	const struct store_terms terms = terms_of(w, q);
 	struct client_reply said = { .sequence = q->sequence };
 	struct store_result result;
 
@@ -193,16 +221,55 @@ void rpc_del(struct rpc_worker *w, struct request *r, const struct rpc_request_v
 	pthread_mutex_lock(&c->client->lock);
 	if (!may_apply(w, r, q))
 		return;
-	said.status = store_del(&w->store, view->key, q->key_len, rpc_patience_over(w, q), &result);
+	said.status = store_del(&w->store, view->key, q->key_len, &terms, &result);
 	if (said.status == -EBUSY) {
 		pthread_mutex_unlock(&c->client->lock);
 		reclaim_wanting(w->store.store->reclaim);
 		rpc_reply_status(w, r, q, -EBUSY);
 		return;
 	}
-	if (said.status == 0)
-		said.version = result.version;
+	take_result(&said, said.status, &result);
 	client_store(c->client, c->handle, r->slot, &said);
+	pthread_mutex_unlock(&c->client->lock);
+	rpc_reply_write(w, r, q, &said);
+}
+
+static int update(struct rpc_worker *w, const struct rpc_request_view *view,
+		  struct client_reply *said)
+{
+	const struct rpc_request *q = view->header;
+	const struct store_terms terms = terms_of(w, q);
+	struct store_result result;
+	int rc;
+
+	if (q->op == RPC_INCR)
+		rc = store_incr(&w->store, view->key, q->key_len, (int64_t)q->operand, &terms,
+				&said->number, &result);
+	else
+		rc = store_touch(&w->store, view->key, q->key_len, expiry_of(q), &terms, &result);
+	take_result(said, rc, &result);
+	return rc;
+}
+
+void rpc_update(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view)
+{
+	const struct rpc_request *q = view->header;
+	struct conn *c = r->conn;
+	struct client_reply said = { .sequence = q->sequence };
+
+	rpc_count(&w->counters.updates, 1);
+	for (bool again = false;; again = true) {
+		pthread_mutex_lock(&c->client->lock);
+		if (!may_apply(w, r, q))
+			return;
+		if (update(w, view, &said) != -EAGAIN || again)
+			break;
+		pthread_mutex_unlock(&c->client->lock);
+		growth_wait(w);
+	}
+	said.status = short_status(w, q, said.status);
+	if (said.status != -EBUSY) /* not applied, and nothing to remember: it comes again */
+		client_store(c->client, c->handle, r->slot, &said);
 	pthread_mutex_unlock(&c->client->lock);
 	rpc_reply_write(w, r, q, &said);
 }

@@ -20,7 +20,7 @@
 #define WORKER_RECEIVES 4096u /* of one shared receive queue: credits given out, at most */
 
 struct worker_counters {
-	_Atomic uint64_t gets, puts, dels, pings, stats;
+	_Atomic uint64_t gets, puts, dels, updates, pings, stats;
 	_Atomic uint64_t repeats; /* retries answered from memory */
 	_Atomic uint64_t refused; /* requests answered with an error other than not found */
 	_Atomic uint64_t protocol_errors;

@@ -230,9 +230,10 @@ static bool tell(struct rpc_request *r, struct told *t, const char *name, uint64
 		FIELD(staging_addr),
 		FIELD(staging_len),
 		FIELD(staging_rkey),
-		FIELD(expiry_ms),
+		FIELD(ttl_ms),
 		FIELD(waited_ms),
-		FIELD(reserved[0]),
+		FIELD(condition),
+		FIELD(operand),
 		FIELD(client_id[0]),
 #undef FIELD
 		{ "key", &t->key, 8 },

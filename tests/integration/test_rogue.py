@@ -8,7 +8,8 @@ import time
 import pytest
 
 from kvt_process import program, scaled, wait_until
-from kvt_rogue import DEL, GET, INLINE, PING, PUT, RETRY, STATS, Bystander, settled, used_blocks
+from kvt_rogue import (DEL, GET, INCR, INLINE, PING, PUT, RETRY, STATS, TOUCH, Bystander, settled,
+                       used_blocks)
 
 MIB = 1 << 20
 EINVAL, ENOENT, EBADMSG, EMSGSIZE, ESTALE, EREMOTEIO, EOPNOTSUPP = (
@@ -20,8 +21,18 @@ WC_OK, WC_ACCESS = 0, 10
 
 
 @pytest.mark.parametrize("status, fields", [
-    (EOPNOTSUPP, {"op": 0}), (EOPNOTSUPP, {"op": 6}), (EOPNOTSUPP, {"op": 255}),
-    (EINVAL, {"flags": 4}), (EINVAL, {"flags": 128}), (EINVAL, {"reserved[0]": 1}),
+    (EOPNOTSUPP, {"op": 0}), (EOPNOTSUPP, {"op": 8}), (EOPNOTSUPP, {"op": 255}),
+    (EINVAL, {"flags": 4}), (EINVAL, {"flags": 128}),
+    (EINVAL, {"condition": 1}), (EINVAL, {"operand": 1}), (EINVAL, {"ttl_ms": 1}),
+    (EINVAL, {"op": PUT, "key": 1, "flags": INLINE, "condition": 4}),
+    (EINVAL, {"op": PUT, "key": 1, "flags": INLINE, "condition": 1, "operand": 1}),
+    (EINVAL, {"op": PUT, "key": 1, "flags": INLINE, "ttl_ms": 3162240000001}),
+    (EINVAL, {"op": GET, "key": 1, "condition": 3}), (EINVAL, {"op": DEL, "key": 1, "ttl_ms": 1}),
+    (EINVAL, {"op": DEL, "key": 1, "condition": 1}), (EINVAL, {"op": INCR, "condition": 1}),
+    (EINVAL, {"op": INCR, "key": 1, "ttl_ms": 1}), (EINVAL, {"op": INCR, "key": 1, "value_len": 1}),
+    (EINVAL, {"op": TOUCH}), (EINVAL, {"op": TOUCH, "key": 1, "ttl_ms": 1 << 63}),
+    (EINVAL, {"op": TOUCH, "key": 1, "operand": 1}), (ENOENT, {"op": TOUCH, "key": 1}),
+    (ENOENT, {"op": DEL, "key": 1, "condition": 3, "operand": 1}),
     (EINVAL, {"op": GET}), (EINVAL, {"op": GET, "key": 1, "key_len": 9}),
     (EINVAL, {"op": GET, "key": 1, "key_len": 0xffffffff}),
     (EINVAL, {"op": GET, "key": 1, "key_len": 1025, "len": 96 + 1025}),

@@ -95,7 +95,7 @@ int member_put(struct member *b, const struct model *m, uint32_t k, uint32_t num
 	if (rc)
 		return rc;
 	model_value(m, k, number, p.block->data + key_len, len);
-	rc = store_put_commit(&b->store, &p, out);
+	rc = store_put_commit(&b->store, &p, &store_always, out);
 	if (rc == -EAGAIN)
 		store_put_abort(&b->store, &p);
 	return rc;

@@ -72,7 +72,7 @@ static void del(struct writer *w, uint32_t k)
 
 	model_begin(m, k, number);
 	do
-		rc = store_del(&w->member.store, key, model_key(k, key), false, &result);
+		rc = store_del(&w->member.store, key, model_key(k, key), &store_always, &result);
 	while (rc && wait_for_memory(w, rc, &waits));
 	if (rc) {
 		failed(w, k, "store_del of a key that lives", rc);
@@ -145,7 +145,7 @@ static void put_wrong(struct writer *w, uint32_t k, uint32_t of, uint32_t number
 		return;
 	model_value(m, of, number, p.block->data + key_len, len);
 	p.block->data[key_len + len - 1] ^= torn;
-	store_put_commit(&w->member.store, &p, &result);
+	store_put_commit(&w->member.store, &p, &store_always, &result);
 }
 
 /*
@@ -167,7 +167,7 @@ static bool lie(struct writer *w, const char *what)
 		return false; /* no key has a value of before */
 	k = key_of(w, k);
 	if (strcmp(what, "miss") == 0)
-		store_del(&w->member.store, key, model_key(k, key), true, &result);
+		store_del(&w->member.store, key, model_key(k, key), &store_forced, &result);
 	else if (strcmp(what, "stale") == 0)
 		put_wrong(w, k, k, done - 2, false);
 	else if (strcmp(what, "early") == 0)

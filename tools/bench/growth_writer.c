@@ -69,7 +69,7 @@ static int write_key(struct growth_bench *b, uint64_t i, struct histogram *laten
 	memset(put.block->data + sizeof(key), 0, b->o.value_len);
 	memcpy(put.block->data + sizeof(key), &i, sizeof(i));
 	do
-		rc = store_put_commit(&b->store, &put, &result);
+		rc = store_put_commit(&b->store, &put, &store_always, &result);
 	while (rc == -EAGAIN && wait_for_growth(b, &waits));
 	if (rc)
 		return die("writing", MEMORY_WORDS);

@@ -137,7 +137,7 @@ static int ours_insert(void *worker, const struct index_key *key)
 	if (rc)
 		return rc;
 	index_value_fill(put.block->data + INDEX_KEY_LEN, ours.value_len, key);
-	while ((rc = store_put_commit(worker, &put, &result)) == -EAGAIN)
+	while ((rc = store_put_commit(worker, &put, &store_always, &result)) == -EAGAIN)
 		wait_for_growth();
 	return rc;
 }
@@ -170,7 +170,7 @@ static int ours_delete(void *worker, const struct index_key *key)
 {
 	struct store_result result;
 
-	return store_del(worker, key, INDEX_KEY_LEN, true, &result);
+	return store_del(worker, key, INDEX_KEY_LEN, &store_forced, &result);
 }
 
 #define LOOP(name, op, ahead)                                                                     \

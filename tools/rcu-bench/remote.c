@@ -103,7 +103,7 @@ static int put_once(struct rcu_domain *d, struct store_worker *w, unsigned sourc
 	if (rc)
 		return rc;
 	memcpy(put.block->data + sizeof(key), &value, sizeof(value));
-	while ((rc = store_put_commit(w, &put, &result)) == -EAGAIN) {
+	while ((rc = store_put_commit(w, &put, &store_always, &result)) == -EAGAIN) {
 		if (stopped(d)) {
 			store_put_abort(w, &put);
 			return -EINTR;

@@ -91,7 +91,7 @@ static void del(struct writer *w, uint32_t k)
 
 	model_begin(m, k, number);
 	do
-		rc = store_del(&w->member.store, key, model_key(k, key), false, &result);
+		rc = store_del(&w->member.store, key, model_key(k, key), &store_always, &result);
 	while (rc && wait_for_memory(w, k, rc, &waited_ns));
 	if (rc) {
 		failed(w, k, "store_del of a key that lives", rc);
@@ -117,14 +117,14 @@ static void forge(struct writer *w)
 	key_len = (uint32_t)snprintf(key, sizeof(key), "forged %u:%u", w->member.number,
 				     at % FORGE_KEYS);
 	if (at >= FORGE_KEYS) {
-		store_del(&w->member.store, key, key_len, false, &result);
+		store_del(&w->member.store, key, key_len, &store_always, &result);
 		return;
 	}
 	if (store_put_begin(&w->member.store, key, key_len, len, 0, &p))
 		return;
 	count(&w->forged, forge_fill(w->home->s->pipe, store->hash_seed, p.place, p.block,
 				     p.block->data + key_len, len));
-	if (store_put_commit(&w->member.store, &p, &result) == -EAGAIN)
+	if (store_put_commit(&w->member.store, &p, &store_always, &result) == -EAGAIN)
 		store_put_abort(&w->member.store, &p);
 }
 

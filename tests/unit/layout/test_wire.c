@@ -180,9 +180,10 @@ static void garbage(void **state)
 			struct rpc_request *r = (struct rpc_request *)frame;
 
 			r->magic = RPC_REQUEST_MAGIC;
-			r->op = (uint8_t)(1 + i % 6);
+			r->op = (uint8_t)(1 + i % 8);
 			r->flags &= 3;
-			r->reserved[0] = r->reserved[1] = 0;
+			r->condition &= 3;
+			r->ttl_ms %= 400;
 			r->key_len %= 400;
 			r->value_len %= 400;
 		}

@@ -86,7 +86,7 @@ static int put(unsigned number, uint32_t value_len)
 		return rc;
 	memcpy(p.block->data + 8, value, value_len);
 	for (unsigned i = 0; i < 200; i++) {
-		rc = store_put_commit(&worker, &p, &r);
+		rc = store_put_commit(&worker, &p, &store_always, &r);
 		if (rc != -EAGAIN)
 			return rc;
 		wait_for_growth();
@@ -151,7 +151,7 @@ static void drop(unsigned count)
 
 	for (unsigned i = 0; i < count; i++) {
 		snprintf(key, sizeof(key), "%08u", i);
-		assert_int_equal(store_del(&worker, key, 8, true, &r), 0);
+		assert_int_equal(store_del(&worker, key, 8, &store_forced, &r), 0);
 		urcu_qsbr_quiescent_state();
 	}
 	for (unsigned i = 0; i < 2000; i++) {

@@ -68,7 +68,7 @@ static int put(const char *key, const void *value, uint32_t len, uint64_t expiry
 	if (rc)
 		return rc;
 	memcpy(p.block->data + strlen(key), value, len);
-	while ((rc = store_put_commit(&f.worker, &p, out)) == -EAGAIN)
+	while ((rc = store_put_commit(&f.worker, &p, &store_always, out)) == -EAGAIN)
 		memory_growth_wait(f.store.memory, 100);
 	return rc;
 }
@@ -95,10 +95,10 @@ static void basics(void **state)
 	assert_int_equal(put("k", "three", 5, 0, &b), 0);
 	assert_true(b.version > a.version);
 	assert_int_equal(block_state_of(a.block->state), BLOCK_OBSOLETE);
-	assert_int_equal(store_del(&f.worker, "k", 1, true, &c), 0);
+	assert_int_equal(store_del(&f.worker, "k", 1, &store_forced, &c), 0);
 	assert_true(c.version > b.version);
 	assert_int_equal(block_state_of(b.block->state), BLOCK_OBSOLETE);
-	assert_int_equal(store_del(&f.worker, "k", 1, true, &c), -ENOENT);
+	assert_int_equal(store_del(&f.worker, "k", 1, &store_forced, &c), -ENOENT);
 	assert_int_equal(get("k", 1, &a), -ENOENT);
 	assert_int_equal(put("k", "", 0, 0, &a), 0);
 	assert_true(a.version > c.version); /* never a (key, version) twice */
@@ -134,7 +134,8 @@ static void hints_change_nothing(void **state)
 				BLOCK_OK);
 		}
 		for (unsigned i = 0; i < STORE_PREFETCH_MAX; i++)
-			assert_int_equal(store_del(&f.worker, name[i], keys[i].len, true, &a), 0);
+			assert_int_equal(
+				store_del(&f.worker, name[i], keys[i].len, &store_forced, &a), 0);
 	}
 	close_store();
 }
@@ -176,8 +177,8 @@ static void record_bytes_are_counted(void **state)
 	assert_int_equal(record_bytes(), 48 + 3 + 2 + 48 + 7);
 	assert_int_equal(get("expires", 1000, &a), -ENOENT);
 	assert_int_equal(record_bytes(), 48 + 3 + 2);
-	assert_int_equal(store_del(&f.worker, "key", 3, true, &a), 0);
-	assert_int_equal(store_del(&f.worker, "key", 3, true, &a), -ENOENT);
+	assert_int_equal(store_del(&f.worker, "key", 3, &store_forced, &a), 0);
+	assert_int_equal(store_del(&f.worker, "key", 3, &store_forced, &a), -ENOENT);
 	assert_int_equal(record_bytes(), 0);
 	close_store();
 }
@@ -209,7 +210,8 @@ static void full(uint64_t bytes, uint64_t slots, uint32_t value_len)
 	}
 	for (unsigned i = 0; i < stored; i++) {
 		snprintf(key, sizeof(key), "key%u", i);
-		assert_int_equal(store_del(&f.worker, key, (uint32_t)strlen(key), true, &r), 0);
+		assert_int_equal(
+			store_del(&f.worker, key, (uint32_t)strlen(key), &store_forced, &r), 0);
 	}
 	for (unsigned i = 0; i < 200; i++) { /* the reclaimer gives the space back */
 		uint64_t due = reclaim_poll(f.worker.reclaim, UINT64_MAX / 2);

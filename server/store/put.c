@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Writing records: the block first, then the bucket (store.h says in which order). */
+#include <errno.h>
+#include <string.h>
+
+#include "common/base/hash.h"
+#include "common/layout/bucket.h"
+#include "server/memory/size_class.h"
+#include "server/store/store_internal.h"
+
+#define SPLITS_MAX   (2 * DEPTH_MAX) /* of one PUT: others may merge meanwhile */
+#define WRITTEN_ANEW 1
+
+int store_put_begin(struct store_worker *w, const void *key, uint32_t key_len, uint32_t value_len,
+		    uint64_t expiry_ms, struct store_put *put)
+{
+	struct block *b;
+	int rc;
+
+	rc = memory_alloc(w->cache, block_bytes(key_len, value_len), &put->place, &b);
+	if (rc)
+		return rc;
+	put->block = b;
+	put->hash = hash_key(w->store->hash_seed, key, key_len);
+	b->key_hash = put->hash;
+	b->expiry_ms = expiry_ms;
+	b->key_len = (uint16_t)key_len;
+	b->value_len = value_len;
+	b->flags = 0;
+	memcpy(b->data, key, key_len);
+	return 0;
+}
+
+/*
+ * Lock the bucket of the PUT with a slot for it, splitting its segment where that has to come
+ * first. Each split adds a bit to the prefix, so there is an end; a segment that can not be split
+ * gives what overflow buckets it has left; one whose split has to wait gives none, so that chains
+ * stay short. Returns 0, the lock is held; -EAGAIN, -ENOMEM or, where too much is deferred, -EBUSY:
+ * it is not.
+ */
+static int lock_with_room(struct store_worker *w, const struct store_put *put,
+			  struct index_hit *old, bool *found)
+{
+	struct index *ix = w->store->index;
+	const struct block *b = put->block;
+	struct index_retired retired;
+	int rc, why = 0;
+
+	for (unsigned i = 0;; i++) {
+		index_lock(ix, put->hash);
+		rc = index_reserve(ix, put->hash, b->data, b->key_len, why || i == SPLITS_MAX, old,
+				   found);
+		if (rc == 0)
+			return 0;
+		index_unlock(ix, put->hash);
+		if (rc != -EAGAIN)
+			return why == -EAGAIN ? why : rc;
+		if (!reclaim_reserve_index(w->reclaim, SEGMENT_BYTES))
+			return -EBUSY;
+		why = index_split(ix, put->hash, &retired);
+		store_retire_all(w, &retired);
+	}
+}
+
+/*
+ * The PUT has the lock of its bucket. Returns 0: go on with it; -EEXIST, -ENOENT, -EBUSY or
+ * WRITTEN_ANEW, and it has it no more. A record that has expired is not there for the condition,
+ * and deleted where that does not hold.
+ */
+static int check_locked(struct store_worker *w, const struct store_put *put,
+			const struct store_terms *t, const struct index_hit *old, bool found,
+			struct store_result *out)
+{
+	bool late = found && block_expired(old->block, t->now_ms);
+	int rc = store_check_terms(t, found && !late ? old->block : NULL, out);
+
+	if (rc == 0 && (!found || reclaim_reserve(w->reclaim, hit_bytes(old))))
+		return 0;
+	index_unlock(w->store->index, put->hash);
+	if (rc == 0)
+		return -EBUSY;
+	if (!late)
+		return rc;
+	rc = store_delete_expired(w, put->hash, put->block->data, put->block->key_len, t, out);
+	return rc < 0 ? rc : rc ? WRITTEN_ANEW : -ENOENT;
+}
+
+int store_put_commit(struct store_worker *w, struct store_put *put, const struct store_terms *terms,
+		     struct store_result *out)
+{
+	struct store *s = w->store;
+	struct block *b = put->block;
+	uint64_t body = block_body_hash(b);
+	struct index_hit old, fresh;
+	bool found;
+	int rc;
+
+	store_retire_late(w);
+	fresh.block = b;
+	fresh.slot = slot_make(slot_fingerprint_of_hash(put->hash),
+			       size_code_for(block_bytes(b->key_len, b->value_len)),
+			       put->place.extent, put->place.offset);
+	do {
+		rc = lock_with_room(w, put, &old, &found);
+		if (rc == 0)
+			rc = check_locked(w, put, terms, &old, found, out);
+	} while (rc == WRITTEN_ANEW);
+	if (rc) {
+		if (rc != -EAGAIN)
+			store_put_abort(w, put);
+		return rc;
+	}
+	/* Relaxed: writers of one key are ordered by its bucket's lock. */
+	b->version = atomic_fetch_add_explicit(&s->version, 1, memory_order_relaxed) + 1;
+	b->checksum = block_checksum(b, body);
+	index_publish(s->index, put->hash, &old, found, b, fresh.slot);
+	store_describe(&fresh, out);
+	index_unlock(s->index, put->hash);
+	if (found)
+		store_retire_old(w, &old);
+	return 0;
+}
+
+void store_put_abort(struct store_worker *w, struct store_put *put)
+{
+	memory_free(w->store->memory, put->place);
+	put->block = NULL;
+}
+
+bool store_put_waits(struct store_worker *w, const void *key, uint32_t key_len)
+{
+	struct index_hit old;
+
+	if (reclaim_ample(w->reclaim, size_code_bytes(size_code_for(RECORD_BYTES_MAX))))
+		return false; /* whatever the record is */
+	return store_look_up(w->store, hash_key(w->store->hash_seed, key, key_len), key, key_len,
+			     &old) == 0 &&
+	       reclaim_full(w->reclaim, hit_bytes(&old));
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Writes that depend on what is there: the record is looked up, a new one made of it, and that is
+ * put on the condition that nothing was written in between, or it begins anew. Whoever has to begin
+ * anew was overtaken by a write that went through, so all together go on; one that is overtaken
+ * UPDATE_TRIES times comes again by request.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/hash.h"
+#include "server/store/store_internal.h"
+
+#define UPDATE_TRIES 64u
+#define NUMBER_MAX   20u /* bytes of a decimal number of 64 bits with its sign */
+
+/* Decimal, as printf writes it: no other zeros, signs or spaces. Returns 0, -EDOM or -ERANGE. */
+static int parse_number(const uint8_t *text, uint32_t len, int64_t *out)
+{
+	bool negative = len && text[0] == '-';
+	uint64_t limit = (uint64_t)INT64_MAX + negative, n = 0;
+	uint32_t first = negative, i;
+
+	if (len == first || (text[first] == '0' && len > 1))
+		return -EDOM;
+	for (i = first; i < len; i++) {
+		unsigned digit = (unsigned)text[i] - '0';
+
+		if (digit > 9)
+			return -EDOM;
+		if (n > (limit - digit) / 10)
+			return -EDOM; /* not a number of ours */
+		n = n * 10 + digit;
+	}
+	*out = negative ? (int64_t)(0 - n) : (int64_t)n;
+	return 0;
+}
+
+/* The key's record, unless it has expired. Returns 0, -ENOENT, -EBUSY. */
+static int find(struct store_worker *w, uint64_t hash, const void *key, uint32_t key_len,
+		const struct store_terms *t, struct index_hit *hit)
+{
+	struct store_result ignored;
+	int rc;
+
+	do {
+		rc = store_look_up(w->store, hash, key, key_len, hit);
+		if (rc || !block_expired(hit->block, t->now_ms))
+			return rc;
+		rc = store_delete_expired(w, hash, key, key_len, t, &ignored);
+	} while (rc > 0);
+	return rc ? rc : -ENOENT;
+}
+
+/* Put @value where the record is still the one at @hit; NULL: where there is none. */
+static int put_over(struct store_worker *w, const void *key, uint32_t key_len,
+		    const struct index_hit *hit, const struct store_terms *t, const void *value,
+		    uint32_t value_len, uint64_t expiry_ms, struct store_result *out)
+{
+	const struct store_terms terms = {
+		.condition = hit ? RPC_IF_VERSION : RPC_IF_ABSENT,
+		.version = hit ? hit->block->version : 0,
+		.now_ms = t->now_ms,
+		.force = t->force,
+	};
+	struct store_put put;
+	int rc = store_put_begin(w, key, key_len, value_len, expiry_ms, &put);
+
+	if (rc)
+		return rc;
+	memcpy(put.block->data + key_len, value, value_len);
+	rc = store_put_commit(w, &put, &terms, out);
+	if (rc == -EAGAIN)
+		store_put_abort(w, &put);
+	return rc;
+}
+
+/* Whether a write was overtaken by another one. */
+static bool overtaken(int rc)
+{
+	return rc == -EEXIST || rc == -ENOENT;
+}
+
+int store_incr(struct store_worker *w, const void *key, uint32_t key_len, int64_t delta,
+	       const struct store_terms *terms, int64_t *sum, struct store_result *out)
+{
+	uint64_t hash = hash_key(w->store->hash_seed, key, key_len);
+	char text[NUMBER_MAX + 1];
+	struct index_hit hit;
+	int rc = 0, len;
+
+	for (unsigned i = 0; i < UPDATE_TRIES; i++) {
+		int64_t number = 0;
+		bool there;
+
+		rc = find(w, hash, key, key_len, terms, &hit);
+		there = rc == 0;
+		if (there)
+			rc = parse_number(hit.block->data + key_len, hit.block->value_len, &number);
+		else if (rc == -ENOENT)
+			rc = 0;
+		if (rc == 0 && __builtin_add_overflow(number, delta, sum))
+			rc = -ERANGE;
+		if (rc)
+			return rc;
+		len = snprintf(text, sizeof(text), "%lld", (long long)*sum);
+		rc = put_over(w, key, key_len, there ? &hit : NULL, terms, text, (uint32_t)len,
+			      there ? hit.block->expiry_ms : 0, out);
+		if (!overtaken(rc))
+			return rc;
+	}
+	return -EBUSY;
+}
+
+int store_touch(struct store_worker *w, const void *key, uint32_t key_len, uint64_t expiry_ms,
+		const struct store_terms *terms, struct store_result *out)
+{
+	uint64_t hash = hash_key(w->store->hash_seed, key, key_len);
+	struct index_hit hit;
+	int rc;
+
+	for (unsigned i = 0; i < UPDATE_TRIES; i++) {
+		rc = find(w, hash, key, key_len, terms, &hit);
+		if (rc)
+			return rc;
+		rc = put_over(w, key, key_len, &hit, terms, hit.block->data + key_len,
+			      hit.block->value_len, expiry_ms, out);
+		if (!overtaken(rc))
+			return rc;
+	}
+	return -EBUSY;
+}
