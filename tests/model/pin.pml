@@ -38,6 +38,25 @@
  * client.)
  * Variants without an error:
  *	V_RECHECK	after the fence a section begins again if more than its pin was announced: not needed
+ *	V_LANES		a thread has up to LANES sections open at once, with one word for all
+ *
+ * LANES. Each records the newest epoch when it opens. Where no other is open, it is stored in the
+ * word, then the fence, then the first READ; where others are, the word stays, and no fence is
+ * needed. The word is the pin of the one that is open for longest: when that one closes, the pin that
+ * the next one recorded is stored, without 0 in between; when another closes, nothing. Lanes of an
+ * earlier connection count as closed: the first one of the next connection is stored, with the
+ * fence. READs of all lanes execute at any time, also while another lane opens or closes.
+ * Mutants:
+ *	M_LANEZERO	0 is stored when the oldest closes, and then the next one's pin
+ *	M_LANECLEAR	each lane that closes stores 0
+ *	M_LANENEWEST	a lane that opens beside others stores its own pin
+ *	M_LANELOAD	when the oldest closes, newest is loaded and stored
+ *	M_LANELATE	beside others newest is loaded when the first READ was posted
+ *	M_LANELAST	LANES=3: when the oldest closes, the last one's pin is stored
+ *	M_LANECARRY	RECON RESTART: lanes of the connection before keep the word
+ *	M_LANESTAY	beside others what the word says is recorded: right, but no progress
+ * (V_REACH: an assertion that fails when an epoch is announced that E reached after a thread opened a
+ * lane, though some lane of it was open all the time since: so that is among the states.)
  *
  * STATES: README.md.
  */
@@ -45,7 +64,14 @@
 #define NT 2
 #endif
 #ifndef GETS
+#ifdef V_LANES
+#define GETS 3
+#else
 #define GETS 2
+#endif
+#endif
+#ifndef LANES
+#define LANES 2
 #endif
 #ifndef UPD
 #define UPD 3
@@ -79,6 +105,157 @@ bool lk, rounds;		/* the session's lock; that of rounds */
 
 inline store(v) { atomic { !held[t] -> buf[t] = v; held[t] = true } }
 
+inline look()
+{
+#ifndef RECON
+	atomic { s = sess; p = newest };
+#elif defined(M_PINFIRST)
+	p = newest;
+	s = sess;
+#else
+	s = sess;
+	p = newest;
+#endif
+}
+
+#ifdef V_LANES
+
+#define POSTED 1
+#define FOUND 2			/* the bucket is READ, the block not yet */
+#define DONE 3
+
+/* Lanes in the order in which they were opened. */
+typedef lanes {
+	byte s[LANES], p[LANES], at[LANES], b[LANES], ie[LANES]
+};
+lanes l[NT];
+byte open[NT];
+#ifdef V_REACH
+byte began[NT];			/* E when the thread's first lane had opened */
+#endif
+
+/* Is there no lane of connection @c before @i? */
+#ifdef M_LANECARRY
+#define FIRST(i, c) ((i) == 0)
+#else
+#define FIRST(i, c) ((i) == 0 || l[t].s[(i) - 1] != (c))
+#endif
+#define LAST (open[t] - 1)
+#ifdef M_LANELOAD
+#define NEXT (j < LAST -> newest : 0)
+#elif defined(M_LANELAST)
+#define NEXT (j < LAST -> l[t].p[LAST] : 0)
+#else
+#define NEXT (j < LAST -> l[t].p[j + 1] : 0)
+#endif
+
+inline gone()				/* lane j */
+{
+	d_step {
+		do
+		:: j < LAST ->
+			l[t].s[j] = l[t].s[j + 1]; l[t].p[j] = l[t].p[j + 1];
+			l[t].at[j] = l[t].at[j + 1]; l[t].b[j] = l[t].b[j + 1];
+			l[t].ie[j] = l[t].ie[j + 1]; j++
+		:: else -> break
+		od;
+		l[t].s[j] = 0; l[t].p[j] = 0; l[t].at[j] = 0;
+		open[t]--; j = 0
+	}
+}
+
+proctype thread(byte t)
+{
+	byte n, s, p, j;
+	bool w;
+
+	do
+	:: n < GETS && open[t] < LANES ->
+		n++;
+		look();
+		if
+		:: FIRST(open[t], s) ->
+			store(p);
+#ifndef M_NOFENCE
+			!held[t];
+#endif
+		:: else
+#ifdef M_LANENEWEST
+			store(p)
+#elif defined(M_LANESTAY)
+			p = l[t].p[0]
+#endif
+		fi;
+		atomic {
+			l[t].s[open[t]] = s; l[t].p[open[t]] = p; l[t].at[open[t]] = POSTED;
+#ifdef V_REACH
+			if :: open[t] == 0 -> began[t] = E :: else fi;
+#endif
+			open[t]++; s = 0; p = 0
+		};
+#ifdef M_LANELATE
+		if :: open[t] > 1 -> l[t].p[LAST] = newest :: else fi
+#endif
+	:: atomic {				/* one is closed, then the word stored */
+			if
+			:: open[t] > 0 && l[t].at[0] == DONE -> j = 0
+			:: open[t] > 1 && l[t].at[1] == DONE -> j = 1
+#if LANES > 2
+			:: open[t] > 2 && l[t].at[2] == DONE -> j = 2
+#endif
+			fi;
+#ifdef M_LANECLEAR
+			w = true;
+#else
+			w = (FIRST(j, l[t].s[j]) && l[t].s[j] == l[t].s[LAST]);
+			p = (w -> NEXT : 0);
+#endif
+			gone()
+		};
+		if
+		:: w ->
+#ifdef M_LANEZERO
+			store(0);
+#endif
+			store(p)
+		:: else
+		fi;
+		atomic { w = false; p = 0 }
+	:: n >= GETS && open[t] == 0 -> break
+	od
+}
+
+inline fetch(i)				/* what lane i has posted */
+{
+	if
+	:: dead || l[t].s[i] != sess -> l[t].at[i] = DONE
+	:: else ->
+		if
+		:: l[t].at[i] == POSTED ->
+			l[t].b[i] = idx; l[t].ie[i] = inc[idx]; l[t].at[i] = FOUND; goto endn
+		:: else ->
+			assert(inc[l[t].b[i]] == l[t].ie[i] && !isfree[l[t].b[i]]);
+			l[t].at[i] = DONE
+		fi
+	fi;
+	l[t].b[i] = 0; l[t].ie[i] = 0
+}
+
+#define UNDER_WAY(i) (l[t].at[i] == POSTED || l[t].at[i] == FOUND)
+
+proctype nic(byte t)
+{
+endn:	do
+	:: atomic { UNDER_WAY(0) -> fetch(0) }
+	:: atomic { UNDER_WAY(1) -> fetch(1) }
+#if LANES > 2
+	:: atomic { UNDER_WAY(2) -> fetch(2) }
+#endif
+	od
+}
+
+#else /* V_LANES */
+
 proctype thread(byte t)
 {
 	byte n, s, p, b, ie;
@@ -88,15 +265,7 @@ proctype thread(byte t)
 	:: n < GETS ->
 		n++;
 again:
-#ifndef RECON
-		atomic { s = sess; p = newest };
-#elif defined(M_PINFIRST)
-		p = newest;
-		s = sess;
-#else
-		s = sess;
-		p = newest;
-#endif
+		look();
 		store(p);
 #ifndef M_NOFENCE
 		!held[t];
@@ -127,6 +296,8 @@ again:
 		atomic { !held[t] -> buf[t] = 0; held[t] = true; p = 0; s = 0; b = 0; ie = 0 }
 	od
 }
+
+#endif /* V_LANES */
 
 active proctype flush()
 {
@@ -221,6 +392,9 @@ locked:		atomic { !lk -> lk = true };
 				sE = m
 			:: else
 			fi;
+#ifdef V_REACH
+			assert(!(open[0] > 0 && sE > began[0]));
+#endif
 			m = 0; n = 0; rounds = false
 		}
 	od
@@ -294,6 +468,14 @@ init
 		run reconnect();
 #endif
 		run server();
-		do :: j < NT -> run thread(j); j++ :: else -> break od
+		do
+		:: j < NT ->
+			run thread(j);
+#ifdef V_LANES
+			run nic(j);
+#endif
+			j++
+		:: else -> break
+		od
 	}
 }

@@ -64,6 +64,16 @@
  *	M_PUTLATE	a PUT loads the age with the reply
  *	M_AGELATE	the round scans the pins before it raises the age
  *
+ * LANES (V_LANES, with V_AGES). A thread has up to LANES sections open at once, with one word for
+ * their pins, by the rules of pin.pml. Each loads newest, then the age, with no store in between
+ * where others are open: the word is no more than the pin that it records, and was there before, so
+ * the round that raises the age finds either. Lanes of a connection that is gone may remember yet,
+ * and have no pin when one of the next connection is open. Writes, which have none either, are left
+ * out. Mutants: M_AGEFIRST, M_AGELATE, M_HINUSE, M_HMINPIN, M_NOWAITH, and
+ *	M_LANEAGE	a lane that opens beside others has their age
+ *	M_LANEZERO, M_LANENEWEST, M_LANELOAD	as in pin.pml
+ * (M_LANECARRY breaks nothing here: its error is in another life of the server, see pin.pml.)
+ *
  * (V_REACH: an assertion that fails when a slab is cut under a session that was there, with a hint,
  * when the slab fell empty: so that is among the states.)
  *
@@ -73,7 +83,11 @@
 #define NT 1
 #endif
 #ifndef GETS
+#ifdef V_LANES
+#define GETS 3
+#else
 #define GETS 2
+#endif
 #endif
 #ifndef CUTS
 #define CUTS 1
@@ -86,6 +100,9 @@
 #endif
 #ifndef DETACH
 #define DETACH 1
+#endif
+#ifndef LANES
+#define LANES 2
 #endif
 #define NONE 255
 
@@ -141,6 +158,158 @@ inline read_block()
 #else
 #define PIN p
 #endif
+
+#ifdef V_LANES
+
+#define BUCKET 1			/* a READ is posted, of that */
+#define BLOCK 2
+#define DONE 3
+
+/* Lanes in the order in which they were opened. */
+typedef lanes {
+	byte s[LANES], p[LANES], a[LANES], at[LANES], c[LANES];
+	bool by_hint[LANES], seen[LANES]
+};
+lanes l[NT];
+byte open[NT];
+
+/* Is there no lane of connection @x before @i? */
+#ifdef M_LANECARRY
+#define FIRST(i, x) ((i) == 0)
+#else
+#define FIRST(i, x) ((i) == 0 || l[t].s[(i) - 1] != (x))
+#endif
+#define LAST (open[t] - 1)
+#ifdef M_LANELOAD
+#define NEXT (j < LAST -> newest : 0)
+#else
+#define NEXT (j < LAST -> l[t].p[j + 1] : 0)
+#endif
+
+inline pins()
+{
+	atomic {
+		qp && ready -> busy[t] = true; s = conn; p = newest;
+#ifndef M_LANENEWEST
+		if :: FIRST(open[t], s) -> pin[t] = p :: else fi
+#else
+		pin[t] = p
+#endif
+	}
+}
+
+#ifdef M_LANEAGE
+#define AGE (FIRST(open[t], s) -> age : l[t].a[LAST])
+#else
+#define AGE age
+#endif
+
+/* Lane j: what it found is remembered, or not; what misled it is forgotten. */
+inline remember()
+{
+	if
+	:: l[t].seen[j] && l[t].by_hint[j]
+	:: l[t].seen[j] -> hint = true; hcut = l[t].c[j]; hage = l[t].a[j]
+	:: !l[t].seen[j] && l[t].by_hint[j] && hage == l[t].a[j] -> hint = false; hage = 0; hcut = 0
+	:: else
+	fi
+}
+
+inline gone()				/* lane j */
+{
+	d_step {
+		do
+		:: j < LAST ->
+			l[t].s[j] = l[t].s[j + 1]; l[t].p[j] = l[t].p[j + 1];
+			l[t].a[j] = l[t].a[j + 1]; l[t].at[j] = l[t].at[j + 1];
+			l[t].c[j] = l[t].c[j + 1]; l[t].by_hint[j] = l[t].by_hint[j + 1];
+			l[t].seen[j] = l[t].seen[j + 1]; j++
+		:: else -> break
+		od;
+		l[t].s[j] = 0; l[t].p[j] = 0; l[t].a[j] = 0; l[t].at[j] = 0; l[t].c[j] = 0;
+		l[t].by_hint[j] = false; l[t].seen[j] = false;
+		open[t]--; j = 0
+	}
+}
+
+proctype thread(byte t)
+{
+	byte n, s, p, a, j;
+	bool w;
+
+	do
+	:: n < GETS && open[t] < LANES ->
+		n++;
+#ifdef M_AGEFIRST
+		a = AGE;
+		pins();
+#else
+		pins();
+		a = AGE;
+#endif
+		atomic {
+			l[t].s[open[t]] = s; l[t].p[open[t]] = p; l[t].a[open[t]] = a;
+			if
+			:: hint && OURS ->
+				l[t].by_hint[open[t]] = true; l[t].c[open[t]] = hcut;
+				l[t].at[open[t]] = BLOCK
+			:: true -> l[t].at[open[t]] = BUCKET
+			fi;
+			open[t]++; s = 0; p = 0; a = 0
+		}
+	:: atomic {				/* one remembers, and is closed */
+			if
+			:: open[t] > 0 && l[t].at[0] == DONE -> j = 0
+			:: open[t] > 1 && l[t].at[1] == DONE -> j = 1
+#if LANES > 2
+			:: open[t] > 2 && l[t].at[2] == DONE -> j = 2
+#endif
+			fi;
+			remember();
+			w = (FIRST(j, l[t].s[j]) && l[t].s[j] == l[t].s[LAST]);
+			p = (w -> NEXT : 0);
+			gone()
+		};
+#ifdef M_LANEZERO
+		if :: w -> pin[t] = 0 :: else fi;
+#endif
+		atomic {
+			if :: w -> pin[t] = p :: else fi;
+			busy[t] = (open[t] > 0); w = false; p = 0
+		}
+	:: n >= GETS && open[t] == 0 -> break
+	od
+}
+
+inline fetch(i)				/* what lane i has posted */
+{
+	if
+	:: !(l[t].s[i] == conn && qp) -> l[t].at[i] = DONE
+	:: else ->
+		if
+		:: l[t].at[i] == BLOCK ->
+			assert(l[t].c[i] == cut);
+			l[t].seen[i] = !obs; l[t].at[i] = DONE
+		:: l[t].at[i] == BUCKET && here -> l[t].c[i] = cut; l[t].at[i] = BLOCK
+		:: else -> l[t].at[i] = DONE
+		fi
+	fi
+}
+
+#define UNDER_WAY(i) (l[t].at[i] == BUCKET || l[t].at[i] == BLOCK)
+
+proctype nic(byte t)
+{
+endn:	do
+	:: atomic { UNDER_WAY(0) -> fetch(0) }
+	:: atomic { UNDER_WAY(1) -> fetch(1) }
+#if LANES > 2
+	:: atomic { UNDER_WAY(2) -> fetch(2) }
+#endif
+	od
+}
+
+#else /* V_LANES */
 
 proctype thread(byte t)
 {
@@ -240,6 +409,8 @@ proctype thread(byte t)
 		atomic { pin[t] = 0; busy[t] = false }
 	od
 }
+
+#endif /* V_LANES */
 
 #define OLDEST (hint && hpin < m -> hpin : m)
 #if defined(M_HISE) || defined(V_NOHINTS)
@@ -462,6 +633,14 @@ init
 		byte i = 0;
 
 		run server(); run housekeeper(); run connect(); run events();
-		do :: i < NT -> run thread(i); i++ :: else -> break od
+		do
+		:: i < NT ->
+			run thread(i);
+#ifdef V_LANES
+			run nic(i);
+#endif
+			i++
+		:: else -> break
+		od
 	}
 }
