@@ -30,6 +30,8 @@
  *
  * Errors that any call on a handle may return:
  *   -EINVAL       an argument is outside its documented range, or a handle is NULL
+ *   -EBUSY        another thread is in a call on this handle (GKV_CHECK_THREADS), and gkv_error()
+ *                 is about that one
  *   -ETIMEDOUT    no answer within the session's timeout_ms, reconnecting included; a write may
  *                 have been applied, or may be later
  *   -ECONNREFUSED, -EHOSTUNREACH, -ECONNRESET, -EPROTO  the server cannot be reached any more
@@ -326,8 +328,10 @@ GKV_API int gkv_touch(struct gkv *handle, const void *key, size_t key_len, uint6
 		      struct gkv_meta *meta);
 
 /*
- * One key of a batch. A field that the call does not name is not looked at.
+ * One key of a batch. A field that a call does not name is not looked at.
  * gkv_mget	key, key_len, value (where it goes), cap	-> status, len, meta
+ * gkv_mput	key, key_len, value (what is written), len, terms	-> status, meta
+ * gkv_mdel	key, key_len, terms (condition, version)	-> status
  */
 struct gkv_item {
 	const void *key;
@@ -345,10 +349,89 @@ struct gkv_item {
  * gkv_mget - read many records; their READs travel together: two round trips for up to 64 records
  * that take 256 KiB together in the server's memory, two more for each further part; one where
  * hints lead to all of them.
- * Returns 0 when every item has a status (as gkv_get() returns), else why the call ended early:
- * items that were not come to have -ECANCELED. -ETIMEDOUT also where it is too much for timeout_ms.
+ * gkv_mput, gkv_mdel - write many, several requests in flight; in no order: of two items with one
+ * key either may be the later.
+ * Return 0 when every item has a status (as the call for one key returns), else why the call ended
+ * early: items that were not come to have -ECANCELED, and those on their way what is known of them,
+ * -EREMOTEIO or -ETIMEDOUT. -ETIMEDOUT also where it is too much for timeout_ms.
  */
 GKV_API int gkv_mget(struct gkv *handle, struct gkv_item *items, size_t count);
+GKV_API int gkv_mput(struct gkv *handle, struct gkv_item *items, size_t count);
+GKV_API int gkv_mdel(struct gkv *handle, struct gkv_item *items, size_t count);
+
+/*
+ * Operations in flight. gkv_submit() hands them over, gkv_poll() brings their completions, in any
+ * order. Both are of the handle's thread. Nothing goes on between calls but what the device does
+ * (and the housekeeper, which ends the READs of a handle that nobody polls, see there): an
+ * application polls, or sleeps on gkv_fd().
+ */
+#define GKV_OP_GET    1u /* value, len: where it goes, and its room */
+#define GKV_OP_EXISTS 2u
+#define GKV_OP_PUT    3u /* value, len: what is written; terms */
+#define GKV_OP_DEL    4u /* terms.condition, terms.version */
+#define GKV_OP_INCR   5u /* delta */
+#define GKV_OP_TOUCH  6u /* terms.ttl_ms */
+
+struct gkv_request {
+	unsigned op; /* GKV_OP_... */
+	unsigned timeout_ms; /* from now; 0: the session's */
+	/* What key and value point to is the library's until the completion. */
+	const void *key;
+	size_t key_len;
+	void *value;
+	size_t len;
+	struct gkv_terms terms;
+	int64_t delta;
+	uint64_t user_data; /* comes back with the completion */
+};
+
+struct gkv_completion {
+	uint64_t user_data;
+	unsigned op;
+	int status; /* as the synchronous call returns; -ECANCELED: gkv_cancel() */
+	size_t len; /* of a get's value, also with -EMSGSIZE */
+	struct gkv_meta meta;
+	int64_t sum; /* of GKV_OP_INCR */
+};
+
+/*
+ * gkv_submit - @count requests; the array is free again on return. What is wrong with one request
+ * is told by its completion.
+ * Returns how many were taken, the first ones: fewer than @count where as many are in flight as the
+ * handle's depth, and -EAGAIN where none was. Never waits.
+ */
+GKV_API int gkv_submit(struct gkv *handle, const struct gkv_request *requests, size_t count);
+
+/*
+ * gkv_poll - what has completed, at most @max; goes on with all that is in flight. Never waits,
+ * but for a queue pair where a lost connection is made anew and there is no thread for it
+ * (GKV_HOUSEKEEPER_TICK). Returns how many, 0 or more.
+ */
+GKV_API int gkv_poll(struct gkv *handle, struct gkv_completion *out, size_t max);
+
+/* gkv_wait - the same, and where nothing has, waits for one; @timeout_ms: 0 to a day. */
+GKV_API int gkv_wait(struct gkv *handle, struct gkv_completion *out, size_t max,
+		     unsigned timeout_ms);
+
+/* gkv_pending - operations submitted whose completions were not polled. */
+GKV_API size_t gkv_pending(const struct gkv *handle);
+
+/*
+ * gkv_cancel - all operations in flight with @user_data. Returns how many will complete with
+ * -ECANCELED, -ENOENT: none is in flight. A write that was sent is not taken back: it completes as
+ * ever, and does not count. Memory of a cancelled one is the application's when its completion was
+ * polled, not before.
+ */
+GKV_API int gkv_cancel(struct gkv *handle, uint64_t user_data);
+
+/*
+ * gkv_fd - a file descriptor that becomes readable when gkv_poll() has something to do, once it was
+ * armed; for poll(2), epoll(7) and event loops. The same for the handle's life, closed with it; not
+ * to be read. Returns it, or a negative errno.
+ * gkv_arm - before each sleep: 0: sleep; -EAGAIN: something has come, poll again first.
+ */
+GKV_API int gkv_fd(struct gkv *handle);
+GKV_API int gkv_arm(struct gkv *handle);
 
 /*
  * gkv_scan - visit every record, in no order, by one-sided reads. A record that lives throughout

@@ -9,7 +9,7 @@
  * or the new session of the same client, before it answers; so what it did with an earlier request
  * is settled before that request is sent again.
  */
-#include "client/src/handle.h"
+#include "client/src/async.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,12 +22,14 @@
 #include "common/rdma/gid.h"
 #include "common/rdma/tcp.h"
 
-#define COMPLETIONS (READER_BATCH + 3 * HANDLE_CREDITS) /* of all that can be posted, flushed */
+#define RECEIVES    HANDLE_CREDITS
 #define SEND_INLINE 128u
 
 void handle_disconnect(struct gkv *h)
 {
 	h->live = false;
+	if (h->async)
+		async_lost(h->async);
 	rdma_qp_destroy(&h->qp);
 	cm_destroy(h->cm); /* behind it: see common/rdma/cm.h */
 	h->cm = NULL;
@@ -35,7 +37,8 @@ void handle_disconnect(struct gkv *h)
 	if (h->lifeline >= 0)
 		close(h->lifeline);
 	h->lifeline = -1;
-	memset(h->slot, 0, sizeof(h->slot));
+	for (unsigned i = 0; i < HANDLE_CREDITS; i++)
+		h->slot[i].reply_due = h->slot[i].send_due = false;
 	h->staging_slot = STAGING_FREE;
 	if (h->worked || h->chains_done)
 		backoff_forget(&h->backoff);
@@ -166,8 +169,8 @@ static int queue_pair(struct gkv *h, uint64_t deadline_ns)
 	struct rdma_qp_config config = {
 		.source = by_cm ? NULL : &choice.source,
 		.cq = &h->cq,
-		.max_send = READER_BATCH + HANDLE_CREDITS,
-		.max_recv = HANDLE_CREDITS,
+		.max_send = READER_BATCH + HANDLE_CREDITS + h->reads_max,
+		.max_recv = RECEIVES,
 		.inline_wish = SEND_INLINE,
 		.remote_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
 	};
@@ -183,7 +186,9 @@ static int queue_pair(struct gkv *h, uint64_t deadline_ns)
 		trace_done(s, "%s", choice.why);
 	}
 	trace_begin(s, "qp");
-	rc = rdma_cq_create(s->dev, COMPLETIONS, true, &h->cq, &h->error);
+	/* of all that can be posted, flushed, and of SENDs whose slots are used again */
+	rc = rdma_cq_create(s->dev, config.max_send + RECEIVES + HANDLE_CREDITS, true, &h->cq,
+			    &h->error);
 	if (rc == 0)
 		rc = rdma_qp_create(s->dev, &config, &h->qp, &h->error);
 	if (rc)
@@ -265,11 +270,7 @@ int handle_attach(struct gkv *h, uint64_t deadline_ns, struct wire_welcome *welc
 	return rc;
 }
 
-/*
- * One attempt, under the session's lock. @due: when the next one may be. Returns 0, or why not;
- * @again: whether another may go well.
- */
-static int attempt(struct gkv *h, uint64_t deadline_ns, uint64_t *due, bool *again)
+int handle_attempt(struct gkv *h, uint64_t deadline_ns, uint64_t *due, bool *again)
 {
 	struct gkv_session *s = h->session;
 	uint64_t now;
@@ -324,6 +325,13 @@ int handle_connect(struct gkv *h)
 	int rc;
 
 	handle_disconnect(h);
+	if (h->async && !connector_settle(h->async, deadline_ns))
+		return error_set(&h->error, -ETIMEDOUT,
+				 "the connection to %s:%s was lost, and could not be made anew in "
+				 "the time of this call",
+				 h->session->settings.host, h->session->settings.port);
+	if (handle_current(h))
+		return 0;
 	if (h->connected_before)
 		h->reader.stats.reconnects++;
 	for (;;) {
@@ -332,7 +340,7 @@ int handle_connect(struct gkv *h)
 		backoff_sleep(due, deadline_ns);
 		if (due > deadline_ns) /* without time it would cost all handles their session */
 			return never_due(h);
-		rc = attempt(h, deadline_ns, &due, &again);
+		rc = handle_attempt(h, deadline_ns, &due, &again);
 		if (rc == 0)
 			break;
 		handle_disconnect(h);
@@ -345,6 +353,32 @@ int handle_connect(struct gkv *h)
 			return rc;
 	}
 	h->connected_before = true;
+	if (h->async)
+		async_up(h->async);
 	housekeeper_wake(&h->session->keeper); /* its queue pair is to be made anew as well */
 	return 0;
+}
+
+void handle_adopt(struct gkv *h, struct gkv *fresh)
+{
+	if (h->reader.world != fresh->reader.world) {
+		reader_drop(&h->reader);
+		h->reader.world = fresh->reader.world;
+		fresh->reader.world = NULL;
+		h->clock_ms = 0;
+	}
+	h->qp = fresh->qp;
+	h->cq = fresh->cq;
+	h->cm = fresh->cm;
+	h->lifeline = fresh->lifeline;
+	h->backoff = fresh->backoff;
+	h->credits = fresh->credits;
+	h->session_number = fresh->session_number;
+	h->generation = fresh->generation;
+	h->hints_after = fresh->hints_after;
+	h->hints_ready = false;
+	h->attempted = true;
+	h->live = true;
+	h->reader.stats.reconnects++;
+	housekeeper_wake(&h->session->keeper);
 }

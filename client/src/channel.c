@@ -3,9 +3,10 @@
 /*
  * A handle's queue pair at work: posting, polling, waiting.
  *
- * The send queue carries at most one chain of READs, whose last one is signalled and which is
- * waited for before the next is posted, and one signalled SEND for each request slot. So it never
- * wraps over something unpolled, and the completion queue never overflows.
+ * The send queue carries the chain of READs of the call under way, which waits for it, those of
+ * operations that were submitted, reads_max READs at most, and one signalled SEND for each request
+ * slot. The last READ of a chain is signalled. So the queue never wraps over something unpolled,
+ * and the completion queue never overflows.
  *
  * Waiting: spin, since a READ takes microseconds; then yield, since on a small machine the server
  * may need this core, and at once where there is no other core; then, for what takes longer than
@@ -91,7 +92,7 @@ static int received(struct gkv *h, unsigned number, uint32_t len)
 	memcpy(slot->reply_bytes, reply, len);
 	slot->reply_due = false;
 	h->worked = true;
-	if (h->staging_slot == reply->slot)
+	if (h->staging_slot == reply->slot && !slot->taken) /* otherwise it is looked at first */
 		h->staging_slot = STAGING_FREE;
 	handle_clock(h, reply->clock_ms);
 	return channel_receive(h, number);
@@ -122,8 +123,7 @@ static int completed(struct gkv *h, const struct ibv_wc *wc)
 	return channel_fail(h, "a completion of nothing that was posted");
 }
 
-/* Returns how many completions were taken, or a negative errno. */
-static int channel_poll(struct gkv *h)
+int channel_poll(struct gkv *h)
 {
 	struct ibv_wc wc[POLL_ENTRIES];
 	int n = rdma_poll(h->cq.cq, POLL_ENTRIES, wc);
@@ -181,14 +181,18 @@ static int channel_sleep(struct gkv *h, uint64_t now)
 	return lost_at_server(h) ? channel_fail(h, "the server's end of it broke") : 0;
 }
 
-void channel_probe(struct gkv *h)
+void channel_look(struct gkv *h)
 {
 	struct pollfd p = { .fd = h->lifeline, .events = POLLIN };
 
-	if (!handle_current(h) || time_now_ns() - h->clock_at_ns < QUIET_NS)
-		return;
 	if ((poll(&p, 1, 0) > 0 && check_session(h)) || lost_at_server(h))
 		h->live = false;
+}
+
+void channel_probe(struct gkv *h)
+{
+	if (handle_current(h) && time_now_ns() - h->clock_at_ns >= QUIET_NS)
+		channel_look(h);
 }
 
 unsigned channel_spin_polls(void)
@@ -227,14 +231,14 @@ uint64_t channel_patience(const struct gkv *h, uint64_t bytes)
 	return h->session->settings.lifeline_ms * NS_PER_MS + bytes * SLOWEST_NS_PER_BYTE;
 }
 
-/* The chain that was just posted, of @bytes, to its end. */
+/* The chain that was posted last, of @bytes, to its end. */
 static int chain_wait(struct gkv *h, const char *what, uint64_t bytes)
 {
-	uint64_t chain = ++h->chains_posted;
+	const uint64_t chain = h->chains_posted;
 	struct waiter w = { .patience_ns = channel_patience(h, bytes) };
 	int rc;
 
-	while (h->chains_done != chain) {
+	while (h->chains_done < chain) {
 		rc = channel_progress(h, &w);
 		if (rc == -ETIMEDOUT) { /* it still names our memory: only its end frees that */
 			channel_fail(h, "an RDMA %s took longer than %u ms", what,
@@ -247,14 +251,12 @@ static int chain_wait(struct gkv *h, const char *what, uint64_t bytes)
 	return 0;
 }
 
-int channel_read(void *ctx, const struct read_op *ops, unsigned count)
+int channel_post(struct gkv *h, const struct read_op *ops, unsigned count)
 {
-	struct gkv *h = ctx;
 	struct ibv_send_wr *bad;
-	uint64_t bytes = 0;
 	int rc;
 
-	assert(h->sections == 1 && count >= 1 && count <= READER_BATCH);
+	assert(h->sections && count >= 1 && count <= READER_BATCH);
 	if (!h->live)
 		return -ECONNRESET; /* lost earlier in this section */
 	for (unsigned i = 0; i < count; i++) {
@@ -267,14 +269,25 @@ int channel_read(void *ctx, const struct read_op *ops, unsigned count)
 		h->wr[i].send_flags = 0;
 		h->wr[i].wr.rdma.remote_addr = ops[i].remote;
 		h->wr[i].wr.rdma.rkey = ops[i].rkey;
-		bytes += ops[i].len;
 	}
 	h->wr[count - 1].next = NULL;
 	h->wr[count - 1].send_flags = IBV_SEND_SIGNALED;
 	rc = rdma_post_send(h->qp.qp, h->wr, &bad);
 	if (rc)
 		return channel_fail(h, "posting %u READs failed: %s", count, error_name(rc));
-	return chain_wait(h, "READ", bytes);
+	h->chains_posted++;
+	return 0;
+}
+
+int channel_read(void *ctx, const struct read_op *ops, unsigned count)
+{
+	struct gkv *h = ctx;
+	uint64_t bytes = 0;
+	int rc = channel_post(h, ops, count);
+
+	for (unsigned i = 0; i < count; i++)
+		bytes += ops[i].len;
+	return rc ? rc : chain_wait(h, "READ", bytes);
 }
 
 int channel_write(struct gkv *h, uint64_t remote, uint32_t rkey, const void *bytes, uint32_t len)
@@ -296,6 +309,7 @@ int channel_write(struct gkv *h, uint64_t remote, uint32_t rkey, const void *byt
 	rc = rdma_post_send(h->qp.qp, &wr, &bad);
 	if (rc)
 		return channel_fail(h, "posting an RDMA WRITE failed: %s", error_name(rc));
+	h->chains_posted++;
 	return chain_wait(h, "WRITE", len);
 }
 

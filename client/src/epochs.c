@@ -48,6 +48,18 @@
  * lower what is announced, never below the WELCOME's epoch. If it is greater than all of the new
  * life's epochs, min(v, pin) is v.
  *
+ * LANES. Sections of one handle that are open at once share its word, which shows the pin of the
+ * oldest. Each loads newest (acquire) before it posts, and records that as its pin. Newest only
+ * grows within a connection, so the word is never above the pin of an open section. The first one's
+ * store and full fence stand before all posts of those that opened beside it: a round whose scan
+ * missed the word READ its E before any of their READs was posted, and every later scan sees that
+ * store or one behind it. When the oldest closes the word becomes the pin that the next one
+ * recorded, by one store: an epoch of which a READ had completed before that one posted anything.
+ * So 1 holds on. One that opens beside others stores nothing, hence needs no fence; newest of now
+ * would be above the pins of some, and 0 would hide them. All end before a handle gets another
+ * queue pair: a word of an earlier life of the server may be above all pins of this one. (pin.pml
+ * and recut.pml, V_LANES)
+ *
  * HINTS have an age, which a round raises where hint_floor has grown; what h says then, and why, is
  * in hints.c.
  *

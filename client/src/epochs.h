@@ -95,10 +95,10 @@ static inline void epochs_note(struct epochs *ep, unsigned handle)
 
 /*
  * epochs_pin - begin a section of a handle that has none. Its own thread. After it returns READs
- * may be posted.
+ * may be posted. Returns the section's pin, at least 1.
  * Ordering: full fence between the pin and whatever follows; pairs with epochs_announce().
  */
-static inline void epochs_pin(struct epochs *ep, unsigned handle)
+static inline uint64_t epochs_pin(struct epochs *ep, unsigned handle)
 {
 	/* acquire pairs with epochs_announce() and epochs_reset(): that READ before ours */
 	uint64_t newest = atomic_load_explicit(&ep->newest, memory_order_acquire);
@@ -113,15 +113,28 @@ static inline void epochs_pin(struct epochs *ep, unsigned handle)
 	if (!MUTANT(no_pin_fence))
 		atomic_thread_fence(memory_order_seq_cst);
 #endif
+	return newest;
 }
 
 /*
- * epochs_unpin - its READs are polled, or their queue pair is of no use any more. One that was
- * given up may still execute: nobody looks at what it brings, and its memory is not used again
- * before the queue pair is destroyed.
+ * epochs_pin_beside - begin one while others of the handle are open, whose pin, which is no later,
+ * stands for it as well. Returns the section's own, for epochs_unpin().
  */
-static inline void epochs_unpin(struct epochs *ep, unsigned handle)
+static inline uint64_t epochs_pin_beside(struct epochs *ep, unsigned handle)
+{
+	epochs_note(ep, handle);
+	/* acquire as epochs_pin(); no fence: the word that is looked at stands there already */
+	return atomic_load_explicit(&ep->newest, memory_order_acquire);
+}
+
+/*
+ * epochs_unpin - a section's READs are polled, or their queue pair is of no use any more. One that
+ * was given up may still execute: nobody looks at what it brings, and its memory is not used again
+ * before the queue pair is destroyed.
+ * @oldest: pin of the oldest section that is open still; 0: none is.
+ */
+static inline void epochs_unpin(struct epochs *ep, unsigned handle, uint64_t oldest)
 {
 	/* release pairs with epochs_lowest(): the section's last look at a completion before it */
-	atomic_store_explicit(&ep->pin[handle].epoch, 0, memory_order_release);
+	atomic_store_explicit(&ep->pin[handle].epoch, oldest, memory_order_release);
 }

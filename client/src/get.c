@@ -15,9 +15,9 @@ int handle_lookup(struct gkv *h, struct lookup *l, unsigned count)
 		rc = handle_ready(h);
 		if (rc)
 			return rc;
-		age = section_open(h);
+		age = section_open(h, SECTION_CALL);
 		rc = lookup_run(&h->reader, l, count, age);
-		section_close(h);
+		section_close(h, SECTION_CALL);
 	} while ((rc > 0 || rc == -ECONNRESET) && time_now_ns() < handle_deadline(h));
 	if (rc > 0)
 		return error_set(&h->error, -ETIMEDOUT,
@@ -48,13 +48,11 @@ static int one(struct gkv *h, struct lookup *l, const void *key, size_t key_len)
 	return l->state == LOOKUP_FOUND ? 0 : -ENOENT;
 }
 
-int gkv_get(struct gkv *h, const void *key, size_t key_len, void *value, size_t cap, size_t *len)
+static int get(struct gkv *h, const void *key, size_t key_len, void *value, size_t cap, size_t *len)
 {
 	struct lookup l;
-	int rc = handle_begin(h);
+	int rc;
 
-	if (rc)
-		return rc;
 	if (!value && cap)
 		return error_set(&h->error, -EINVAL,
 				 "the place for the value is NULL, of %zu bytes", cap);
@@ -72,6 +70,13 @@ int gkv_get(struct gkv *h, const void *key, size_t key_len, void *value, size_t 
 			 l.value_len, cap);
 }
 
+int gkv_get(struct gkv *h, const void *key, size_t key_len, void *value, size_t cap, size_t *len)
+{
+	int rc = handle_begin(h);
+
+	return rc ? rc : handle_end(h, get(h, key, key_len, value, cap, len));
+}
+
 static void fill_meta(struct gkv_meta *meta, const struct lookup *l)
 {
 	*meta = (struct gkv_meta){
@@ -81,42 +86,41 @@ static void fill_meta(struct gkv_meta *meta, const struct lookup *l)
 	};
 }
 
-int gkv_get_view(struct gkv *h, const void *key, size_t key_len, const void **value,
-		 struct gkv_meta *meta)
+/* Without a copy. @value: may be NULL. */
+static int view(struct gkv *h, const void *key, size_t key_len, const void **value,
+		struct gkv_meta *meta)
 {
 	struct lookup l;
-	int rc = handle_begin(h);
+	int rc;
 
-	if (rc)
-		return rc;
-	if (!value)
-		return error_set(&h->error, -EINVAL, "the place for the view is NULL");
 	l.state = LOOKUP_START;
 	l.dest = NULL;
 	l.cap = 0;
 	rc = one(h, &l, key, key_len);
+	if (rc == 0 && value)
+		*value = l.value;
+	if (rc == 0 && meta)
+		fill_meta(meta, &l);
+	return rc;
+}
+
+int gkv_get_view(struct gkv *h, const void *key, size_t key_len, const void **value,
+		 struct gkv_meta *meta)
+{
+	int rc = handle_begin(h);
+
 	if (rc)
 		return rc;
-	*value = l.value;
-	if (meta)
-		fill_meta(meta, &l);
-	return 0;
+	return handle_end(h,
+			  value ? view(h, key, key_len, value, meta)
+				: error_set(&h->error, -EINVAL, "the place for the view is NULL"));
 }
 
 int gkv_exists(struct gkv *h, const void *key, size_t key_len, struct gkv_meta *meta)
 {
-	struct lookup l;
 	int rc = handle_begin(h);
 
-	if (rc)
-		return rc;
-	l.state = LOOKUP_START;
-	l.dest = NULL;
-	l.cap = 0;
-	rc = one(h, &l, key, key_len);
-	if (rc == 0 && meta)
-		fill_meta(meta, &l);
-	return rc;
+	return rc ? rc : handle_end(h, view(h, key, key_len, NULL, meta));
 }
 
 /* Take items into a batch, from @next on; those that cannot be asked for get their status. */
@@ -160,15 +164,13 @@ static void settle(struct gkv *h, struct gkv_item *item, const struct lookup *l)
 	item->status = l->value_len <= item->cap ? 0 : -EMSGSIZE;
 }
 
-int gkv_mget(struct gkv *h, struct gkv_item *items, size_t count)
+static int mget(struct gkv *h, struct gkv_item *items, size_t count)
 {
 	struct gkv_item *which[READER_BATCH];
 	struct lookup l[READER_BATCH];
 	size_t next = 0;
-	int rc = handle_begin(h);
+	int rc;
 
-	if (rc)
-		return rc;
 	if (!items && count)
 		return error_set(&h->error, -EINVAL, "the items are NULL, %zu of them", count);
 	for (size_t i = 0; i < count; i++)
@@ -183,4 +185,11 @@ int gkv_mget(struct gkv *h, struct gkv_item *items, size_t count)
 			settle(h, which[i], &l[i]);
 	}
 	return 0;
+}
+
+int gkv_mget(struct gkv *h, struct gkv_item *items, size_t count)
+{
+	int rc = handle_begin(h);
+
+	return rc ? rc : handle_end(h, mget(h, items, count));
 }

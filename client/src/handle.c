@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/src/async.h"
 #include "client/src/trace.h"
 
 #define DEPTH_DEFAULT  64u
@@ -16,16 +18,28 @@ static_assert(HANDLE_CREDITS <= RPC_SLOTS_MAX, "credits");
 static_assert(READER_SCRATCH_BYTES >= ROOT_BYTES, "scratch");
 static_assert(READER_BATCH <= UINT8_MAX, "batch");
 
-int handle_begin(struct gkv *h)
+int handle_foreign(struct gkv *h)
 {
-	if (!h)
-		return -EINVAL;
-	if (session_foreign(h->session))
-		return error_set(&h->error, -EPERM,
-				 "the session belongs to the parent of this process (open another "
-				 "one after fork())");
-	h->deadline_ns = 0;
-	return 0;
+	return error_set(&h->error, -EPERM,
+			 "the session belongs to the parent of this process (open another one "
+			 "after fork())");
+}
+
+int handle_own(struct gkv *h)
+{
+	uint32_t owner;
+
+	for (;;) {
+		owner = OWNER_NONE;
+		/* acquire pairs with handle_end() and the housekeeper's: all that it did */
+		if (atomic_compare_exchange_strong_explicit(&h->owner, &owner, OWNER_CALL,
+							    memory_order_acquire,
+							    memory_order_relaxed))
+			return 0;
+		if (owner == OWNER_CALL)
+			return -EBUSY;
+		sched_yield();
+	}
 }
 
 int handle_key(struct gkv *h, const void *key, size_t key_len)
@@ -44,6 +58,17 @@ void handle_clock(struct gkv *h, uint64_t clock_ms)
 		return;
 	h->clock_ms = clock_ms;
 	h->clock_at_ns = time_now_ns();
+}
+
+void sections_repin(struct gkv *h)
+{
+	uint64_t oldest = UINT64_MAX;
+
+	for (unsigned i = 0; i < HANDLE_SECTIONS; i++) {
+		if (h->pin[i] && h->pin[i] < oldest)
+			oldest = h->pin[i];
+	}
+	epochs_unpin(&h->session->epochs, h->number, oldest);
 }
 
 /*
@@ -72,9 +97,10 @@ static void use_arena(struct gkv *h)
 	h->reader.fetch.arena = h->arena.addr;
 	h->reader.fetch.arena_len = h->arena.len;
 	h->reader.fetch.arena_lkey = h->arena.region.lkey;
+	h->reader.fetch.batch_bytes = READER_ARENA_BYTES;
 }
 
-static int grow(struct gkv *h, struct rdma_buffer *buffer, size_t len, unsigned access,
+int handle_grow(struct gkv *h, struct rdma_buffer *buffer, size_t len, unsigned access,
 		const char *what)
 {
 	struct rdma_buffer larger;
@@ -94,8 +120,11 @@ static int grow(struct gkv *h, struct rdma_buffer *buffer, size_t len, unsigned 
 static int grow_arena(void *ctx, struct fetch *f, size_t bytes)
 {
 	struct gkv *h = ctx;
-	int rc = grow(h, &h->arena, bytes, IBV_ACCESS_LOCAL_WRITE, "a buffer for values");
+	int rc;
 
+	if (f != &h->reader.fetch)
+		return lane_grow(h, f, bytes);
+	rc = handle_grow(h, &h->arena, bytes, IBV_ACCESS_LOCAL_WRITE, "a buffer for values");
 	if (rc == 0)
 		use_arena(h);
 	return rc;
@@ -106,9 +135,10 @@ int handle_staging(struct gkv *h, size_t len)
 	assert(h->staging_slot == STAGING_FREE);
 	if (len <= h->staging.len)
 		return 0;
-	return grow(h, &h->staging, len,
-		    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
-		    "staging memory for values");
+	return handle_grow(h, &h->staging, len,
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+				   IBV_ACCESS_REMOTE_WRITE,
+			   "staging memory for values");
 }
 
 static const struct reader_ops handle_reader_ops = {
@@ -204,9 +234,9 @@ static int handle_prepare(struct gkv *h)
 		trace_begin(s, "root");
 		session_unlock(s);
 	}
-	section_open(h);
+	section_open(h, SECTION_CALL);
 	rc = reader_prepare(&h->reader);
-	section_close(h);
+	section_close(h, SECTION_CALL);
 	if (rc) {
 		error_prefix(&h->error, "reading the server's root page, step root");
 	} else if (told && session_lock(s, handle_deadline(h), &h->error) == 0) {
@@ -276,6 +306,7 @@ struct gkv *handle_new(struct gkv_session *s, unsigned number, unsigned credits_
 	h->reader.ctx = h;
 	h->reader.err = &h->error;
 	h->reader.hints = s->hints.set ? &s->hints : NULL;
+	h->owned = s->settings.flags & GKV_CHECK_THREADS;
 	return h;
 }
 
@@ -335,6 +366,8 @@ int gkv_open_with(struct gkv_session *session, const struct gkv_handle_options *
 		return -ENOMEM;
 	if (o.no_hints)
 		h->reader.hints = NULL;
+	h->depth = o.depth;
+	h->reads_max = o.depth < HANDLE_READS_MAX ? o.depth : HANDLE_READS_MAX;
 	rc = handle_open(h);
 	if (rc)
 		free(h);
@@ -357,8 +390,13 @@ void gkv_close(struct gkv *h)
 		return;
 	s = h->session;
 	number = h->number;
+	if (h->async) {
+		session_async_remove(s, number);
+		connector_end(h->async);
+	}
 	handle_leave(h);
 	handle_disconnect(h);
+	async_destroy(h->async);
 	reader_drop(&h->reader);
 	buffers_destroy(h);
 	free(h);

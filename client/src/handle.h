@@ -22,11 +22,16 @@
 
 #define HANDLE_CREDITS	   8u /* requests in flight that are asked for; one call uses one */
 #define HANDLE_STAGING_MIN (64u << 10)
+#define HANDLE_LANES	   8u /* chains of READs in flight, of operations that were submitted */
+#define HANDLE_SECTIONS	   (1 + HANDLE_LANES)
+#define SECTION_CALL	   0u /* of the call under way; lanes have the others */
+#define HANDLE_READS_MAX   256u /* in flight, of operations that were submitted */
 #define STAGING_FREE	   UINT32_MAX
 #define HANDLE_LEAVE_NS	   (100 * NS_PER_MS) /* for what is said to others when a handle closes */
 
-/* A request slot. Free while neither is due. */
+/* A request slot. Free while it is not taken, and neither is due. */
 struct rpc_slot {
+	bool taken; /* by a call that has not ended; over all connections */
 	bool reply_due; /* the server has, or will have, the request */
 	bool send_due; /* the SEND's completion was not polled: its frame is not ours */
 	uint64_t sequence; /* of the request in it */
@@ -36,10 +41,22 @@ struct rpc_slot {
 	};
 };
 
+enum handle_owner { OWNER_NONE, OWNER_CALL, OWNER_HOUSEKEEPER };
+
+struct async;
+
 struct gkv {
 	struct gkv_session *session;
 	unsigned number; /* of this handle in its session; HOUSEKEEPER_QP: hidden */
-	unsigned sections; /* 1 while a section is open */
+	unsigned sections; /* open now */
+	uint64_t pin[HANDLE_SECTIONS]; /* of each; 0: it is not open */
+
+	/* Who is at work with it; looked at where owned is set: by GKV_CHECK_THREADS. */
+	bool owned; /* written by its thread only */
+	_Atomic uint32_t owner; /* enum handle_owner */
+
+	struct async *async; /* operations in flight; NULL: none were ever submitted */
+	unsigned depth; /* of them, at most */
 
 	/* The connection. */
 	bool live;
@@ -58,14 +75,16 @@ struct gkv {
 	struct rdma_qp qp;
 	struct cm *cm; /* that connected it; NULL: the exchange did */
 
-	/* READs. */
+	/* READs. Chains end in the order in which they were posted. */
 	uint64_t chains_posted;
 	uint64_t chains_done;
+	unsigned reads_max; /* of operations that were submitted, in flight */
 	struct ibv_send_wr wr[READER_BATCH];
 	struct ibv_sge sge[READER_BATCH];
 	struct reader reader;
 
-	/* Requests. The staging memory belongs to staging_slot until that slot's reply. */
+	/* Requests. The staging memory belongs to staging_slot until its call has ended and its
+	 * reply has come. */
 	struct rpc_slot slot[HANDLE_CREDITS];
 	uint32_t staging_slot; /* or STAGING_FREE */
 
@@ -91,11 +110,46 @@ struct gkv {
  */
 struct gkv *handle_new(struct gkv_session *s, unsigned number, unsigned credits_wish);
 
+/* handle_foreign - -EPERM, with its sentence. */
+int handle_foreign(struct gkv *h);
+
+/*
+ * handle_own - the handle is this thread's until handle_end(). Waits for the housekeeper, which has
+ * it for microseconds. Returns 0 or -EBUSY.
+ */
+int handle_own(struct gkv *h);
+
 /* handle_fetch_create - the buffer that READs of metadata and replies go to. 0, or as verbs. */
 int handle_fetch_create(struct gkv *h);
 
-/* handle_begin - every call starts here. Returns 0, -EINVAL or -EPERM. */
-int handle_begin(struct gkv *h);
+/*
+ * handle_begin - every call starts here, and ends in handle_end() where it returns 0.
+ * Returns 0; -EINVAL, -EPERM; -EBUSY: another thread is in a call, and h->error is that one's.
+ */
+static inline int handle_begin(struct gkv *h)
+{
+	int rc;
+
+	if (!h)
+		return -EINVAL;
+	if (session_foreign(h->session))
+		return handle_foreign(h);
+	if (h->owned) {
+		rc = handle_own(h);
+		if (rc)
+			return rc;
+	}
+	h->deadline_ns = 0;
+	return 0;
+}
+
+/* handle_end - the call is over. Returns @rc. */
+static inline int handle_end(struct gkv *h, int rc)
+{
+	if (h->owned) /* release pairs with handle_own(), handle_borrow() */
+		atomic_store_explicit(&h->owner, OWNER_NONE, memory_order_release);
+	return rc;
+}
 
 /* handle_deadline - when the call under way must have ended. */
 static inline uint64_t handle_deadline(struct gkv *h)
@@ -108,6 +162,10 @@ static inline uint64_t handle_deadline(struct gkv *h)
 
 /* handle_key - check a key. Returns 0 or -EINVAL. */
 int handle_key(struct gkv *h, const void *key, size_t key_len);
+
+/* handle_grow - @buffer anew, at least @len bytes long: what stood in it is lost. 0 or -ENOMEM. */
+int handle_grow(struct gkv *h, struct rdma_buffer *buffer, size_t len, unsigned access,
+		const char *what);
 
 /* handle_staging - at least @len bytes of staging memory; it must be free. 0 or -ENOMEM. */
 int handle_staging(struct gkv *h, size_t len);
@@ -124,6 +182,19 @@ int handle_connect(struct gkv *h);
  * Returns 0; -ENOTCONN: there is none; why it did not come about, with the sentence in h->error.
  */
 int handle_attach(struct gkv *h, uint64_t deadline_ns, struct wire_welcome *welcome);
+
+/*
+ * handle_attempt - one attempt at a queue pair, connecting the session where that is lost. @due:
+ * when the next one may be; @again: whether it may go well. Returns 0 or why not;
+ * handle_disconnect() then.
+ */
+int handle_attempt(struct gkv *h, uint64_t deadline_ns, uint64_t *due, bool *again);
+
+/*
+ * handle_adopt - take the queue pair of @fresh, which is live and has h's buffers, and its
+ * world.
+ */
+void handle_adopt(struct gkv *h, struct gkv *fresh);
 
 /* handle_worth_another - whether a queue pair that was refused with @rc may be had a little later:
  * a server that has no room says so at once; an address may come back. */
@@ -176,24 +247,33 @@ static inline uint32_t handle_age(struct gkv *h)
 	return hints_age(h->reader.hints);
 }
 
+/* sections_repin - one has closed, others are open. */
+void sections_repin(struct gkv *h);
+
 /*
  * Sections (DESIGN 5.2): the span of a batch of READs, under a pin of the session's newest epoch.
  * They post on one connection only, and nothing found in one is followed in another but hints, of
- * the age that section_open() returns.
+ * the age that section_open() returns. Several may be open at once, one for each @which: what the
+ * housekeeper sees is the oldest one's pin (epochs.c).
  */
-static inline uint32_t section_open(struct gkv *h)
+static inline uint32_t section_open(struct gkv *h, unsigned which)
 {
-	assert(h->sections == 0);
-	h->sections = 1;
-	epochs_pin(&h->session->epochs, h->number);
+	struct epochs *ep = &h->session->epochs;
+
+	assert(!h->pin[which]);
+	h->pin[which] =
+		h->sections++ ? epochs_pin_beside(ep, h->number) : epochs_pin(ep, h->number);
 	return handle_age(h);
 }
 
-static inline void section_close(struct gkv *h)
+static inline void section_close(struct gkv *h, unsigned which)
 {
-	assert(h->sections == 1);
-	h->sections = 0;
-	epochs_unpin(&h->session->epochs, h->number);
+	assert(h->pin[which]);
+	h->pin[which] = 0;
+	if (--h->sections == 0)
+		epochs_unpin(&h->session->epochs, h->number, 0);
+	else
+		sections_repin(h);
 }
 
 /* A wait for completions: zero it to start. */
@@ -220,6 +300,9 @@ int channel_progress(struct gkv *h, struct waiter *w);
  */
 void channel_probe(struct gkv *h);
 
+/* channel_look - at the life line, now. */
+void channel_look(struct gkv *h);
+
 /*
  * channel_patience - how long the transport may take for @bytes. The peer's device answers by
  * itself, so what takes longer than the life line's time-out is stuck, whatever retries are left;
@@ -229,6 +312,15 @@ uint64_t channel_patience(const struct gkv *h, uint64_t bytes);
 
 /* channel_read - reader_ops.read of a handle. */
 int channel_read(void *ctx, const struct read_op *ops, unsigned count);
+
+/*
+ * channel_post - the same without waiting: chains_posted is its number, and the bytes are there
+ * when chains_done has come to it. Returns 0 or -ECONNRESET.
+ */
+int channel_post(struct gkv *h, const struct read_op *ops, unsigned count);
+
+/* channel_poll - take what came, and do not wait. Returns how many completions, or -ECONNRESET. */
+int channel_poll(struct gkv *h);
 
 /*
  * channel_write - WRITE @len bytes to @remote and wait for the completion. They stand in registered

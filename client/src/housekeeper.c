@@ -34,7 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/src/handle.h"
+#include "client/src/async.h"
 #include "common/base/mutant.h"
 #include "common/layout/root.h"
 
@@ -253,6 +253,7 @@ static int keep(struct gkv_session *s, uint64_t deadline_ns)
 	if (rc)
 		return rc;
 	start_ns = time_now_ns();
+	count(&k->polled, async_tend(s, k->lease_ms / 4 * NS_PER_MS));
 	if (make_round(s)) { /* soon again, over another one */
 		k->h->live = false;
 		return (int)HOUSEKEEPER_BUSY_MS;
@@ -301,6 +302,7 @@ static void *run(void *arg)
 			pause_ms = (int)housekeeper_pause(UINT16_MAX, false, 0, k->lease_ms);
 		least_ms = housekeeper_pause(0, true, k->took_ms, k->lease_ms);
 		pthread_mutex_unlock(&k->round_lock);
+		connector_serve(s);
 	} while (doze(k, start + least_ms * NS_PER_MS, start + (uint64_t)pause_ms * NS_PER_MS));
 	return NULL;
 }
@@ -393,6 +395,11 @@ int housekeeper_begin(struct gkv_session *s, uint64_t deadline_ns, struct error 
 		rc = start(s, err);
 	pthread_mutex_unlock(&k->round_lock);
 	return rc;
+}
+
+bool housekeeper_serves(struct gkv_session *s)
+{
+	return s->settings.housekeeper == GKV_HOUSEKEEPER_THREAD && !stopping(&s->keeper);
 }
 
 void housekeeper_wake(struct housekeeper *k)

@@ -41,6 +41,7 @@ struct housekeeper {
 	_Atomic uint64_t applied; /* the last of them that has followed the server's hint_floor */
 	_Atomic uint64_t rounds; /* that came to their end */
 	_Atomic uint64_t messages;
+	_Atomic uint64_t polled; /* sections that were closed for handles that nobody polled */
 
 	pthread_mutex_t wake_lock; /* protects what follows */
 	pthread_cond_t wake; /* CLOCK_MONOTONIC */
@@ -72,6 +73,9 @@ void housekeeper_wake(struct housekeeper *k);
  * lock is taken is left out.
  */
 void housekeeper_nudge(struct gkv_session *s, uint64_t deadline_ns);
+
+/* housekeeper_serves - whether there is a thread that connects handles (connector.c). */
+bool housekeeper_serves(struct gkv_session *s);
 
 /* housekeeper_leave - a handle is about to be given back: with the last one goes our queue pair. */
 void housekeeper_leave(struct gkv_session *s);

@@ -21,17 +21,15 @@ int gkv_ping(struct gkv *h, uint64_t *ns)
 	rc = rpc_run(h, &c);
 	if (rc == 0 && ns)
 		*ns = time_now_ns() - start;
-	return rc;
+	return handle_end(h, rc);
 }
 
-int gkv_server_stats(struct gkv *h, char **text)
+static int server_stats(struct gkv *h, char **text)
 {
 	struct rpc_call c = { .op = RPC_STATS, .room = STATS_ROOM };
 	uint32_t len;
-	int rc = handle_begin(h);
+	int rc;
 
-	if (rc)
-		return rc;
 	if (!text)
 		return error_set(&h->error, -EINVAL, "the place for the text is NULL");
 	rc = rpc_run(h, &c);
@@ -46,6 +44,13 @@ int gkv_server_stats(struct gkv *h, char **text)
 		memcpy(*text, c.result, len);
 	(*text)[len] = '\0';
 	return 0;
+}
+
+int gkv_server_stats(struct gkv *h, char **text)
+{
+	int rc = handle_begin(h);
+
+	return rc ? rc : handle_end(h, server_stats(h, text));
 }
 
 void gkv_stats_get_sized(const struct gkv *h, struct gkv_stats *out, size_t size)
@@ -74,6 +79,7 @@ void gkv_session_stats_get_sized(const struct gkv_session *s, struct gkv_session
 		all.epoch = atomic_load_explicit(&s->epochs.newest, memory_order_relaxed);
 		all.announced = atomic_load_explicit(&s->epochs.announced, memory_order_relaxed);
 		all.reconnects = atomic_load_explicit(&s->reconnects, memory_order_relaxed);
+		all.polled = atomic_load_explicit(&s->keeper.polled, memory_order_relaxed);
 		all.hint_bytes = s->hints.set ? s->hints.sets * HINT_BYTES : 0;
 		all.hints = hints_count(&s->hints);
 		all.hints_dropped = hints_age(&s->hints) - 1; /* the first age is 1 */
@@ -115,6 +121,10 @@ const char *gkv_strerror(int code)
 		return "a number is out of range";
 	case -EPERM:
 		return "the session belongs to the parent process";
+	case -EBUSY:
+		return "another thread is in a call on this handle";
+	case -ECANCELED:
+		return "cancelled, or not begun";
 	case -EUSERS:
 		return "no room for another session or handle";
 	case -EPROTONOSUPPORT:

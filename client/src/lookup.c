@@ -236,9 +236,9 @@ static int judge_block(struct reader *r, struct batch *batch, unsigned i)
 }
 
 /* Whether @bytes more fit beside @used of the arena; the first always do. */
-static bool has_room(size_t *used, uint32_t bytes)
+static bool has_room(const struct batch *b, size_t *used, uint32_t bytes)
 {
-	if (*used && *used + bytes > READER_ARENA_BYTES)
+	if (*used && *used + bytes > b->fetch->batch_bytes)
 		return false;
 	*used += bytes;
 	return true;
@@ -251,7 +251,7 @@ static int gather_block(struct reader *r, struct batch *b, struct lookup *l, siz
 	size_t at = *used;
 	int rc;
 
-	if (!has_room(used, l->block_bytes)) {
+	if (!has_room(b, used, l->block_bytes)) {
 		l->state = LOOKUP_LATER;
 		b->later = true;
 		return 1;
@@ -322,8 +322,10 @@ int batch_judge(struct reader *r, struct batch *b)
 	int rc = 0;
 
 	for (unsigned i = 0; i < b->posted; i++) {
-		bucket[i] = b->lookup[b->which[i]].state == LOOKUP_BUCKET;
-		rc = bucket[i] ? 0 : judge_block(r, b, b->which[i]);
+		const enum lookup_state state = b->lookup[b->which[i]].state;
+
+		bucket[i] = state == LOOKUP_BUCKET;
+		rc = bucket[i] || state >= LOOKUP_ASK ? 0 : judge_block(r, b, b->which[i]);
 		if (rc)
 			return rc;
 	}
@@ -384,7 +386,7 @@ int batch_begin(struct reader *r, struct batch *b)
 			continue;
 		if (l->state == LOOKUP_BLOCK && MUTANT(carry_section))
 			continue;
-		if (l->state == LOOKUP_LATER && !has_room(&planned, l->block_bytes)) {
+		if (l->state == LOOKUP_LATER && !has_room(b, &planned, l->block_bytes)) {
 			b->later = true;
 			continue;
 		}

@@ -35,6 +35,7 @@ struct fetch {
 	uint8_t *arena; /* for blocks, 64-byte aligned */
 	size_t arena_len;
 	uint32_t arena_lkey;
+	size_t batch_bytes; /* of blocks in one chain, unless one is larger */
 };
 
 /*

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
-/* Requests to the server, each ending in a reply, an error or the call's deadline. */
+/*
+ * Requests to the server, each ending in a reply, an error or its deadline. The essay is in
+ * rpc.c.
+ */
 #include "client/src/handle.h"
 #include "client/src/lookup.h"
+
+enum rpc_state {
+	RPC_QUEUED, /* zero: waits for a slot, or for the staging memory */
+	RPC_SENT, /* waits for its reply */
+	RPC_PAUSED, /* "not now": until resume_ns */
+};
 
 struct rpc_call {
 	enum rpc_op op;
@@ -15,30 +24,109 @@ struct rpc_call {
 	uint64_t operand; /* RPC_IF_VERSION: the version; INCR: what is added */
 	uint64_t ttl_ms; /* PUT, TOUCH; 0: for ever */
 	size_t room; /* GET, STATS: staging memory that the reply may need; grows by itself */
+	uint64_t deadline_ns; /* 0: that of the handle's call */
 
 	/* Progress. A retry keeps sequence and slot. */
-	uint64_t sequence; /* 0: none taken yet */
+	enum rpc_state state;
+	uint64_t sequence; /* 0: it has no slot */
 	unsigned slot;
 	bool posted; /* may have reached the server */
 	uint64_t busy_ns; /* when the first -EBUSY came; 0: none did */
+	uint64_t resume_ns;
 	unsigned pause_ms; /* the last one for it */
+	unsigned tries;
 
-	/* After rpc_run() returned 0. Valid until the next request on the handle. */
+	/*
+	 * After it returned 0, or the reply's status. Valid until the next request on the
+	 * handle.
+	 */
 	const struct rpc_reply *reply;
 	const void *result; /* its value; NULL: none */
 };
 
+/* rpc_is_write - it changes something, if it is applied. */
+static inline bool rpc_is_write(const struct rpc_call *c)
+{
+	return c->op == RPC_PUT || c->op == RPC_DEL || c->op == RPC_INCR || c->op == RPC_TOUCH;
+}
+
+static inline uint64_t rpc_deadline(struct gkv *h, const struct rpc_call *c)
+{
+	return c->deadline_ns ? c->deadline_ns : handle_deadline(h);
+}
+
+/* rpc_note - calls are about to begin: the handle is at work; is its connection there still? */
+void rpc_note(struct gkv *h, bool writes);
+
 /*
- * rpc_run - send it, wait for its reply, over as many connections as it takes.
- * Returns 0, or the reply's status: -ENOENT, -EEXIST, -EDOM, -ERANGE, -ENOMEM, -EINVAL,
- * -EREMOTEIO; -ETIMEDOUT: no reply
+ * rpc_step - go on with a call as far as can be without waiting. The handle is ready. Poll
+ * between two steps (channel_progress(), channel_poll()).
+ * Returns -EINPROGRESS; 0, or the reply's status: -ENOENT, -EEXIST, -EDOM, -ERANGE, -ENOMEM,
+ * -EINVAL, -EREMOTEIO; -ETIMEDOUT: the server said "not now" until the deadline. The call has ended
+ * then, and rpc_end() is due when its reply was looked at. h->error holds the sentence, but for
+ * -ENOENT. Where the connection is lost in it, -EINPROGRESS with h->live false: rpc_again() when
+ * the handle is ready again.
+ */
+int rpc_step(struct gkv *h, struct rpc_call *c);
+
+/* rpc_again - the handle has another queue pair: the call is sent again over that one. */
+void rpc_again(struct gkv *h, struct rpc_call *c);
+
+/* rpc_expired - its deadline has passed: ends it. Returns what its caller is told. */
+int rpc_expired(struct gkv *h, struct rpc_call *c);
+
+/* rpc_cut - there is no connection, because of @rc: ends it. Returns what its caller is told. */
+int rpc_cut(struct gkv *h, struct rpc_call *c, int rc);
+
+/* rpc_end - nobody looks at the call any more; its reply may be outstanding. Once or more. */
+void rpc_end(struct gkv *h, struct rpc_call *c);
+
+/*
+ * rpc_run - all of it: send it, wait for its reply, over as many connections as it takes.
+ * Returns as rpc_step(), but for -EINPROGRESS; -ETIMEDOUT: no reply
  * within the call's time: whether a write was applied is not known; what handle_connect() returns,
- * for requests that surely did not reach the server. h->error holds the sentence, but for -ENOENT.
+ * for requests that surely did not reach the server.
  */
 int rpc_run(struct gkv *h, struct rpc_call *call);
 
 /*
- * rpc_lookup - ask the server for a key: l ends FOUND or ABSENT. @age: of what may be remembered,
- * taken before. Returns 0, or as rpc_run().
+ * rpc_window - @count calls, as many in flight as the server grants. They end in any order.
+ * @make: fills the call for item @i. Returns 0, or a status: that item has no call.
+ * @done: item @i has ended with @status; @call: during it, NULL where there is none; its reply may
+ *	be NULL.
+ * Returns 0; else why it ended early: those items that were not begun are told to nobody.
+ */
+struct rpc_window {
+	void *arg;
+	int (*make)(void *arg, size_t i, struct rpc_call *call);
+	void (*done)(void *arg, size_t i, const struct rpc_call *call, int status);
+};
+
+int rpc_window(struct gkv *h, const struct rpc_window *w, size_t count);
+
+/*
+ * rpc_found - what the reply of a GET says, into @l: FOUND. @age: of what may be remembered, taken
+ * before the request was posted. Returns 0, or -EPROTO.
+ */
+int rpc_found(struct gkv *h, const struct rpc_call *c, struct lookup *l, uint32_t age);
+
+/*
+ * rpc_lookup - ask the server for a key: l ends FOUND or ABSENT. @age: as rpc_found(). Returns 0,
+ * or as rpc_run().
  */
 int rpc_lookup(struct gkv *h, struct lookup *l, uint32_t age);
+
+/* Frames and words (rpc_frame.c). */
+
+/* rpc_frame - write the frame of a call that has its slot, and the staging memory where it needs
+ * that. Returns its length in bytes. */
+uint32_t rpc_frame(struct gkv *h, struct rpc_call *c);
+
+/* rpc_staging_bytes - that the frame of @c names; 0: none. */
+size_t rpc_staging_bytes(const struct rpc_call *c);
+
+/* rpc_known_status - a status that a server gives (wire_rpc.h); anything else is -EPROTO. */
+int rpc_known_status(int status);
+
+/* rpc_refused - the sentence of a refusal. Returns @rc. */
+int rpc_refused(struct gkv *h, const struct rpc_call *c, int rc);

@@ -179,13 +179,13 @@ static int pass(struct walk *w)
 	w->end = rc != 0;
 	if (rc)
 		return rc;
-	section_open(w->h);
+	section_open(w->h, SECTION_CALL);
 	rc = reader_prepare(&w->h->reader);
 	if (rc == 0)
 		rc = scan_fetch(s);
 	if (rc == 0)
 		w->now_ms = w->h->reader.ops->clock_ms(w->h);
-	section_close(w->h);
+	section_close(w->h, SECTION_CALL);
 	if (rc == -ECONNRESET || rc == SCAN_AGAIN)
 		return SCAN_AGAIN;
 	if (rc == 0 && !w->range_known) {
@@ -276,13 +276,11 @@ static int walk_all(struct walk *w)
 	}
 }
 
-int gkv_scan(struct gkv *h, gkv_visit visit, void *arg)
+static int scan(struct gkv *h, gkv_visit visit, void *arg)
 {
 	struct walk *w;
-	int rc = handle_begin(h);
+	int rc;
 
-	if (rc)
-		return rc;
 	if (!visit)
 		return error_set(&h->error, -EINVAL, "there is nothing to visit with (NULL)");
 	w = calloc(1, sizeof(*w));
@@ -296,4 +294,11 @@ int gkv_scan(struct gkv *h, gkv_visit visit, void *arg)
 	seen_free(&w->seen);
 	free(w);
 	return rc;
+}
+
+int gkv_scan(struct gkv *h, gkv_visit visit, void *arg)
+{
+	int rc = handle_begin(h);
+
+	return rc ? rc : handle_end(h, scan(h, visit, arg));
 }

@@ -87,6 +87,7 @@ static void session_free(struct gkv_session *s)
 	housekeeper_destroy(&s->keeper);
 	epochs_destroy(&s->epochs);
 	hints_destroy(&s->hints);
+	pthread_mutex_destroy(&s->async_lock);
 	pthread_mutex_destroy(&s->handles_lock);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
@@ -124,6 +125,7 @@ static int session_new(struct gkv_session **out, const struct gkv_options *optio
 	s->lifeline = -1;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_mutex_init(&s->handles_lock, NULL);
+	pthread_mutex_init(&s->async_lock, NULL);
 	epochs_init(&s->epochs, &s->hints);
 	housekeeper_init(&s->keeper);
 	/* not shared yet */
@@ -219,4 +221,16 @@ const char *gkv_session_describe(const struct gkv_session *s)
 const char *gkv_session_error(const struct gkv_session *s)
 {
 	return s ? s->failed.text : "";
+}
+
+void session_async_add(struct gkv_session *s, unsigned number, struct async *a)
+{
+	pthread_mutex_lock(&s->async_lock);
+	s->async[number] = a;
+	pthread_mutex_unlock(&s->async_lock);
+}
+
+void session_async_remove(struct gkv_session *s, unsigned number)
+{
+	session_async_add(s, number, NULL);
 }

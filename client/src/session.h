@@ -6,8 +6,8 @@
  *
  * lock is for the connection, and is held through resolver, handshake and queue pair: who has a
  * deadline takes it with session_lock(). handles_lock is for who uses the session: nothing that
- * can take long is done under it. Lock order: keeper.round_lock, then lock, then handles_lock,
- * world->lock, epochs.lock or keeper.wake_lock.
+ * can take long is done under it. Lock order: keeper.round_lock, then lock, then async_lock, then
+ * handles_lock, world->lock, epochs.lock or keeper.wake_lock.
  *
  * The session is freed by gkv_session_close(), or by who gives back the last handle after it: where
  * both a handle count of 0 and orphan are seen, under handles_lock, and behind it.
@@ -63,6 +63,11 @@ struct gkv_session {
 	struct exchange_reader reader;
 	struct wire_welcome welcome; /* of the current, or last, connection */
 	struct world *world; /* counted; NULL before the first connection */
+
+	/* Of handles with operations in flight, for the housekeeper: what stands here stays while
+	 * the lock is held. */
+	pthread_mutex_t async_lock;
+	struct async *async[SESSION_HANDLES_MAX];
 
 	pthread_mutex_t handles_lock; /* protects all that follows */
 	bool orphan; /* gkv_session_close() is done with it */
@@ -133,6 +138,11 @@ int session_check(struct gkv_session *s, uint64_t number, uint64_t deadline_ns, 
 
 /* session_failed - keep the sentence of gkv_open() or gkv_tick() for gkv_session_error(). */
 void session_failed(struct gkv_session *s, const struct error *err);
+
+/* session_async_add, session_async_remove - the handle @number has operations in flight, or none
+ * any more: the housekeeper does not look at it behind that. */
+void session_async_add(struct gkv_session *s, unsigned number, struct async *a);
+void session_async_remove(struct gkv_session *s, unsigned number);
 
 /* session_release_handle - give @number back; frees the session where it was the last and
  * gkv_session_close() was called. Waits for no connection: takes handles_lock alone. */

@@ -36,8 +36,8 @@ def test_idle_client_sends_few_messages(world):
     assert fences_of(world.cli(server).stats()) == 0
 
 
-def test_gets_cost_two_reads_and_nothing_more(world):
-    """While the housekeeper is at its busiest."""
+def test_gets_cost_a_read_and_nothing_more(world):
+    """While the housekeeper is at its busiest; the blocks' places are known from the writes."""
     server = world.server()
     client = world.client(server)
     gets = scaled(20000)
@@ -47,8 +47,8 @@ def test_gets_cost_two_reads_and_nothing_more(world):
     client.ask("check", "k", 0, gets, 64, seconds=60)
     after = client.stats()
     assert after["gets"] - before["gets"] == gets
-    # a fingerprint that two keys of a bucket share costs a block more: one in 10 000, about
-    assert 2 * gets <= after["reads"] - before["reads"] < 2 * gets + gets // 100
+    # keys that share a hint's fingerprint, or gave way to others of their set, cost two more
+    assert gets <= after["reads"] - before["reads"] < gets + gets // 100
     assert after["rpc_fallbacks"] == before["rpc_fallbacks"]
     assert session_stats(client)["rounds"] > rounds
 

@@ -128,17 +128,17 @@ static void hold(struct me *m, uint32_t order)
 {
 	const struct timespec nap = { 0, NS_PER_MS };
 
-	section_open(m->kv);
+	section_open(m->kv, SECTION_CALL);
 	while (ordered(m, order)) {
 		nanosleep(&nap, NULL);
 		if (handle_current(m->kv))
 			continue;
-		section_close(m->kv); /* fenced: come back, and do it again */
+		section_close(m->kv, SECTION_CALL); /* fenced: come back, and do it again */
 		ended(m, gkv_ping(m->kv, NULL), 0);
 		tell_session(m);
-		section_open(m->kv);
+		section_open(m->kv, SECTION_CALL);
 	}
-	section_close(m->kv);
+	section_close(m->kv, SECTION_CALL);
 }
 
 static _Noreturn void end(struct me *m, int status)

@@ -175,6 +175,7 @@ struct fake *fake_create(unsigned depth)
 			.buckets = aligned_alloc(64, READER_BATCH * BUCKET_BYTES),
 			.arena = aligned_alloc(64, READER_ARENA_BYTES),
 			.arena_len = READER_ARENA_BYTES,
+			.batch_bytes = READER_ARENA_BYTES,
 		},
 		.scratch = aligned_alloc(64, READER_SCRATCH_BYTES),
 		.err = &f->err,

@@ -44,6 +44,30 @@ static uint64_t announce(struct epochs *ep, uint64_t number, uint64_t v)
 	return say.e;
 }
 
+/* Several sections of one handle: the oldest one's pin stands for all. */
+static void test_sections_of_one_handle_share_a_word(void **state)
+{
+	struct epochs *ep = *state;
+	uint64_t first, second, third;
+
+	announce(ep, 1, 12);
+	first = epochs_pin(ep, 3);
+	announce(ep, 1, 15);
+	second = epochs_pin_beside(ep, 3);
+	announce(ep, 1, 17);
+	third = epochs_pin_beside(ep, 3);
+	assert_int_equal(first, 12);
+	assert_int_equal(second, 15);
+	assert_int_equal(third, 17);
+	assert_int_equal(epochs_lowest(ep), 12);
+	epochs_unpin(ep, 3, second);
+	assert_int_equal(announce(ep, 1, 20), 15);
+	epochs_unpin(ep, 3, third);
+	assert_int_equal(announce(ep, 1, 20), 17);
+	epochs_unpin(ep, 3, 0);
+	assert_int_equal(announce(ep, 1, 20), 20);
+}
+
 static void test_pins_hold_what_is_announced(void **state)
 {
 	struct epochs *ep = *state;
@@ -55,10 +79,10 @@ static void test_pins_hold_what_is_announced(void **state)
 	assert_int_equal(announce(ep, 1, 15), 12);
 	epochs_pin(ep, SESSION_HANDLES_MAX - 1); /* at 15: newest grows whatever is pinned */
 	assert_int_equal(announce(ep, 1, 20), 12);
-	epochs_unpin(ep, 3);
+	epochs_unpin(ep, 3, 0);
 	assert_int_equal(epochs_lowest(ep), 15);
 	assert_int_equal(announce(ep, 1, 20), 15);
-	epochs_unpin(ep, SESSION_HANDLES_MAX - 1);
+	epochs_unpin(ep, SESSION_HANDLES_MAX - 1, 0);
 	assert_int_equal(announce(ep, 1, 20), 20);
 	assert_int_equal(epochs_calls(ep), 2);
 	epochs_note(ep, 0);
@@ -73,7 +97,7 @@ static void test_announcements_never_go_backwards(void **state)
 	assert_int_equal(announce(ep, 1, 20), 20);
 	atomic_store(&ep->pin[0].epoch, 11);
 	assert_int_equal(announce(ep, 1, 25), 20);
-	epochs_unpin(ep, 0);
+	epochs_unpin(ep, 0, 0);
 	assert_int_equal(announce(ep, 1, 24), 24); /* an older READ than the newest: no matter */
 	assert_int_equal(atomic_load(&ep->newest), 25);
 }
@@ -92,7 +116,7 @@ static void test_a_round_of_a_lost_connection_is_abandoned(void **state)
 	assert_int_equal(atomic_load(&ep->announced), 4);
 	/* the pin of the old life, 10, is more than this one has: never announced */
 	assert_int_equal(announce(ep, 2, 6), 6);
-	epochs_unpin(ep, 0);
+	epochs_unpin(ep, 0, 0);
 	epochs_reset(ep, 3, 50, true);
 	atomic_store(&ep->pin[0].epoch, 5); /* one that is less: never below the WELCOME's */
 	assert_int_equal(announce(ep, 3, 60), 50);
@@ -118,17 +142,17 @@ static void test_hints_follow_the_floor(void **state)
 	assert_int_equal(epochs_announce(ep, 1, 15, 14, 0, &say), 0);
 	assert_true(say.e == 12 && say.h == 0); /* the section may use one still */
 	assert_int_equal(hints_age(&hints), age + 1);
-	epochs_unpin(ep, 0);
+	epochs_unpin(ep, 0, 0);
 	epochs_pin(ep, 1); /* at 15: since when nothing tells it from those before */
 	assert_int_equal(epochs_announce(ep, 1, 16, 14, 0, &say), 0);
 	assert_true(say.e == 15 && say.h == 0 && hints_age(&hints) == age + 1);
 	epochs_pin(ep, 2); /* at 16 */
-	epochs_unpin(ep, 1);
+	epochs_unpin(ep, 1, 0);
 	assert_int_equal(epochs_announce(ep, 1, 16, 14, 0, &say), 0);
 	assert_true(say.e == 16 && say.h == 14);
 	/* a session of the same life goes on from there, another life begins anew */
 	epochs_reset(ep, 2, 20, true);
-	epochs_unpin(ep, 2);
+	epochs_unpin(ep, 2, 0);
 	assert_int_equal(epochs_announce(ep, 2, 20, 14, 0, &say), 0);
 	assert_true(say.h == 14 && hints_age(&hints) == age + 1);
 	epochs_reset(ep, 3, 5, false);
@@ -212,7 +236,7 @@ static void *reader(void *arg)
 				atomic_fetch_add(&world.broken, 1);
 			linger(&seed);
 		}
-		epochs_unpin(world.ep, handle);
+		epochs_unpin(world.ep, handle, 0);
 		atomic_fetch_add(&world.sections, 1);
 		/* or each scan sees a pin */
 		usleep((unsigned)unit_random(&seed) % (2 * LINGER_US));
@@ -292,6 +316,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_pins_hold_what_is_announced, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_sections_of_one_handle_share_a_word, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(test_announcements_never_go_backwards, set_up,
 						tear_down),

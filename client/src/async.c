@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Operations in flight.
+ *
+ *	gkv_submit()      +--> READ --> READING --+--> DONE      gkv_poll()
+ *	   FREE ----------+      ^         |      |     |  ---------> FREE
+ *	                  |      +---------+      |     |
+ *	                  |   another section     v     |
+ *	                  +--------------------> ASK --> ASKING
+ *	                     writes              no answer one-sided
+ *
+ * A look-up waits for a lane (lane.c), a write for a request (ask.c). All goes on inside of calls,
+ * in async_step(): take what came, look at each lane and request whose turn has come, start what
+ * waits. Nothing waits there, but for what every look-up may have to wait for: a READ of metadata
+ * that is not cached, and where there is no thread (GKV_HOUSEKEEPER_TICK), a queue pair.
+ *
+ * Who has the handle. One thread at a time: the application's in a call, or the housekeeper's for a
+ * moment, which ends sections of a handle that nobody polls, so that the server gets its memory
+ * back (DESIGN 5.3). handle_own() and handle_borrow() take it, both by compare-and-swap with
+ * acquire, and give it back with release: all that is here is the owner's. The housekeeper only
+ * tries; a call waits for it, for a poll and a few lists. What it gives up begins anew with the
+ * next call: READs again, so nothing is lost but their time. The connector (connector.c) shares
+ * nothing but its own state.
+ *
+ * Sections. Each lane has its own, with the pin of its time; the handle's word shows the oldest of
+ * those that are open, and is never 0 while one is. Lanes follow each other without a gap, and the
+ * word still advances, as the oldest of them ends (epochs.c).
+ *
+ * Late DMA. A lane's memory is written by READs until its chain has come or its queue pair is
+ * destroyed; an operation that ends before that is taken out of its lane, which goes on. The memory
+ * of requests is rpc.c's matter.
+ *
+ * Bounds: depth operations; HANDLE_LANES chains of READER_BATCH READs, reads_max in all, which is
+ * what the send queue has room for; as many requests as the server grants. What does not fit waits
+ * in its list. All memory is made by the first gkv_submit(), but for values that are larger than a
+ * lane's arena.
+ */
+#include "client/src/async.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "client/src/write.h"
+
+#define QUIET_NS (10 * NS_PER_MS) /* then a look at the life line */
+
+int async_create(struct gkv *h)
+{
+	struct async *a = calloc(1, sizeof(*a));
+	int rc;
+
+	if (!a)
+		return error_set(&h->error, -ENOMEM, "out of memory for operations in flight");
+	a->h = h;
+	a->epoll = a->timer = a->event = -1;
+	rc = ops_create(a, h->depth);
+	if (rc)
+		error_set(&h->error, rc, "out of memory for %u operations in flight", h->depth);
+	else
+		rc = lanes_create(a);
+	if (rc) {
+		async_destroy(a);
+		return rc;
+	}
+	if (!h->owned) { /* from now on the housekeeper may look at it */
+		/* relaxed: it does not know the handle yet */
+		atomic_store_explicit(&h->owner, OWNER_CALL, memory_order_relaxed);
+		h->owned = true;
+	}
+	h->async = a;
+	session_async_add(h->session, h->number, a);
+	return 0;
+}
+
+void async_destroy(struct async *a)
+{
+	if (!a)
+		return;
+	wait_end(a);
+	lanes_destroy(a);
+	free(a->op);
+	free(a);
+}
+
+int op_request(struct gkv *h, struct rpc_call *c, const struct gkv_request *q)
+{
+	static const enum rpc_op ops[] = {
+		[GKV_OP_GET] = RPC_GET, [GKV_OP_EXISTS] = RPC_GET, [GKV_OP_PUT] = RPC_PUT,
+		[GKV_OP_DEL] = RPC_DEL, [GKV_OP_INCR] = RPC_INCR,  [GKV_OP_TOUCH] = RPC_TOUCH,
+	};
+	int rc;
+
+	if (q->op < GKV_OP_GET || q->op > GKV_OP_TOUCH)
+		return error_set(&h->error, -EINVAL,
+				 "the operation is %u, none that this library knows", q->op);
+	rc = write_key(h, c, ops[q->op], q->key, q->key_len);
+	if (rc)
+		return rc;
+	switch (q->op) {
+	case GKV_OP_GET:
+		return q->value || !q->len ? 0
+					   : error_set(&h->error, -EINVAL,
+						       "the place for the value is NULL, of %zu "
+						       "bytes",
+						       q->len);
+	case GKV_OP_PUT:
+		return write_put(h, c, q->value, q->len, &q->terms);
+	case GKV_OP_DEL:
+		return write_del(h, c, &q->terms);
+	case GKV_OP_INCR:
+		c->operand = (uint64_t)q->delta;
+		return 0;
+	case GKV_OP_TOUCH:
+		return write_touch(h, c, q->terms.ttl_ms);
+	}
+	return 0;
+}
+
+int op_found(struct async *a, struct op *op, const struct lookup *l)
+{
+	op->result.len = l->value_len;
+	op->result.meta = (struct gkv_meta){ l->version, l->expiry_ms, l->value_len };
+	a->h->reader.stats.hits++;
+	if (op->q.op == GKV_OP_EXISTS || l->value_len <= op->q.len)
+		return 0;
+	return error_set(&a->h->error, -EMSGSIZE, "the value has %u bytes, there is room for %zu",
+			 l->value_len, op->q.len);
+}
+
+static void take(struct async *a, const struct gkv_request *q, uint64_t now)
+{
+	struct gkv *h = a->h;
+	struct op *op = a->free.first;
+	const unsigned timeout_ms = q->timeout_ms ? q->timeout_ms : h->session->settings.timeout_ms;
+	struct rpc_call checked = { 0 };
+	int rc;
+
+	ops_remove(&a->free, op);
+	a->pending++;
+	h->reader.stats.submitted++;
+	op->q = *q;
+	op->cancelled = false;
+	op->age = op->block_bytes = 0;
+	op->deadline_ns = now + (uint64_t)timeout_ms * NS_PER_MS;
+	op->result = (struct gkv_completion){ .user_data = q->user_data, .op = q->op };
+	rc = op_request(h, &checked, q);
+	if (rc) {
+		op_end(a, op, rc);
+		return;
+	}
+	if (op->deadline_ns < a->next_ns)
+		a->next_ns = op->deadline_ns;
+	op_to(a, op, q->op == GKV_OP_GET || q->op == GKV_OP_EXISTS ? OP_READ : OP_ASK);
+}
+
+static int submit(struct gkv *h, const struct gkv_request *requests, size_t count)
+{
+	struct async *a;
+	uint64_t now;
+	size_t taken = 0;
+	int rc;
+
+	if (!requests && count)
+		return error_set(&h->error, -EINVAL, "the requests are NULL, %zu of them", count);
+	rc = h->async ? 0 : async_create(h);
+	if (rc || !count)
+		return rc;
+	a = h->async;
+	a->polls++;
+	now = time_now_ns();
+	while (taken < count && a->free.first)
+		take(a, &requests[taken++], now);
+	if (!taken)
+		return error_set(&h->error, -EAGAIN,
+				 "%u operations are in flight, the handle's depth (poll first)",
+				 a->depth);
+	if (handle_current(h)) {
+		asks_step(a);
+		lanes_step(a);
+	}
+	return (int)taken;
+}
+
+int gkv_submit(struct gkv *h, const struct gkv_request *requests, size_t count)
+{
+	int rc = handle_begin(h);
+
+	return rc ? rc : handle_end(h, submit(h, requests, count));
+}
+
+void async_lost(struct async *a)
+{
+	if (a->down)
+		return;
+	a->down = true;
+	a->why = a->h->error;
+	if (a->why.code != -ECONNRESET)
+		error_set(&a->why, -ECONNRESET, "the connection was lost");
+	wait_unwatch(a);
+	lanes_lost(a);
+	asks_lost(a);
+}
+
+void async_up(struct async *a)
+{
+	a->down = false;
+	a->quiet_ns = 0;
+}
+
+static bool in_flight(const struct async *a)
+{
+	return a->reads || a->calls;
+}
+
+/* Nothing came for a while: is the server there still? */
+static void look_around(struct async *a, uint64_t now)
+{
+	struct gkv *h = a->h;
+
+	if (!in_flight(a) || !h->live) {
+		a->quiet_ns = 0;
+		return;
+	}
+	if (!a->quiet_ns)
+		a->quiet_ns = a->looked_ns = now;
+	if (now - a->quiet_ns >= channel_patience(h, a->reads * (uint64_t)LANE_ARENA_BYTES) &&
+	    (a->reads || ask_undelivered(a))) {
+		channel_fail(h, "the transport got no answer for %llu ms",
+			     (unsigned long long)((now - a->quiet_ns) / NS_PER_MS));
+		return;
+	}
+	if (now - a->looked_ns < QUIET_NS)
+		return;
+	a->looked_ns = now;
+	channel_look(h);
+}
+
+void async_step(struct async *a)
+{
+	struct gkv *h = a->h;
+	uint64_t now;
+	int n = 0;
+
+	a->polls++;
+	if (a->armed)
+		wait_awake(a);
+	if (h->live)
+		n = channel_poll(h);
+	if (handle_current(h)) {
+		asks_step(a);
+		lanes_step(a);
+	}
+	if (n > 0) {
+		a->quiet_ns = 0;
+		if (a->polls % 64)
+			return;
+	}
+	now = time_now_ns();
+	look_around(a, now);
+	if (now >= a->next_ns)
+		ops_expire(a, now);
+	if (!handle_current(h))
+		connector_step(a);
+}
+
+static int take_done(struct async *a, struct gkv_completion *out, size_t max)
+{
+	size_t n = 0;
+
+	while (n < max && n < INT_MAX && a->done.first) {
+		struct op *op = a->done.first;
+
+		out[n++] = op->result;
+		ops_remove(&a->done, op);
+		op_to(a, op, OP_FREE);
+		a->pending--;
+	}
+	return (int)n;
+}
+
+int async_poll(struct gkv *h, struct gkv_completion *out, size_t max)
+{
+	if (!out && max)
+		return error_set(&h->error, -EINVAL, "the place for %zu completions is NULL", max);
+	if (!h->async)
+		return 0;
+	async_step(h->async);
+	return take_done(h->async, out, max);
+}
+
+int gkv_poll(struct gkv *h, struct gkv_completion *out, size_t max)
+{
+	int rc = handle_begin(h);
+
+	return rc ? rc : handle_end(h, async_poll(h, out, max));
+}
+
+size_t gkv_pending(const struct gkv *h)
+{
+	return h && h->async ? h->async->pending : 0;
+}
+
+/* For a moment, if nobody has it. */
+static bool borrow(struct gkv *h)
+{
+	uint32_t owner = OWNER_NONE;
+
+	/* acquire pairs with handle_end() */
+	return atomic_compare_exchange_strong_explicit(&h->owner, &owner, OWNER_HOUSEKEEPER,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+static unsigned tend(struct async *a, uint64_t now, uint64_t patience_ns)
+{
+	struct gkv *h = a->h;
+	unsigned closed = 0;
+
+	if (!borrow(h))
+		return 0; /* it is in a call, and will see to it */
+	if (a->polls != a->polls_seen || !a->reads) {
+		a->polls_seen = a->polls;
+		a->seen_ns = now;
+	} else if (now - a->seen_ns >= patience_ns && h->live) {
+		channel_poll(h); /* where it fails, the next call finds that */
+		closed = async_close_lanes(a);
+	}
+	/* release pairs with handle_own() */
+	atomic_store_explicit(&h->owner, OWNER_NONE, memory_order_release);
+	return closed;
+}
+
+unsigned async_tend(struct gkv_session *s, uint64_t patience_ns)
+{
+	const uint64_t now = time_now_ns();
+	unsigned closed = 0;
+
+	pthread_mutex_lock(&s->async_lock);
+	for (unsigned i = 0; i < SESSION_HANDLES_MAX; i++) {
+		if (s->async[i])
+			closed += tend(s->async[i], now, patience_ns);
+	}
+	pthread_mutex_unlock(&s->async_lock);
+	return closed;
+}
+
+uint64_t async_due(const struct async *a)
+{
+	uint64_t due = a->next_ns;
+
+	for (unsigned i = 0; i < a->calls; i++) {
+		const struct rpc_call *c = &a->call[i].call;
+
+		if (c->state == RPC_PAUSED && c->resume_ns < due)
+			due = c->resume_ns;
+	}
+	if (a->down && a->connector.due_ns < due)
+		due = a->connector.due_ns;
+	return due;
+}

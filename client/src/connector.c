@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Another queue pair for a handle with operations in flight, while its thread goes on: connecting
+ * takes milliseconds, or seconds where the server does not answer.
+ *
+ *	its thread				the housekeeper's thread
+ *	destroy the queue pair
+ *	a fresh handle: number, buffers
+ *	WANTED (release), wake			WANTED -> BUSY (acquire)
+ *						connect the fresh one, once
+ *	take the queue pair, free it	<-	DONE (release), signal
+ *
+ * What is shared is the fresh handle, which only one of them knows at a time, and the memory that
+ * replies go to. So the old queue pair is destroyed first, and gkv_close() waits while it is BUSY.
+ * Where there is no thread, the handle's own does both, in gkv_poll().
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "client/src/async.h"
+
+static enum connector_state state_of(const struct connector *c)
+{
+	/* acquire pairs with done(): the fresh handle */
+	return atomic_load_explicit(&c->state, memory_order_acquire);
+}
+
+static void set_state(struct connector *c, enum connector_state state)
+{
+	/* release pairs with state_of() and serve(): the fresh handle */
+	atomic_store_explicit(&c->state, state, memory_order_release);
+}
+
+static bool take(struct connector *c, enum connector_state from, enum connector_state to)
+{
+	uint32_t expected = from;
+
+	/* acquire pairs with set_state() */
+	return atomic_compare_exchange_strong_explicit(&c->state, &expected, to,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+/* By whoever serves: BUSY. One attempt. */
+static void try_once(struct connector *c)
+{
+	struct gkv *fresh = c->fresh;
+
+	fresh->deadline_ns = time_now_ns() + EXCHANGE_DEADLINE_MS * NS_PER_MS;
+	if (handle_attempt(fresh, fresh->deadline_ns, &c->next_ns, &c->again))
+		handle_disconnect(fresh);
+}
+
+void connector_serve(struct gkv_session *s)
+{
+	for (unsigned i = 0; i < SESSION_HANDLES_MAX; i++) {
+		struct async *a;
+		bool wanted;
+
+		pthread_mutex_lock(&s->async_lock);
+		a = s->async[i];
+		wanted = a && take(&a->connector, CONNECTOR_WANTED, CONNECTOR_BUSY);
+		pthread_mutex_unlock(&s->async_lock);
+		if (!wanted)
+			continue;
+		try_once(&a->connector);
+		pthread_mutex_lock(&s->async_lock); /* until it is signalled it stays */
+		set_state(&a->connector, CONNECTOR_DONE);
+		wait_signal(a);
+		pthread_mutex_unlock(&s->async_lock);
+	}
+}
+
+/* Nothing that is in flight can go on, now or later. */
+static void fail_all(struct async *a, int rc)
+{
+	while (a->read.first) {
+		struct op *op = a->read.first;
+
+		ops_remove(&a->read, op);
+		op_end(a, op, rc);
+	}
+	asks_fail(a, rc);
+}
+
+/* What came of it. Returns whether the handle has a queue pair. */
+static bool finish(struct async *a)
+{
+	struct connector *c = &a->connector;
+	struct gkv *fresh = c->fresh;
+	bool live = fresh->live;
+
+	c->fresh = NULL;
+	c->due_ns = live ? 0 : c->next_ns;
+	set_state(c, CONNECTOR_IDLE);
+	if (live) {
+		handle_adopt(a->h, fresh);
+		async_up(a);
+	} else {
+		a->h->backoff = fresh->backoff;
+		a->h->error = a->why = fresh->error;
+	}
+	reader_drop(&fresh->reader);
+	free(fresh);
+	if (!live && !c->again)
+		fail_all(a, a->why.code == -ESHUTDOWN ? -ECONNRESET : a->why.code);
+	return live;
+}
+
+static bool prepare(struct async *a)
+{
+	struct connector *c = &a->connector;
+	struct gkv *h = a->h;
+	const uint64_t now = time_now_ns();
+	uint64_t due = backoff_due(&h->backoff, now);
+
+	if (due > c->due_ns)
+		c->due_ns = due;
+	if (c->due_ns > now)
+		return false;
+	c->fresh = handle_new(h->session, h->number, h->credits_wish);
+	if (!c->fresh) {
+		c->due_ns = now + NS_PER_S;
+		return false;
+	}
+	c->fresh->fetch = h->fetch; /* where replies go */
+	c->fresh->reads_max = h->reads_max;
+	c->fresh->backoff = h->backoff;
+	c->fresh->attempted = h->attempted;
+	c->fresh->error = h->error;
+	return true;
+}
+
+static bool in_flight(const struct async *a)
+{
+	return a->read.first || a->ask.first || a->calls;
+}
+
+void connector_step(struct async *a)
+{
+	struct connector *c = &a->connector;
+	struct gkv *h = a->h;
+
+	if (!a->down)
+		handle_disconnect(h);
+	if (state_of(c) == CONNECTOR_DONE && finish(a))
+		return;
+	if (state_of(c) != CONNECTOR_IDLE || !in_flight(a) || !prepare(a))
+		return;
+	if (housekeeper_serves(h->session)) {
+		set_state(c, CONNECTOR_WANTED);
+		housekeeper_wake(&h->session->keeper);
+		return;
+	}
+	try_once(c);
+	finish(a);
+}
+
+bool connector_settle(struct async *a, uint64_t deadline_ns)
+{
+	const struct timespec pause = { 0, NS_PER_MS };
+	struct connector *c = &a->connector;
+
+	if (take(c, CONNECTOR_WANTED, CONNECTOR_DONE)) /* nobody has begun: as one that failed */
+		c->again = true;
+	while (state_of(c) == CONNECTOR_BUSY && time_now_ns() < deadline_ns)
+		nanosleep(&pause, NULL);
+	if (state_of(c) == CONNECTOR_DONE)
+		finish(a);
+	return state_of(c) == CONNECTOR_IDLE;
+}
+
+void connector_end(struct async *a)
+{
+	struct gkv_session *s = a->h->session;
+
+	connector_settle(a, UINT64_MAX);
+	pthread_mutex_lock(&s->async_lock); /* who has served it is gone now */
+	pthread_mutex_unlock(&s->async_lock);
+}

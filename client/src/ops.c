@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Operations in flight: their lists, their ends, their deadlines. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/src/async.h"
+
+int ops_create(struct async *a, unsigned depth)
+{
+	a->op = calloc(depth, sizeof(*a->op));
+	if (!a->op)
+		return -ENOMEM;
+	a->depth = depth;
+	a->next_ns = UINT64_MAX;
+	for (unsigned i = 0; i < depth; i++)
+		ops_append(&a->free, &a->op[i]);
+	return 0;
+}
+
+void ops_append(struct op_list *list, struct op *op)
+{
+	op->next = NULL;
+	op->prev = list->last;
+	if (list->last)
+		list->last->next = op;
+	else
+		list->first = op;
+	list->last = op;
+}
+
+void ops_prepend(struct op_list *list, struct op *op)
+{
+	op->prev = NULL;
+	op->next = list->first;
+	if (list->first)
+		list->first->prev = op;
+	else
+		list->last = op;
+	list->first = op;
+}
+
+void ops_remove(struct op_list *list, struct op *op)
+{
+	if (op->prev)
+		op->prev->next = op->next;
+	else
+		list->first = op->next;
+	if (op->next)
+		op->next->prev = op->prev;
+	else
+		list->last = op->prev;
+}
+
+static struct op_list *list_of(struct async *a, enum op_state state)
+{
+	return state == OP_FREE	  ? &a->free
+	       : state == OP_READ ? &a->read
+	       : state == OP_ASK  ? &a->ask
+				  : &a->done;
+}
+
+void op_to(struct async *a, struct op *op, enum op_state state)
+{
+	op->state = state;
+	ops_append(list_of(a, state), op);
+}
+
+void op_end(struct async *a, struct op *op, int status)
+{
+	struct gkv_stats *stats = &a->h->reader.stats;
+
+	stats->gets += op->q.op == GKV_OP_GET || op->q.op == GKV_OP_EXISTS;
+	stats->cancelled += status == -ECANCELED;
+	op->result.status = status;
+	op_to(a, op, OP_DONE);
+}
+
+/* Why one that did not reach the server has no answer. */
+static int unanswered(struct async *a)
+{
+	struct gkv *h = a->h;
+
+	if (a->down) {
+		h->error = a->why;
+		return h->error.code;
+	}
+	return error_set(&h->error, -ETIMEDOUT,
+			 "the operation was not done in its time (is the server at %s:%s stopped "
+			 "or overloaded? are too many in flight?)",
+			 h->session->settings.host, h->session->settings.port);
+}
+
+static void expire(struct async *a, struct op *op)
+{
+	int status = -ETIMEDOUT;
+
+	switch (op->state) {
+	case OP_READ:
+	case OP_ASK:
+		ops_remove(list_of(a, op->state), op);
+		status = unanswered(a);
+		break;
+	case OP_READING:
+		lane_drop(a, op);
+		status = unanswered(a);
+		break;
+	case OP_ASKING:
+		status = ask_expire(a, op);
+		break;
+	default:
+		return;
+	}
+	op_end(a, op, op->cancelled ? -ECANCELED : status);
+}
+
+void ops_expire(struct async *a, uint64_t now)
+{
+	a->next_ns = UINT64_MAX;
+	for (unsigned i = 0; i < a->depth; i++) {
+		struct op *op = &a->op[i];
+
+		if (op->state == OP_FREE || op->state == OP_DONE)
+			continue;
+		if (op->deadline_ns <= now)
+			expire(a, op);
+		else if (op->deadline_ns < a->next_ns)
+			a->next_ns = op->deadline_ns;
+	}
+}
+
+/* Returns whether it will end as cancelled. */
+static bool cancel(struct async *a, struct op *op)
+{
+	if (op->state == OP_READ || op->state == OP_ASK) {
+		ops_remove(list_of(a, op->state), op);
+		op_end(a, op, -ECANCELED);
+		return true;
+	}
+	if (op->state == OP_ASKING && ask_abandon(a, op)) {
+		op_end(a, op, -ECANCELED);
+		return true;
+	}
+	/* what is on its way may still look at the application's memory: its end comes later */
+	op->cancelled =
+		op->state == OP_READING ||
+		(op->state == OP_ASKING && (op->q.op == GKV_OP_GET || op->q.op == GKV_OP_EXISTS));
+	return op->cancelled;
+}
+
+int gkv_cancel(struct gkv *h, uint64_t user_data)
+{
+	int count = 0, rc = handle_begin(h);
+	struct async *a;
+
+	if (rc)
+		return rc;
+	a = h->async;
+	for (unsigned i = 0; a && i < a->depth; i++) {
+		struct op *op = &a->op[i];
+
+		if (op->state != OP_FREE && op->state != OP_DONE && !op->cancelled &&
+		    op->q.user_data == user_data)
+			count += cancel(a, op);
+	}
+	return handle_end(h, count ? count : -ENOENT);
+}
