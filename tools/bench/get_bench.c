@@ -128,6 +128,7 @@ static int connect_to_server(struct get_bench *b)
 	gkv_options_init(&o);
 	o.server = b->server.address;
 	o.device = b->o.device;
+	o.hint_bytes = 0; /* by the index */
 	o.connect = strcmp(b->o.connect, "cm") == 0 ? GKV_CONNECT_CM : GKV_CONNECT_TCP;
 	return bench_store_open(&get_program, &o, &b->session, &b->kv);
 }

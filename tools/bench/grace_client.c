@@ -41,6 +41,7 @@ int grace_connect(const struct grace_shared *s, unsigned housekeeper, struct gkv
 	gkv_options_init(&o);
 	o.server = s->server;
 	o.device = s->o.device;
+	o.hint_bytes = 0; /* by the index: that is what grace periods are for */
 	o.connect = strcmp(s->o.connect, "cm") == 0 ? GKV_CONNECT_CM : GKV_CONNECT_TCP;
 	o.housekeeper = housekeeper;
 	o.timeout_ms = (unsigned)(10 * s->o.lease_ms + 5000);

@@ -69,6 +69,7 @@ static void connect_anew(struct reader *r)
 	gkv_options_init(&o);
 	o.server = r->s->server;
 	o.device = "soft0";
+	o.hint_bytes = 0; /* by the index, which grows */
 	if (bench_store_open(&growth_program, &o, &r->session, &r->kv))
 		end(r, 3);
 	for (unsigned i = 0; i < WARM_UP; i++)

@@ -90,6 +90,7 @@ static int connect_to_server(struct bench *b)
 	gkv_options_init(&o);
 	o.server = b->o.server;
 	o.device = b->o.device;
+	o.hint_bytes = 0;
 	return bench_store_open(&program, &o, &b->session, &b->kv);
 }
 
