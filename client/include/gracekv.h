@@ -67,6 +67,7 @@ extern "C" {
 
 struct gkv_session;
 struct gkv; /* a handle */
+struct gkv_memory; /* registered memory of the application's */
 
 /*
  * The housekeeper. Memory that a one-sided read may still look at is not used again by the server,
@@ -167,8 +168,8 @@ GKV_API void gkv_session_close(struct gkv_session *session);
 GKV_API const char *gkv_session_describe(const struct gkv_session *session);
 
 /*
- * gkv_session_error - the sentence of the last gkv_open() or gkv_tick() on it that failed; until
- * the next one.
+ * gkv_session_error - the sentence of the last gkv_open(), gkv_memory_register() or gkv_tick() on
+ * it that failed; until the next one.
  */
 GKV_API const char *gkv_session_error(const struct gkv_session *session);
 
@@ -271,6 +272,40 @@ GKV_API int gkv_get_view(struct gkv *handle, const void *key, size_t key_len, co
 /* gkv_exists - 0: it does, -ENOENT: it does not. @meta may be NULL. */
 GKV_API int gkv_exists(struct gkv *handle, const void *key, size_t key_len, struct gkv_meta *meta);
 
+/*
+ * Registered memory. A get into it brings the value by the READ itself, without a copy, where the
+ * device can scatter a READ to three places; all but a few can.
+ *
+ * gkv_memory_register - @bytes at @addr, which stay mapped until gkv_memory_release(). For all
+ * handles of the session, over all its connections. Any thread. The call registers with the device:
+ * milliseconds for large memory. Private memory of a process that forks: see ibv_fork_init(3).
+ * Returns 0; -EINVAL, also where it is not mapped, or may not be written; -ENOMEM, also where the
+ * limit of locked memory is too small (ulimit -l); -EPERM. gkv_session_error() says more.
+ */
+GKV_API int gkv_memory_register(struct gkv_session *session, void *addr, size_t bytes,
+				struct gkv_memory **out);
+
+/*
+ * gkv_memory_release - no operation that names it is in flight, or -EBUSY; none begins during the
+ * call. NULL is fine. One whose deadline came before its READ has ended is over only when its queue
+ * pair is destroyed, which the library does before it gives its completion: its memory is the
+ * application's then. Any thread; before gkv_session_close(), or after it: what the session has
+ * of the device is given back with the last of its memory. -EPERM.
+ */
+GKV_API int gkv_memory_release(struct gkv_memory *memory);
+
+/*
+ * gkv_get_into - read a record into registered memory: @cap bytes at @value, which lie within
+ * @memory; where @cap is 0 @value is not looked at. @key must not lie in them. While the call runs
+ * anything may stand there, and after a failure too; after a get, behind the value too. Where the
+ * record can not be read one-sided its value is copied there. Nothing is written there once the
+ * call has returned. @meta: also with -EMSGSIZE: value_len is the value's length; may be NULL.
+ * Returns as gkv_get(); -EINVAL also where @value is not within @memory, or that was registered
+ * with another session.
+ */
+GKV_API int gkv_get_into(struct gkv *handle, const void *key, size_t key_len,
+			 struct gkv_memory *memory, void *value, size_t cap, struct gkv_meta *meta);
+
 /* What a write is bound to. Zeroed: nothing, and the record never expires. */
 #define GKV_ALWAYS     0u
 #define GKV_IF_ABSENT  1u /* -EEXIST where the key is there */
@@ -365,7 +400,7 @@ GKV_API int gkv_mdel(struct gkv *handle, struct gkv_item *items, size_t count);
  * (and the housekeeper, which ends the READs of a handle that nobody polls, see there): an
  * application polls, or sleeps on gkv_fd().
  */
-#define GKV_OP_GET    1u /* value, len: where it goes, and its room */
+#define GKV_OP_GET    1u /* value, len: where it goes, and its room; memory: where registered */
 #define GKV_OP_EXISTS 2u
 #define GKV_OP_PUT    3u /* value, len: what is written; terms */
 #define GKV_OP_DEL    4u /* terms.condition, terms.version */
@@ -380,6 +415,7 @@ struct gkv_request {
 	size_t key_len;
 	void *value;
 	size_t len;
+	struct gkv_memory *memory; /* NULL, or what value lies in: a get without a copy */
 	struct gkv_terms terms;
 	int64_t delta;
 	uint64_t user_data; /* comes back with the completion */

@@ -43,6 +43,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include "client/src/memory.h"
 #include "client/src/write.h"
 
 #define QUIET_NS (10 * NS_PER_MS) /* then a look at the life line */
@@ -79,6 +80,10 @@ void async_destroy(struct async *a)
 {
 	if (!a)
 		return;
+	for (unsigned i = 0; a->op && i < a->depth; i++) {
+		if (a->op[i].aimed)
+			memory_done(a->op[i].q.memory);
+	}
 	wait_end(a);
 	lanes_destroy(a);
 	free(a->op);
@@ -119,6 +124,29 @@ int op_request(struct gkv *h, struct rpc_call *c, const struct gkv_request *q)
 	return 0;
 }
 
+int op_aim(struct async *a, struct op *op)
+{
+	struct gkv *h = a->h;
+	struct lookup l = {
+		.key = op->q.key,
+		.key_len = (uint32_t)op->q.key_len,
+		.dest = op->q.value,
+		.cap = op->q.len,
+	};
+	int rc;
+
+	if (op->q.op != GKV_OP_GET)
+		return error_set(&h->error, -EINVAL,
+				 "registered memory is for gets, the operation is %u", op->q.op);
+	rc = memory_aim(op->q.memory, h->session, &l, &h->error);
+	if (rc)
+		return rc;
+	op->aimed = true;
+	op->direct = l.direct;
+	op->lkey = l.dest_lkey;
+	return 0;
+}
+
 int op_found(struct async *a, struct op *op, const struct lookup *l)
 {
 	op->result.len = l->value_len;
@@ -146,7 +174,10 @@ static void take(struct async *a, const struct gkv_request *q, uint64_t now)
 	op->age = op->block_bytes = 0;
 	op->deadline_ns = now + (uint64_t)timeout_ms * NS_PER_MS;
 	op->result = (struct gkv_completion){ .user_data = q->user_data, .op = q->op };
+	op->aimed = op->direct = false;
 	rc = op_request(h, &checked, q);
+	if (rc == 0 && q->memory)
+		rc = op_aim(a, op);
 	if (rc) {
 		op_end(a, op, rc);
 		return;

@@ -34,6 +34,9 @@ struct op {
 	enum op_state state;
 	unsigned at; /* lane * READER_BATCH + place in it; number of the request */
 	bool cancelled;
+	bool aimed; /* the memory that it names is in use by it */
+	bool direct; /* its value is READ to the application's registered memory, */
+	uint32_t lkey; /* by this key */
 };
 
 struct op_list {
@@ -144,9 +147,12 @@ void ops_remove(struct op_list *list, struct op *op);
 void op_to(struct async *a, struct op *op, enum op_state state);
 /* op_request - check @q, and make a call of it, zeroed before. Returns 0 or -EINVAL. */
 int op_request(struct gkv *h, struct rpc_call *c, const struct gkv_request *q);
+/* op_aim - of a get: whether it is direct. Returns 0 or -EINVAL. */
+int op_aim(struct async *a, struct op *op);
 /* op_found - what @l has found. Returns its status: 0 or -EMSGSIZE. */
 int op_found(struct async *a, struct op *op, const struct lookup *l);
-/* op_end - its completion is due. It is in no list. */
+/* op_end - its completion is due. It is in no list. No READ to its memory is on its way then: a
+ * queue pair that failed is destroyed first. */
 void op_end(struct async *a, struct op *op, int status);
 /* ops_expire - end those whose deadline is at or before @now. */
 void ops_expire(struct async *a, uint64_t now);

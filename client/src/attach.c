@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/src/memory.h"
 #include "client/src/trace.h"
 #include "common/rdma/gid.h"
 #include "common/rdma/tcp.h"
@@ -171,6 +172,7 @@ static int queue_pair(struct gkv *h, uint64_t deadline_ns)
 		.cq = &h->cq,
 		.max_send = READER_BATCH + HANDLE_CREDITS + h->reads_max,
 		.max_recv = RECEIVES,
+		.max_send_sge = memory_direct(s->dev) ? READ_PIECES : 0,
 		.inline_wish = SEND_INLINE,
 		.remote_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
 	};

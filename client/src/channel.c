@@ -251,6 +251,21 @@ static int chain_wait(struct gkv *h, const char *what, uint64_t bytes)
 	return 0;
 }
 
+/* Where a READ goes. Returns the entries of @sge that it takes; none is empty. */
+static int scatter(const struct read_op *op, struct ibv_sge *sge)
+{
+	int n = 1;
+
+	sge[0] = (struct ibv_sge){ (uintptr_t)op->local, read_op_first(op), op->lkey };
+	for (unsigned i = 0; op->more && i < READ_PIECES - 1; i++) {
+		const struct read_piece *p = &op->more[i];
+
+		if (p->len)
+			sge[n++] = (struct ibv_sge){ (uintptr_t)p->local, p->len, p->lkey };
+	}
+	return n;
+}
+
 int channel_post(struct gkv *h, const struct read_op *ops, unsigned count)
 {
 	struct ibv_send_wr *bad;
@@ -260,11 +275,10 @@ int channel_post(struct gkv *h, const struct read_op *ops, unsigned count)
 	if (!h->live)
 		return -ECONNRESET; /* lost earlier in this section */
 	for (unsigned i = 0; i < count; i++) {
-		h->sge[i] = (struct ibv_sge){ (uintptr_t)ops[i].local, ops[i].len, ops[i].lkey };
 		h->wr[i].wr_id = wr_id_make(WR_READS, 0);
 		h->wr[i].next = &h->wr[i + 1];
-		h->wr[i].sg_list = &h->sge[i];
-		h->wr[i].num_sge = 1;
+		h->wr[i].sg_list = h->sge[i];
+		h->wr[i].num_sge = scatter(&ops[i], h->sge[i]);
 		h->wr[i].opcode = IBV_WR_RDMA_READ;
 		h->wr[i].send_flags = 0;
 		h->wr[i].wr.rdma.remote_addr = ops[i].remote;

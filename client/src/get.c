@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/src/get.h"
+#include "client/src/memory.h"
 
 int handle_lookup(struct gkv *h, struct lookup *l, unsigned count)
 {
@@ -57,6 +58,7 @@ static int get(struct gkv *h, const void *key, size_t key_len, void *value, size
 		return error_set(&h->error, -EINVAL,
 				 "the place for the value is NULL, of %zu bytes", cap);
 	l.state = LOOKUP_START;
+	l.direct = false;
 	l.dest = value;
 	l.cap = cap;
 	rc = one(h, &l, key, key_len);
@@ -94,6 +96,7 @@ static int view(struct gkv *h, const void *key, size_t key_len, const void **val
 	int rc;
 
 	l.state = LOOKUP_START;
+	l.direct = false;
 	l.dest = NULL;
 	l.cap = 0;
 	rc = one(h, &l, key, key_len);
@@ -114,6 +117,44 @@ int gkv_get_view(struct gkv *h, const void *key, size_t key_len, const void **va
 	return handle_end(h,
 			  value ? view(h, key, key_len, value, meta)
 				: error_set(&h->error, -EINVAL, "the place for the view is NULL"));
+}
+
+static int get_into(struct gkv *h, const void *key, size_t key_len, struct gkv_memory *memory,
+		    void *value, size_t cap, struct gkv_meta *meta)
+{
+	struct lookup l;
+	int rc = handle_key(h, key, key_len);
+
+	if (rc)
+		return rc;
+	l.state = LOOKUP_START;
+	l.key = key;
+	l.key_len = (uint32_t)key_len;
+	l.dest = value;
+	l.cap = cap;
+	rc = memory_aim(memory, h->session, &l, &h->error);
+	if (rc)
+		return rc;
+	rc = one(h, &l, key, key_len);
+	if (!h->live) /* a READ that was given up may be on its way to @value still */
+		handle_disconnect(h);
+	memory_done(memory);
+	if (rc)
+		return rc;
+	if (meta)
+		fill_meta(meta, &l);
+	if (l.value_len <= cap)
+		return 0;
+	return error_set(&h->error, -EMSGSIZE, "the value has %u bytes, there is room for %zu",
+			 l.value_len, cap);
+}
+
+int gkv_get_into(struct gkv *h, const void *key, size_t key_len, struct gkv_memory *memory,
+		 void *value, size_t cap, struct gkv_meta *meta)
+{
+	int rc = handle_begin(h);
+
+	return rc ? rc : handle_end(h, get_into(h, key, key_len, memory, value, cap, meta));
 }
 
 int gkv_exists(struct gkv *h, const void *key, size_t key_len, struct gkv_meta *meta)
@@ -142,6 +183,7 @@ static unsigned gather(struct gkv *h, struct gkv_item *items, size_t count, size
 		if (item->status)
 			continue;
 		l[n].state = LOOKUP_START;
+		l[n].direct = false;
 		l[n].key = item->key;
 		l[n].key_len = (uint32_t)item->key_len;
 		l[n].dest = item->value;

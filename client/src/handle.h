@@ -80,7 +80,7 @@ struct gkv {
 	uint64_t chains_done;
 	unsigned reads_max; /* of operations that were submitted, in flight */
 	struct ibv_send_wr wr[READER_BATCH];
-	struct ibv_sge sge[READER_BATCH];
+	struct ibv_sge sge[READER_BATCH][READ_PIECES];
 	struct reader reader;
 
 	/* Requests. The staging memory belongs to staging_slot until its call has ended and its

@@ -157,6 +157,8 @@ static void lane_fill(struct async *a, struct lane *lane)
 			return;
 		ops_remove(&a->read, op);
 		l->state = LOOKUP_START;
+		l->direct = op->direct;
+		l->dest_lkey = op->lkey;
 		l->key = op->q.key;
 		l->key_len = (uint32_t)op->q.key_len;
 		l->dest = op->q.op == GKV_OP_EXISTS ? NULL : op->q.value;

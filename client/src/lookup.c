@@ -35,6 +35,10 @@
  * 7. A round READs no more of blocks than the arena takes, or one block that is larger, and what
  *    finds no room is put off to another section, but for the first: how long a section may be
  *    open, and memory waits for it, does not grow with the batch.
+ * 8. A direct look-up READs a block with its header and key to the arena, as much behind them as
+ *    dest takes to dest, the rest to the arena. What came is judged in these three pieces, over
+ *    the same bytes as one that came in one. Nothing is written outside of dest, and nothing to
+ *    dest once its READs have ended, or their queue pair was destroyed.
  *
  * Ordering: READs of one chain may execute in any order; a block is READ only after the poll of
  * the completion of the bucket that names it, which is ordered after the server's block-before-slot
@@ -127,6 +131,12 @@ static int absent(struct lookup *l)
 	return 0;
 }
 
+/* Whether a slot's block is too small to be the key's: then it is another one's. */
+static bool too_small(const struct lookup *l)
+{
+	return l->block_bytes < block_bytes(l->key_len, 0);
+}
+
 /* On to the next match in the fetched bucket, or to the next bucket, or the end. */
 static int next_match(struct reader *r, struct lookup *l, const struct bucket *b)
 {
@@ -135,7 +145,7 @@ static int next_match(struct reader *r, struct lookup *l, const struct bucket *b
 	uint32_t rkey;
 	int rc;
 
-	if (l->matches) {
+	while (l->matches) {
 		/* relaxed: a private copy */
 		l->slot = atomic_load_explicit(&b->slot[__builtin_ctz(l->matches)],
 					       memory_order_relaxed);
@@ -143,6 +153,8 @@ static int next_match(struct reader *r, struct lookup *l, const struct bucket *b
 		rc = slot_place(r, l->slot, &addr, &rkey, &l->block_bytes);
 		if (rc == -ENOENT)
 			return conflict(r, l, &r->stats.retry_checksum);
+		if (rc == 0 && too_small(l))
+			continue;
 		l->state = LOOKUP_BLOCK;
 		return rc;
 	}
@@ -193,7 +205,7 @@ static void found(struct reader *r, struct lookup *l, const struct block *b, uin
 
 		hints_remember(r->hints, l->hash, age, l->slot, block_state_incarnation(state));
 	}
-	l->value = b->data + b->key_len;
+	l->value = l->direct ? l->dest : b->data + b->key_len;
 	l->value_len = b->value_len;
 	l->version = b->version;
 	l->expiry_ms = b->expiry_ms;
@@ -201,7 +213,7 @@ static void found(struct reader *r, struct lookup *l, const struct block *b, uin
 		l->state = LOOKUP_ASK;
 		return;
 	}
-	if (l->cap)
+	if (l->cap && !l->direct)
 		memcpy(l->dest, l->value, l->value_len < l->cap ? l->value_len : l->cap);
 	l->state = LOOKUP_FOUND;
 }
@@ -215,13 +227,26 @@ static int unhinted(struct reader *r, struct lookup *l, enum block_verdict verdi
 	return chain_start(r, l);
 }
 
+static enum block_verdict verify_direct(const struct lookup *l, uint32_t incarnation)
+{
+	const struct block_part part[] = {
+		{ l->piece[0].local, l->piece[0].len },
+		{ l->piece[1].local, l->piece[1].len },
+	};
+
+	return block_verify_split(l->block, block_bytes(l->key_len, 0), part, l->key, l->key_len,
+				  l->hash, incarnation);
+}
+
 static int judge_block(struct reader *r, struct batch *batch, unsigned i)
 {
 	struct lookup *l = &batch->lookup[i];
 	const bool hinted = l->state == LOOKUP_HINTED;
 	const struct block *b = l->block;
-	enum block_verdict verdict = block_verify(b, l->block_bytes, l->key, l->key_len, l->hash,
-						  hinted ? l->hint.incarnation : 0);
+	const uint32_t incarnation = hinted ? l->hint.incarnation : 0;
+	enum block_verdict verdict = l->direct ? verify_direct(l, incarnation)
+					       : block_verify(b, l->block_bytes, l->key, l->key_len,
+							      l->hash, incarnation);
 
 	if (verdict == BLOCK_OK) {
 		found(r, l, b, batch->age);
@@ -244,10 +269,30 @@ static bool has_room(const struct batch *b, size_t *used, uint32_t bytes)
 	return true;
 }
 
+/* How much of its block goes to dest. */
+static uint32_t bytes_direct(const struct lookup *l)
+{
+	uint32_t behind_key = l->block_bytes - block_bytes(l->key_len, 0);
+
+	return !l->direct ? 0 : l->cap < behind_key ? (uint32_t)l->cap : behind_key;
+}
+
+/* Scatter its READ (8). */
+static const struct read_piece *scatter(struct lookup *l, uint32_t lkey)
+{
+	uint32_t first = block_bytes(l->key_len, 0), direct = bytes_direct(l);
+
+	l->piece[0] = (struct read_piece){ l->dest, direct, l->dest_lkey };
+	l->piece[1] = (struct read_piece){ (uint8_t *)l->block + first,
+					   l->block_bytes - first - direct, lkey };
+	return l->piece;
+}
+
 /* The place of a block in the arena, behind @used. Returns 0; 1: none, it was put off; -ENOMEM. */
 static int gather_block(struct reader *r, struct batch *b, struct lookup *l, size_t *used,
 			struct read_op *op)
 {
+	uint32_t bytes = l->block_bytes - bytes_direct(l);
 	size_t at = *used;
 	int rc;
 
@@ -256,13 +301,14 @@ static int gather_block(struct reader *r, struct batch *b, struct lookup *l, siz
 		b->later = true;
 		return 1;
 	}
-	if (l->block_bytes > b->fetch->arena_len) { /* the first: nothing stands there yet */
-		rc = r->ops->grow(r->ctx, b->fetch, l->block_bytes);
+	if (bytes > b->fetch->arena_len) { /* the first: nothing stands there yet */
+		rc = r->ops->grow(r->ctx, b->fetch, bytes);
 		if (rc)
 			return rc;
 	}
 	op->local = l->block = b->fetch->arena + at;
 	op->lkey = b->fetch->arena_lkey;
+	op->more = l->direct ? scatter(l, op->lkey) : NULL;
 	rc = slot_place(r, l->slot, &op->remote, &op->rkey, &op->len);
 	return rc == -ENOENT ? error_set(r->err, -EPROTO,
 					 "the server's extent table changed under a look-up; this "
@@ -352,6 +398,8 @@ static int start(struct reader *r, const struct batch *b, struct lookup *l)
 			return rc;
 		l->slot = l->hint.slot;
 		l->state = LOOKUP_HINTED;
+		if (rc == 0 && too_small(l))
+			return unhinted(r, l, BLOCK_OTHER_KEY);
 		return rc == -ENOENT ? unhinted(r, l, BLOCK_GONE) : 0;
 	}
 	return chain_start(r, l);

@@ -8,7 +8,7 @@
 #include "client/src/reader.h"
 
 enum lookup_state {
-	LOOKUP_START, /* zero: set key, key_len, dest, cap */
+	LOOKUP_START, /* zero: set key, key_len, dest, cap, direct */
 	LOOKUP_HINTED, /* the block that a hint names is to be READ */
 	LOOKUP_BUCKET, /* its bucket is to be READ */
 	LOOKUP_BLOCK, /* a block is to be READ */
@@ -26,7 +26,8 @@ struct lookup {
 	uint32_t value_len;
 	uint64_t version;
 	uint64_t expiry_ms;
-	const void *value; /* in the arena; valid until the arena is used again */
+	/* In the arena; valid until the arena is used again. A direct one's is dest. */
+	const void *value;
 
 	uint64_t hash;
 	uint64_t segment; /* remote address */
@@ -34,6 +35,8 @@ struct lookup {
 	uint64_t slot; /* that led to the block */
 	struct hint hint; /* the same, where a hint did */
 	void *block;
+	struct read_piece piece[READ_PIECES - 1]; /* of its READ, where direct */
+	uint32_t dest_lkey; /* where direct */
 	uint32_t segment_rkey;
 	uint32_t matches; /* slots of the fetched bucket still to be looked at, a bit each */
 	uint32_t block_bytes;
@@ -41,6 +44,7 @@ struct lookup {
 	uint8_t bucket; /* number in the segment */
 	uint8_t chain; /* buckets of the chain seen */
 	uint8_t attempts;
+	bool direct; /* the value is READ to dest; the key does not lie there */
 };
 
 /* A batch under way: one chain of READs at a time. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "client/src/async.h"
+#include "client/src/memory.h"
 
 int ops_create(struct async *a, unsigned depth)
 {
@@ -68,8 +69,14 @@ void op_to(struct async *a, struct op *op, enum op_state state)
 
 void op_end(struct async *a, struct op *op, int status)
 {
-	struct gkv_stats *stats = &a->h->reader.stats;
+	struct gkv *h = a->h;
+	struct gkv_stats *stats = &h->reader.stats;
 
+	if (op->q.memory && !h->live && h->qp.qp)
+		handle_disconnect(h);
+	if (op->aimed)
+		memory_done(op->q.memory);
+	op->aimed = false;
 	stats->gets += op->q.op == GKV_OP_GET || op->q.op == GKV_OP_EXISTS;
 	stats->cancelled += status == -ECANCELED;
 	op->result.status = status;
@@ -102,6 +109,12 @@ static void expire(struct async *a, struct op *op)
 		status = unanswered(a);
 		break;
 	case OP_READING:
+		if (op->direct) { /* the READ is on its way: only its end frees the memory */
+			channel_fail(a->h, "an RDMA READ took longer than its operation may");
+			handle_disconnect(a->h); /* it waits again */
+			expire(a, op);
+			return;
+		}
 		lane_drop(a, op);
 		status = unanswered(a);
 		break;

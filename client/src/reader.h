@@ -19,6 +19,14 @@
 #define READER_SCRATCH_BYTES 4096u
 #define READER_ATTEMPTS	     8u /* then the server is asked */
 
+#define READ_PIECES 3u /* places that one READ may be scattered to */
+
+struct read_piece {
+	void *local;
+	uint32_t len; /* may be 0 */
+	uint32_t lkey;
+};
+
 /* One READ of a chain. */
 struct read_op {
 	uint64_t remote;
@@ -26,7 +34,16 @@ struct read_op {
 	uint32_t len;
 	void *local;
 	uint32_t lkey;
+	/* NULL: all of it goes to local. Otherwise READ_PIECES - 1 pieces, which take its last
+	 * bytes; at least one byte goes to local. */
+	const struct read_piece *more;
 };
+
+/* read_op_first - how many bytes go to op->local. */
+static inline uint32_t read_op_first(const struct read_op *op)
+{
+	return op->more ? op->len - op->more[0].len - op->more[1].len : op->len;
+}
 
 /* Registered memory that a batch's READs go to. */
 struct fetch {

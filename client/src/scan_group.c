@@ -106,7 +106,7 @@ static int fetch_blocks(struct scan *s)
 
 	for (unsigned i = 0; i < s->found_count; i++) {
 		const struct scan_slot *f = &s->found[i];
-		struct read_op o;
+		struct read_op o = { 0 };
 
 		if (scan_marked(s, f->position))
 			continue;

@@ -93,6 +93,12 @@ static void session_free(struct gkv_session *s)
 	free(s);
 }
 
+/* Must hold handles_lock. */
+static bool unused(const struct gkv_session *s)
+{
+	return s->orphan && s->handle_count == 0 && s->memory_count == 0;
+}
+
 static void describe(struct gkv_session *s)
 {
 	snprintf(s->describe, sizeof(s->describe),
@@ -187,7 +193,7 @@ void gkv_session_close(struct gkv_session *s)
 	housekeeper_end(s);
 	pthread_mutex_lock(&s->handles_lock);
 	s->orphan = true;
-	last = s->handle_count == 0;
+	last = unused(s);
 	pthread_mutex_unlock(&s->handles_lock);
 	if (last)
 		session_free(s);
@@ -207,7 +213,26 @@ void session_release_handle(struct gkv_session *s, unsigned number)
 	pthread_mutex_lock(&s->handles_lock);
 	s->handle_taken[number] = false;
 	s->handle_count--;
-	last = s->orphan && s->handle_count == 0;
+	last = unused(s);
+	pthread_mutex_unlock(&s->handles_lock);
+	if (last)
+		session_free(s);
+}
+
+void session_hold_memory(struct gkv_session *s)
+{
+	pthread_mutex_lock(&s->handles_lock);
+	s->memory_count++;
+	pthread_mutex_unlock(&s->handles_lock);
+}
+
+void session_release_memory(struct gkv_session *s)
+{
+	bool last;
+
+	pthread_mutex_lock(&s->handles_lock);
+	s->memory_count--;
+	last = unused(s);
 	pthread_mutex_unlock(&s->handles_lock);
 	if (last)
 		session_free(s);

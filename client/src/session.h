@@ -9,8 +9,8 @@
  * can take long is done under it. Lock order: keeper.round_lock, then lock, then async_lock, then
  * handles_lock, world->lock, epochs.lock or keeper.wake_lock.
  *
- * The session is freed by gkv_session_close(), or by who gives back the last handle after it: where
- * both a handle count of 0 and orphan are seen, under handles_lock, and behind it.
+ * The session is freed by gkv_session_close(), or by who gives back the last handle or registered
+ * memory after it: where orphan and both counts 0 are seen, under handles_lock, and behind it.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -72,8 +72,9 @@ struct gkv_session {
 	pthread_mutex_t handles_lock; /* protects all that follows */
 	bool orphan; /* gkv_session_close() is done with it */
 	unsigned handle_count;
+	unsigned memory_count; /* registrations of the application's memory */
 	bool handle_taken[SESSION_QPS_MAX];
-	struct error failed; /* of the last gkv_open() or gkv_tick() that failed */
+	struct error failed; /* of the last call on it, like gkv_open(), that failed */
 };
 
 /* fork_current - differs in a child of fork() from the value in its parent. No system call. */
@@ -147,3 +148,7 @@ void session_async_remove(struct gkv_session *s, unsigned number);
 /* session_release_handle - give @number back; frees the session where it was the last and
  * gkv_session_close() was called. Waits for no connection: takes handles_lock alone. */
 void session_release_handle(struct gkv_session *s, unsigned number);
+
+/* session_hold_memory - it lasts until as many session_release_memory(), which may free it. */
+void session_hold_memory(struct gkv_session *s);
+void session_release_memory(struct gkv_session *s);

@@ -13,3 +13,12 @@ uint64_t hash_bytes(const void *data, size_t len);
 
 /* hash_bytes_seeded - the same, chained to an earlier hash. */
 uint64_t hash_bytes_seeded(const void *data, size_t len, uint64_t seed);
+
+/* A piece of what is hashed. @data may be NULL where @len is 0. */
+struct hash_piece {
+	const void *data;
+	size_t len;
+};
+
+/* hash_pieces - hash_bytes() of @count pieces as if they stood one behind the other. */
+uint64_t hash_pieces(const struct hash_piece *piece, unsigned count);

@@ -26,8 +26,29 @@ static bool block_lengths_fit(const struct block *b, uint32_t len)
 	       b->key_len <= len - BLOCK_HEADER_BYTES - b->value_len;
 }
 
-enum block_verdict block_verify(const struct block *b, uint32_t len, const void *key,
-				uint32_t key_len, uint64_t hash, uint32_t incarnation)
+/* block_body_hash() of a block whose first @len bytes stand at @b, and the others in the parts. */
+static uint64_t split_body_hash(const struct block *b, uint32_t len,
+				const struct block_part part[2])
+{
+	struct hash_piece piece[3] = {
+		{ b->data, len - BLOCK_HEADER_BYTES },
+		{ part[0].at, part[0].len },
+		{ part[1].at, part[1].len },
+	};
+	size_t left = (size_t)b->key_len + b->value_len;
+
+	for (unsigned i = 0; i < 3; i++) {
+		if (piece[i].len > left)
+			piece[i].len = left;
+		left -= piece[i].len;
+	}
+	return hash_pieces(piece, 3);
+}
+
+/* @part: NULL: all of it stands at @b. */
+static inline __attribute__((always_inline)) enum block_verdict judge(
+	const struct block *b, uint32_t len, const struct block_part *part, const void *key,
+	uint32_t key_len, uint64_t hash, uint32_t incarnation)
 {
 	uint64_t state;
 
@@ -38,13 +59,28 @@ enum block_verdict block_verify(const struct block *b, uint32_t len, const void 
 	    (incarnation && block_state_incarnation(state) != incarnation &&
 	     !MUTANT(no_incarnation)))
 		return BLOCK_GONE;
-	if (!block_lengths_fit(b, len))
+	if (!block_lengths_fit(b, part ? len + part[0].len + part[1].len : len))
 		return BLOCK_BAD;
-	if (block_checksum(b, block_body_hash(b)) != b->checksum)
+	if (block_checksum(b, part ? split_body_hash(b, len, part) : block_body_hash(b)) !=
+	    b->checksum)
 		return BLOCK_BAD;
 	if (b->key_hash != hash || b->key_len != key_len || memcmp(b->data, key, key_len) != 0)
 		return BLOCK_OTHER_KEY;
 	return BLOCK_OK;
+}
+
+enum block_verdict block_verify(const struct block *b, uint32_t len, const void *key,
+				uint32_t key_len, uint64_t hash, uint32_t incarnation)
+{
+	return judge(b, len, NULL, key, key_len, hash, incarnation);
+}
+
+enum block_verdict block_verify_split(const struct block *b, uint32_t len,
+				      const struct block_part part[2], const void *key,
+				      uint32_t key_len, uint64_t hash, uint32_t incarnation)
+{
+	assert(len >= BLOCK_HEADER_BYTES && len - BLOCK_HEADER_BYTES >= key_len);
+	return judge(b, len, part, key, key_len, hash, incarnation);
 }
 
 enum block_verdict block_verify_any(const struct block *b, uint32_t len)

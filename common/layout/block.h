@@ -102,5 +102,20 @@ enum block_verdict {
 enum block_verdict block_verify(const struct block *b, uint32_t len, const void *key,
 				uint32_t key_len, uint64_t hash, uint32_t incarnation);
 
+/* Bytes of a block that were fetched to another place than its header. */
+struct block_part {
+	const void *at; /* any alignment; may be NULL where len is 0 */
+	uint32_t len;
+};
+
+/*
+ * block_verify_split - the same for a block that was scattered when it was fetched: @len bytes at
+ * @b, at least header and @key_len more, then the two parts. The verdict is that of block_verify()
+ * on the three joined.
+ */
+enum block_verdict block_verify_split(const struct block *b, uint32_t len,
+				      const struct block_part part[2], const void *key,
+				      uint32_t key_len, uint64_t hash, uint32_t incarnation);
+
 /* block_verify_any - the same for a block of an unknown key, as scans need; OTHER_KEY never. */
 enum block_verdict block_verify_any(const struct block *b, uint32_t len);

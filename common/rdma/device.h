@@ -100,6 +100,15 @@ struct rdma_event {
 /* rdma_device_event - take one asynchronous event, without blocking. 0, or -EAGAIN: none. */
 int rdma_device_event(const struct rdma_device *dev, struct rdma_event *out);
 
+/* rdma_read_pieces - local places that one READ may be scattered to, at least 1. */
+static inline unsigned rdma_read_pieces(const struct rdma_device *dev)
+{
+	int pieces =
+		dev->attr.max_sge_rd < dev->attr.max_sge ? dev->attr.max_sge_rd : dev->attr.max_sge;
+
+	return pieces > 1 ? (unsigned)pieces : 1;
+}
+
 /* rdma_mtu_bytes - 256 to 4096 for an enum ibv_mtu. */
 static inline unsigned rdma_mtu_bytes(enum ibv_mtu mtu)
 {

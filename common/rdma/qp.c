@@ -49,7 +49,7 @@ int rdma_qp_create(const struct rdma_device *dev, const struct rdma_qp_config *c
 		.srq = config->srq ? config->srq->srq : NULL,
 		.cap = { .max_send_wr = config->max_send,
 			 .max_recv_wr = config->srq ? 0 : config->max_recv,
-			 .max_send_sge = 2,
+			 .max_send_sge = config->max_send_sge ? config->max_send_sge : 2,
 			 .max_recv_sge = config->srq ? 0 : 1,
 			 .max_inline_data = config->inline_wish },
 		.qp_type = IBV_QPT_RC,

@@ -14,6 +14,7 @@ struct rdma_qp_config {
 	struct rdma_srq *srq; /* NULL: a receive queue of its own, of max_recv entries */
 	unsigned max_send;
 	unsigned max_recv;
+	unsigned max_send_sge; /* pieces of one request; 0: 2 */
 	unsigned inline_wish; /* bytes that should go inline; the device may give more, or none */
 	unsigned remote_access; /* IBV_ACCESS_REMOTE_READ and/or _WRITE for the peer */
 	void *context; /* of its events (struct rdma_event) */

@@ -46,6 +46,21 @@ static void check_bounds(const struct fake *f, const struct read_op *op)
 	abort();
 }
 
+static void copy(const struct read_op *op)
+{
+	const uint8_t *from = (const uint8_t *)(uintptr_t)op->remote;
+	uint32_t done = read_op_first(op);
+
+	assert(done >= 1 && done <= op->len);
+	memcpy(op->local, from, done);
+	for (unsigned i = 0; op->more && i < READ_PIECES - 1; i++) {
+		assert(op->more[i].len <= op->len - done);
+		memcpy(op->more[i].local, from + done, op->more[i].len);
+		done += op->more[i].len;
+	}
+	assert(done == op->len);
+}
+
 static int fake_read(void *ctx, const struct read_op *ops, unsigned count)
 {
 	struct fake *f = ctx;
@@ -57,7 +72,7 @@ static int fake_read(void *ctx, const struct read_op *ops, unsigned count)
 		f->before(f, ops, count);
 	for (unsigned i = 0; i < count; i++) {
 		check_bounds(f, &ops[i]);
-		memcpy(ops[i].local, (void *)(uintptr_t)ops[i].remote, ops[i].len);
+		copy(&ops[i]);
 	}
 	if (f->after)
 		f->after(f, ops, count);
