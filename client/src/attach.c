@@ -212,7 +212,7 @@ static void enter_world(struct gkv *h)
 	if (h->reader.world != s->world) {
 		reader_drop(&h->reader);
 		h->reader.world = world_get(s->world);
-		h->clock_ms = 0;
+		h->clock_at_ns = 0;
 	}
 }
 
@@ -367,7 +367,7 @@ void handle_adopt(struct gkv *h, struct gkv *fresh)
 		reader_drop(&h->reader);
 		h->reader.world = fresh->reader.world;
 		fresh->reader.world = NULL;
-		h->clock_ms = 0;
+		h->clock_at_ns = 0;
 	}
 	h->qp = fresh->qp;
 	h->cq = fresh->cq;

@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/src/clock.h"
 #include "common/base/cores.h"
 #include "common/rdma/post.h"
 
@@ -94,7 +95,8 @@ static int received(struct gkv *h, unsigned number, uint32_t len)
 	h->worked = true;
 	if (h->staging_slot == reply->slot && !slot->taken) /* otherwise it is looked at first */
 		h->staging_slot = STAGING_FREE;
-	handle_clock(h, reply->clock_ms);
+	h->heard_ns = time_now_ns();
+	clock_reply(h, reply->clock_ms, slot->posted_ns);
 	return channel_receive(h, number);
 }
 
@@ -191,7 +193,7 @@ void channel_look(struct gkv *h)
 
 void channel_probe(struct gkv *h)
 {
-	if (handle_current(h) && time_now_ns() - h->clock_at_ns >= QUIET_NS)
+	if (handle_current(h) && time_now_ns() - h->heard_ns >= QUIET_NS)
 		channel_look(h);
 }
 
@@ -342,7 +344,9 @@ int channel_send(struct gkv *h, unsigned slot, uint32_t len)
 		.send_flags = IBV_SEND_SIGNALED | (len <= h->qp.inline_max ? IBV_SEND_INLINE : 0),
 	};
 	struct ibv_send_wr *bad;
-	int rc = rdma_post_send(h->qp.qp, &wr, &bad);
+	int rc;
 
+	h->slot[slot].posted_ns = time_now_ns();
+	rc = rdma_post_send(h->qp.qp, &wr, &bad);
 	return rc ? channel_fail(h, "posting a request failed: %s", error_name(rc)) : 0;
 }

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "client/src/async.h"
+#include "client/src/clock.h"
 #include "client/src/trace.h"
 
-#define DEPTH_DEFAULT  64u
-#define CLOCK_FRESH_MS 5000u /* an estimate older than this is taken anew from the root */
+#define DEPTH_DEFAULT 64u
 
 static_assert(HANDLE_CREDITS <= RPC_SLOTS_MAX, "credits");
 static_assert(READER_SCRATCH_BYTES >= ROOT_BYTES, "scratch");
@@ -52,14 +52,6 @@ int handle_key(struct gkv *h, const void *key, size_t key_len)
 			 key_len, KEY_MAX);
 }
 
-void handle_clock(struct gkv *h, uint64_t clock_ms)
-{
-	if (!clock_ms)
-		return;
-	h->clock_ms = clock_ms;
-	h->clock_at_ns = time_now_ns();
-}
-
 void sections_repin(struct gkv *h)
 {
 	uint64_t oldest = UINT64_MAX;
@@ -69,27 +61,6 @@ void sections_repin(struct gkv *h)
 			oldest = h->pin[i];
 	}
 	epochs_unpin(&h->session->epochs, h->number, oldest);
-}
-
-/*
- * Only records that expire ask for the time. The root's clock is at most CLOCK_PERIOD_MS behind
- * the server's, and a reply's is exact, so the estimate never runs ahead but for drift.
- */
-static uint64_t estimate_clock(void *ctx)
-{
-	struct gkv *h = ctx;
-	uint64_t age_ms = (time_now_ns() - h->clock_at_ns) / NS_PER_MS;
-	const struct world *w = h->reader.world;
-	struct read_op op;
-
-	if (h->clock_ms && age_ms < CLOCK_FRESH_MS)
-		return h->clock_ms + age_ms;
-	op = reader_scratch_op(&h->reader, 0, w->root_addr + offsetof(struct root, clock_ms),
-			       w->root_rkey, sizeof(uint64_t));
-	if (reader_read(&h->reader, &op, 1))
-		return 0; /* the server is asked, over a new connection */
-	handle_clock(h, *(const uint64_t *)h->reader.scratch);
-	return h->clock_ms;
 }
 
 static void use_arena(struct gkv *h)
@@ -144,7 +115,7 @@ int handle_staging(struct gkv *h, size_t len)
 static const struct reader_ops handle_reader_ops = {
 	.read = channel_read,
 	.grow = grow_arena,
-	.clock_ms = estimate_clock,
+	.clock_ms = clock_estimate,
 };
 
 static void buffers_destroy(struct gkv *h)

@@ -35,6 +35,7 @@ struct rpc_slot {
 	bool reply_due; /* the server has, or will have, the request */
 	bool send_due; /* the SEND's completion was not polled: its frame is not ours */
 	uint64_t sequence; /* of the request in it */
+	uint64_t posted_ns; /* the time before it was posted */
 	union {
 		struct rpc_reply reply; /* the last one received, with what is inline */
 		uint8_t reply_bytes[RPC_REPLY_MAX];
@@ -97,9 +98,11 @@ struct gkv {
 	unsigned spin_polls; /* empty polls before a wait yields */
 	uint64_t deadline_ns; /* of the call under way; 0: no clock was read for it yet */
 
-	/* The server's wall clock was clock_ms when ours (monotonic) was clock_at_ns. */
-	uint64_t clock_ms; /* 0: not known */
-	uint64_t clock_at_ns;
+	/* By the last reply the server's wall clock was so far ahead of our monotonic one. */
+	uint64_t clock_ahead_ms; /* modulo 2^64 */
+	uint64_t clock_at_ns; /* when the request of it was posted; 0: there was none */
+
+	uint64_t heard_ns; /* when the last reply was polled */
 
 	struct error error;
 };
@@ -169,9 +172,6 @@ int handle_grow(struct gkv *h, struct rdma_buffer *buffer, size_t len, unsigned 
 
 /* handle_staging - at least @len bytes of staging memory; it must be free. 0 or -ENOMEM. */
 int handle_staging(struct gkv *h, size_t len);
-
-/* handle_clock - a sample of the server's wall clock, from a reply or the root. */
-void handle_clock(struct gkv *h, uint64_t clock_ms);
 
 /* handle_connect - a new queue pair, and a new connection where the session's is lost. */
 int handle_connect(struct gkv *h);

@@ -3,10 +3,10 @@
 /*
  * The housekeeper.
  *
- * A round is one READ of the server's epoch and one WRITE of the session's epoch slot, on a queue
- * pair of its own: a READ and a WRITE behind it are not ordered on an RC queue pair, so the READ's
- * completion is polled in between. What may be announced is said in epochs.c. A WRITE that fails
- * shows in its completion, which is polled as well.
+ * A round is one READ of the server's epoch (and of its clock: clock.c) and one WRITE of the
+ * session's epoch slot, on a queue pair of its own: a READ and a WRITE behind it are not ordered on
+ * an RC queue pair, so the READ's completion is polled in between. What may be announced is said in
+ * epochs.c. A WRITE that fails shows in its completion, which is polled as well.
  *
  * Whose it is: a thread's, started with the first handle; or gkv_tick()'s, where the application
  * wants no thread. Both go through one lock; gkv_open() makes the first round of a queue pair
@@ -35,6 +35,7 @@
 #include <string.h>
 
 #include "client/src/async.h"
+#include "client/src/clock.h"
 #include "common/base/mutant.h"
 #include "common/layout/root.h"
 
@@ -147,19 +148,21 @@ static int make_round(struct gkv_session *s)
 	const uint8_t *span = h->reader.scratch;
 	const uint64_t number = begin_round(k);
 	struct announcement say;
-	uint64_t early = 0;
+	uint64_t early = 0, posted_ns;
 	int rc;
 
 	if (MUTANT(scan_first)) {
 		early = epochs_lowest(&s->epochs);
 		mutant_linger(LINGER_US);
 	}
+	posted_ns = time_now_ns();
 	h->sections = 1; /* for READs; a section of its own needs no pin: it follows nothing */
 	rc = channel_read(h, &op, 1);
 	h->sections = 0;
 	count(&k->messages, 1);
 	if (rc)
 		return rc;
+	clock_root(h->reader.world, *(const uint64_t *)(span + SPAN_CLOCK), posted_ns);
 	rc = epochs_announce(&s->epochs, h->session_number, *(const uint64_t *)span,
 			     *(const uint64_t *)(span + SPAN_FLOOR), early, &say);
 	if (rc)

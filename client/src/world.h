@@ -41,6 +41,11 @@ struct world {
 	uint64_t root_addr;
 	uint32_t root_rkey;
 
+	/* The newest sample of its clock from its root. No lock: see clock.c. */
+	_Atomic uint64_t clock_ms; /* the word itself */
+	_Atomic uint64_t clock_ahead_ms; /* of our monotonic clock, modulo 2^64 */
+	_Atomic uint64_t clock_at_ns; /* when the READ was posted; 0: there is none */
+
 	pthread_mutex_t lock; /* writers of all that follows; innermost */
 
 	/* Constant once root_known is seen: release in world_set_root(), acquire in readers. */
