@@ -32,6 +32,7 @@
  *   -EINVAL       an argument is outside its documented range, or a handle is NULL
  *   -EBUSY        another thread is in a call on this handle (GKV_CHECK_THREADS), and gkv_error()
  *                 is about that one
+ *   -EDEADLK      the call was made from the handle's own gkv_visit
  *   -ETIMEDOUT    no answer within the session's timeout_ms, reconnecting included; a write may
  *                 have been applied, or may be later
  *   -ECONNREFUSED, -EHOSTUNREACH, -ECONNRESET, -EPROTO  the server cannot be reached any more
@@ -68,6 +69,7 @@ extern "C" {
 struct gkv_session;
 struct gkv; /* a handle */
 struct gkv_memory; /* registered memory of the application's */
+struct gkv_cursor; /* a scan under way */
 
 /*
  * The housekeeper. Memory that a one-sided read may still look at is not used again by the server,
@@ -473,11 +475,38 @@ GKV_API int gkv_arm(struct gkv *handle);
  * gkv_scan - visit every record, in no order, by one-sided reads. A record that lives throughout
  * the scan is visited exactly once; one written meanwhile may be, in its old or new version.
  * @visit: returns 0 to go on, anything else ends the scan with that value. Its pointers are valid
- *	during the call; it must not use the same handle.
+ *	during the call; it must not use the same handle (calls return -EDEADLK), nor close it.
+ * timeout_ms is the limit of each step, not of the scan. -ESTALE: the server was started anew; what
+ * it has now has to be scanned from the beginning. -EPROTO: a place of the index could not be read.
  */
 typedef int (*gkv_visit)(void *arg, const void *key, size_t key_len, const void *value,
 			 const struct gkv_meta *meta);
 GKV_API int gkv_scan(struct gkv *handle, gkv_visit visit, void *arg);
+
+/*
+ * The same in chunks, for who would rather call than be called. Other calls on the handle may come
+ * in between, of its thread; so may other scans. Its memory: 0.4 MiB as a rule, 5 MiB at most,
+ * or so much more as its largest record takes.
+ * gkv_scan_open - cheap: the scan begins, on the server that there is then, with its first records.
+ * gkv_scan_next - the next records, at most @max, 1 or more; they lie in the scan's memory until
+ * the next call with it. Returns how many, which may be fewer than @max at any time; 0: that were
+ * all. Behind an error the scan goes on where it was, or is closed: -ETIMEDOUT (also: nothing was
+ * found in that time), -ECONNRESET and the like, as any call; -ESTALE, from then on: the server was
+ * started anew, what it has now has to be scanned from the beginning. -EINVAL: @scan or @out is
+ * NULL, or @max 0.
+ * gkv_scan_close - before its handle is closed: a scan is of no use after that, and must not be
+ * handed to gkv_scan_next() any more, only closed. NULL is fine.
+ */
+struct gkv_record {
+	const void *key;
+	size_t key_len;
+	const void *value;
+	struct gkv_meta meta;
+};
+
+GKV_API int gkv_scan_open(struct gkv *handle, struct gkv_cursor **out);
+GKV_API int gkv_scan_next(struct gkv_cursor *scan, struct gkv_record *out, size_t max);
+GKV_API void gkv_scan_close(struct gkv_cursor *scan);
 
 /* gkv_ping - one request and reply; @ns: the round trip's time, may be NULL. */
 GKV_API int gkv_ping(struct gkv *handle, uint64_t *ns);

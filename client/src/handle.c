@@ -25,6 +25,13 @@ int handle_foreign(struct gkv *h)
 			 "after fork())");
 }
 
+int handle_visiting(struct gkv *h)
+{
+	return error_set(&h->error, -EDEADLK,
+			 "the call was made from this handle's own gkv_visit (use another handle "
+			 "there, or gkv_scan_next())");
+}
+
 int handle_own(struct gkv *h)
 {
 	uint32_t owner;

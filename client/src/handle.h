@@ -103,6 +103,7 @@ struct gkv {
 	uint64_t clock_at_ns; /* when the request of it was posted; 0: there was none */
 
 	uint64_t heard_ns; /* when the last reply was polled */
+	bool visiting; /* gkv_visit runs */
 
 	struct error error;
 };
@@ -113,8 +114,9 @@ struct gkv {
  */
 struct gkv *handle_new(struct gkv_session *s, unsigned number, unsigned credits_wish);
 
-/* handle_foreign - -EPERM, with its sentence. */
+/* handle_foreign - -EPERM, handle_visiting - -EDEADLK, with their sentences. */
 int handle_foreign(struct gkv *h);
+int handle_visiting(struct gkv *h);
 
 /*
  * handle_own - the handle is this thread's until handle_end(). Waits for the housekeeper, which has
@@ -127,7 +129,8 @@ int handle_fetch_create(struct gkv *h);
 
 /*
  * handle_begin - every call starts here, and ends in handle_end() where it returns 0.
- * Returns 0; -EINVAL, -EPERM; -EBUSY: another thread is in a call, and h->error is that one's.
+ * Returns 0; -EINVAL, -EPERM, -EDEADLK; -EBUSY: another thread is in a call, and h->error is that
+ * one's.
  */
 static inline int handle_begin(struct gkv *h)
 {
@@ -137,6 +140,8 @@ static inline int handle_begin(struct gkv *h)
 		return -EINVAL;
 	if (session_foreign(h->session))
 		return handle_foreign(h);
+	if (h->visiting)
+		return handle_visiting(h);
 	if (h->owned) {
 		rc = handle_own(h);
 		if (rc)

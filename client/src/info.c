@@ -119,6 +119,10 @@ const char *gkv_strerror(int code)
 		return "the value is no number";
 	case -ERANGE:
 		return "a number is out of range";
+	case -EDEADLK:
+		return "the call was made from the handle's own gkv_visit";
+	case -ESTALE:
+		return "the server was started anew during the scan";
 	case -EPERM:
 		return "the session belongs to the parent process";
 	case -EBUSY:

@@ -3,25 +3,52 @@
 /*
  * Scanning: every record, by one-sided reads.
  *
- * The walk goes over the space of hashes, not over the directory, since that may grow meanwhile.
+ * The walk goes over the space of hashes, not over the directory, since that may change meanwhile.
  * A range is what one segment covered when the scan came to it. Its buckets are taken in groups,
  * and a group is worked off in all segments that cover the range by then (more than one where
  * the segment was split) before the next group begins.
  *
+ * The scan is turned inside out: gkv_scan_next() makes steps until something was found, and all
+ * that the next step needs is in struct gkv_cursor. A step is made when all that was found before
+ * is handed out, and is the first of these that applies:
+ * - look up the keys that wait for it, as many as there is room for their records;
+ * - where the group is finished in this segment, on to the next segment, group or range;
+ * - a pass.
+ *
  * A pass over a group, in one section: READ its buckets with their overflow, READ blocks of
- * positions not yet dealt with, as many as a batch takes. Then, with the section closed, visit.
+ * positions not yet dealt with, as many as a batch takes. Then, with the section closed, copy what
+ * was found into the scan's memory (scan_records.c). No section is open, and nothing in the handle
+ * is the scan's, between two steps: so other calls on the handle, also with other scans, may come
+ * in between, and memory of the server waits for no scan that is left lying.
  * Passes go on until every position of the group is dealt with. A position is dealt with when
- * - its block verified and was visited (or had been), or
+ * - its block verified, and its record was kept, had been met or is of another range; or
  * - its block was replaced meanwhile, or has expired, and the key that stands in it was looked up
  *   like any get's: that finds the newer version or its absence.
  * A block that is neither is READ again with the next pass.
  *
- * Exactly once, for a record that lives throughout: its key stays in one position of its segment,
- * and after a split in one of a segment that covers the same hashes with the same bucket number. So
- * it is met while its group is worked off, in the segment that then holds it. Keys visited in a
- * group are remembered until the group is finished, so it is not visited again after a split.
+ * Guarantees
+ * 1. A record that lives throughout the scan is handed out exactly once. Its key stays in one
+ *    position of its segment, and after a split or a merge in one of a segment that covers its
+ *    hash, with the same bucket number. So while its group is worked off in the range, every way
+ *    to the group's end leads through a segment that then holds it, and through its position.
+ * 2. At most once. Keys met in a group are remembered, and met again by segments that a split made,
+ *    or by a position that moved with them, they count for nothing. When the group is finished in
+ *    a segment, the walk goes on behind that segment's last hash and never back: what has a lesser
+ *    hash is of no interest any more, though a merge may bring it before us again. It is refused
+ *    by its hash (scan_keep()), so it need not be remembered.
+ * 3. Errors lose nothing. A position is marked when its record has been kept, a key waits until it
+ *    was looked up, a record until it is handed out; a step that fails is made again by the next
+ *    call. So a lost connection is no more than another pass: to the same life of the server,
+ *    whose segments, hash seed and positions are what they were.
+ * 4. To another life nothing of it applies: -ESTALE, for good, as incarnations never come again.
+ *    What was found but not handed out is not handed out any more.
  *
- * Progress: passes that deal with nothing are counted, SCAN_IDLE_PASSES of them end the scan.
+ * Memory: this struct, 110 KiB; the records of one step, 256 KiB or one larger record; keys met,
+ * 4 KiB as a rule, and SCAN_SEEN_MAX of them at most (2 MiB, twice while the table is made anew):
+ * 2480 come from one segment, more only where it is split and merged under one group again and
+ * again, with new keys each time.
+ *
+ * Progress: passes that deal with nothing are counted, SCAN_IDLE_PASSES of them end the call.
  */
 #include "client/src/scan.h"
 
@@ -31,7 +58,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/src/get.h"
+#include "client/src/handle.h"
+#include "client/src/lookup.h"
 #include "common/layout/block.h"
 
 #define SCAN_BUSY_PASSES 16u /* from here on sleep in between */
@@ -39,34 +67,28 @@
 #define WIDTH_FIRST	 8u
 #define SLOTS_FEW	 16u
 
-struct walk {
-	struct scan scan;
-	struct gkv *h;
-	gkv_visit visit;
-	void *arg;
-	uint64_t incarnation; /* of the server that the scan began on; 0: not yet */
-	uint64_t now_ms; /* estimate of the server's clock at the last pass */
-	struct seen seen;
-	uint64_t range_first, range_last; /* hashes */
-	bool range_known; /* range_last is set, by the range's first pass */
-	bool progress; /* the last pass dealt with something */
-	bool end; /* the visitor, or an error, ends the scan */
-	unsigned keys;
-	struct scan_key key[READER_BATCH];
-	unsigned key_position[READER_BATCH];
-};
+static_assert(READER_BATCH <= SEGMENT_BUCKETS, "width");
 
-static int visit_once(struct walk *w, uint64_t hash, const void *key, uint32_t key_len,
-		      const void *value, const struct gkv_meta *meta)
+int scan_same_life(struct gkv_cursor *s)
 {
-	int rc;
+	const struct gkv_session *session = s->h->session;
 
-	if (hash < w->range_first || hash > w->range_last)
-		return 0; /* another range's */
-	rc = seen_add(&w->seen, hash, key, key_len);
-	if (rc < 0)
-		return error_set(&w->h->error, rc, "out of memory for a scan");
-	return rc ? w->visit(w->arg, key, key_len, value, meta) : 0;
+	if (!s->incarnation || s->h->reader.world->incarnation == s->incarnation)
+		return 0;
+	return error_set(&s->h->error, -ESTALE,
+			 "the server at %s:%s was started anew during the scan (scan again)",
+			 session->settings.host, session->settings.port);
+}
+
+int scan_ready(struct gkv_cursor *s)
+{
+	int rc = handle_ready(s->h);
+
+	if (rc == 0)
+		rc = scan_same_life(s);
+	if (rc == 0)
+		s->incarnation = s->h->reader.world->incarnation;
+	return rc;
 }
 
 /* A block that does not verify: can its key be read? Its state is not under the checksum. */
@@ -82,217 +104,306 @@ static bool key_readable(struct block *b, uint32_t len)
 	return block_verify_any(b, len) == BLOCK_OK;
 }
 
-static void look_up_later(struct walk *w, const struct block *b, unsigned position)
+static void look_up_later(struct gkv_cursor *s, const struct block *b, unsigned position)
 {
-	struct scan_key *k = &w->key[w->keys];
+	struct scan_key *k = &s->key[s->keys++];
 
+	k->position = position;
+	k->again = false;
 	k->len = b->key_len;
 	memcpy(k->bytes, b->data, b->key_len);
-	w->key_position[w->keys++] = position;
 }
 
-/* Visit what was fetched. Returns 0, the visitor's value or a negative errno. */
-static int visit_fetched(struct walk *w)
+/* A block that is not what the slot promised: its key is looked up, or it is READ once more. */
+static void take_unsound(struct gkv_cursor *s, const struct scan_block *f,
+			 enum block_verdict verdict)
 {
-	struct scan *s = &w->scan;
-	int rc = 0;
+	struct gkv_stats *stats = &s->h->reader.stats;
 
-	w->keys = 0;
-	for (unsigned i = 0; i < s->count && rc == 0; i++) {
-		const struct scan_block *f = &s->fetched[i];
-		struct block *b = f->block;
+	if (verdict == BLOCK_GONE)
+		stats->retry_obsolete++;
+	else
+		stats->retry_checksum++;
+	if (verdict == BLOCK_GONE && key_readable(f->block, f->len))
+		look_up_later(s, f->block, f->position);
+	else
+		s->pass.bad++;
+}
+
+/* What has expired by now, or may have: the server deletes it. */
+static bool expired(const struct gkv_cursor *s, const struct block *b)
+{
+	return b->expiry_ms && (!s->now_ms || b->expiry_ms <= s->now_ms);
+}
+
+/* What the pass has brought. Returns how many positions that deals with, or -ENOMEM. */
+static int take_fetched(struct gkv_cursor *s)
+{
+	struct scan *pass = &s->pass;
+	int dealt = 0, rc;
+
+	for (unsigned i = 0; i < pass->count; i++) {
+		const struct scan_block *f = &pass->fetched[i];
+		const struct block *b = f->block;
 		enum block_verdict verdict = block_verify_any(b, f->len);
-		struct gkv_meta meta;
+		struct gkv_record rec;
 
-		if (verdict == BLOCK_GONE) {
-			w->h->reader.stats.retry_obsolete++;
-			if (key_readable(b, f->len))
-				look_up_later(w, b, f->position);
-			else
-				s->bad++;
-			continue;
-		}
 		if (verdict != BLOCK_OK) {
-			w->h->reader.stats.retry_checksum++;
-			s->bad++;
+			take_unsound(s, f, verdict);
 			continue;
 		}
-		if (b->expiry_ms && b->expiry_ms <= w->now_ms) {
-			look_up_later(w, b, f->position); /* the server deletes it */
+		if (expired(s, b)) {
+			look_up_later(s, b, f->position);
 			continue;
 		}
-		meta = (struct gkv_meta){ b->version, b->expiry_ms, b->value_len };
-		scan_mark(s, f->position);
-		w->progress = true;
-		rc = visit_once(w, b->key_hash, b->data, b->key_len, b->data + b->key_len, &meta);
-	}
-	return rc;
-}
-
-static int visit_looked_up(struct walk *w)
-{
-	int rc = 0;
-
-	for (unsigned i = 0; i < w->keys && rc == 0; i++) {
-		struct lookup l = { .key = w->key[i].bytes, .key_len = w->key[i].len };
-		struct gkv_meta meta;
-
-		rc = handle_lookup(w->h, &l, 1);
-		if (rc)
+		rec = (struct gkv_record){ b->data,
+					   b->key_len,
+					   b->data + b->key_len,
+					   { b->version, b->expiry_ms, b->value_len } };
+		rc = scan_keep(s, b->key_hash, &rec, 0, false);
+		if (rc < 0)
 			return rc;
-		scan_mark(&w->scan, w->key_position[i]);
-		w->progress = true;
-		if (l.state != LOOKUP_FOUND)
+		if (rc) {
+			pass->left = true;
 			continue;
-		meta = (struct gkv_meta){ l.version, l.expiry_ms, l.value_len };
-		rc = visit_once(w, l.hash, l.key, l.key_len, l.value, &meta);
+		}
+		scan_mark(pass, f->position);
+		dealt++;
 	}
-	return rc;
+	return dealt + (int)s->keys;
 }
 
-/* The connection, to the server that the scan began on. */
-static int walk_ready(struct walk *w)
+/* Must be in a section. Returns 0, SCAN_AGAIN or why not. */
+static int fetch(struct gkv_cursor *s)
 {
-	struct gkv *h = w->h;
+	struct reader *r = &s->h->reader;
+	int rc = reader_prepare(r);
+
+	if (rc == 0)
+		rc = scan_fetch(&s->pass);
+	if (rc == 0)
+		s->now_ms = r->ops->clock_ms(r->ctx);
+	return rc == -ECONNRESET ? SCAN_AGAIN : rc;
+}
+
+/* Returns 0, or -EPROTO: it has been in vain for too long. */
+static int count_idle(struct gkv_cursor *s)
+{
+	if (++s->idle < SCAN_IDLE_PASSES)
+		return 0;
+	s->idle = 0;
+	return error_set(&s->h->error, -EPROTO,
+			 "bucket %u of the segment of hash %016llx could not be read in %u passes "
+			 "(is the server sound?)",
+			 s->pass.bucket, (unsigned long long)s->pass.at, SCAN_IDLE_PASSES);
+}
+
+static int make_pass(struct gkv_cursor *s)
+{
+	const struct timespec pause = { 0, NS_PER_MS };
 	int rc;
 
-	h->deadline_ns = 0; /* a scan may be long: the limit is that of each step */
-	rc = handle_ready(h);
+	if (s->idle > SCAN_BUSY_PASSES)
+		nanosleep(&pause, NULL);
+	else if (s->idle)
+		sched_yield();
+	rc = scan_ready(s);
 	if (rc)
 		return rc;
-	if (w->incarnation && h->reader.world->incarnation != w->incarnation)
-		return error_set(
-			&h->error, -ECONNRESET,
-			"the server at %s:%s was started anew during the scan (scan again)",
-			h->session->settings.host, h->session->settings.port);
-	w->incarnation = h->reader.world->incarnation;
+	section_open(s->h, SECTION_CALL);
+	rc = fetch(s);
+	section_close(s->h, SECTION_CALL);
+	if (rc < 0)
+		return rc;
+	if (rc)
+		return count_idle(s);
+	if (!s->range_known) {
+		s->range_last = s->pass.last;
+		s->range_known = true;
+	}
+	rc = take_fetched(s);
+	if (rc < 0)
+		return rc;
+	s->settled = !s->pass.left && !s->pass.bad;
+	if (rc == 0 && !s->settled)
+		return count_idle(s);
+	s->idle = 0;
 	return 0;
 }
 
-/* One pass. Returns 0: the group is finished in this segment; SCAN_AGAIN; or, with end, why. */
-static int pass(struct walk *w)
+static unsigned next_width(const struct scan *pass)
 {
-	struct scan *s = &w->scan;
-	int rc = walk_ready(w);
+	if (pass->found_count > READER_BATCH && pass->width > 1)
+		return pass->width / 2;
+	if (pass->found_count < SLOTS_FEW && pass->width < READER_BATCH)
+		return pass->width * 2;
+	return pass->width;
+}
 
-	w->progress = false;
-	w->end = rc != 0;
+static void begin_group(struct gkv_cursor *s, unsigned bucket)
+{
+	struct scan *pass = &s->pass;
+
+	seen_clear(&s->seen);
+	pass->at = s->range_first;
+	pass->bucket = bucket;
+	pass->width = s->width < SEGMENT_BUCKETS - bucket ? s->width : SEGMENT_BUCKETS - bucket;
+}
+
+static void begin_range(struct gkv_cursor *s, uint64_t first)
+{
+	s->range_first = first;
+	s->range_last = UINT64_MAX;
+	s->range_known = false;
+	begin_group(s, 0);
+}
+
+/* The group is finished in the segment under way. */
+static void go_on(struct gkv_cursor *s)
+{
+	struct scan *pass = &s->pass;
+
+	s->settled = false;
+	memset(pass->done, 0, sizeof(pass->done));
+	if (pass->last < s->range_last) {
+		pass->at = pass->last + 1;
+		seen_keep_above(&s->seen, pass->last);
+		return;
+	}
+	s->width = next_width(pass);
+	if (pass->bucket + pass->width < SEGMENT_BUCKETS)
+		begin_group(s, pass->bucket + pass->width);
+	else if (s->range_last < UINT64_MAX)
+		begin_range(s, s->range_last + 1);
+	else
+		s->end = true;
+}
+
+/* All that was found is handed out. Returns 0, or why the step has to be made again. */
+static int step(struct gkv_cursor *s)
+{
+	scan_clear(s);
+	if (s->keys)
+		return scan_look_up(s);
+	if (s->settled)
+		go_on(s);
+	return s->end ? 0 : make_pass(s);
+}
+
+static struct gkv_cursor *scan_new(struct gkv *h)
+{
+	struct gkv_cursor *s = calloc(1, sizeof(*s));
+
+	if (!s) {
+		error_set(&h->error, -ENOMEM, "out of memory for a scan");
+		return NULL;
+	}
+	s->h = h;
+	s->pass.r = &h->reader;
+	s->width = WIDTH_FIRST;
+	begin_range(s, 0);
+	return s;
+}
+
+int gkv_scan_open(struct gkv *h, struct gkv_cursor **out)
+{
+	int rc = handle_begin(h);
+
 	if (rc)
 		return rc;
-	section_open(w->h, SECTION_CALL);
-	rc = reader_prepare(&w->h->reader);
-	if (rc == 0)
-		rc = scan_fetch(s);
-	if (rc == 0)
-		w->now_ms = w->h->reader.ops->clock_ms(w->h);
-	section_close(w->h, SECTION_CALL);
-	if (rc == -ECONNRESET || rc == SCAN_AGAIN)
-		return SCAN_AGAIN;
-	if (rc == 0 && !w->range_known) {
-		w->range_last = s->last;
-		w->range_known = true;
-	}
-	if (rc == 0)
-		rc = visit_fetched(w);
-	if (rc == 0)
-		rc = visit_looked_up(w);
-	w->end = rc != 0;
-	return rc ? rc : s->left || s->bad ? SCAN_AGAIN : 0;
+	if (!out)
+		return handle_end(
+			h, error_set(&h->error, -EINVAL, "there is no place for the scan (NULL)"));
+	*out = scan_new(h);
+	return handle_end(h, *out ? 0 : -ENOMEM);
 }
 
-/* The group in the segment at scan.at, until it is finished. */
-static int work_off(struct walk *w)
+/* No call takes longer than it may, also where there is nothing to find. */
+static int in_time(struct gkv *h)
 {
-	const struct timespec pause = { 0, NS_PER_MS };
-	unsigned idle = 0;
+	if (time_now_ns() < handle_deadline(h))
+		return 0;
+	return error_set(&h->error, -ETIMEDOUT,
+			 "no record was found within %u ms (go on: the scan is where it was)",
+			 h->session->settings.timeout_ms);
+}
+
+static int scan_next(struct gkv_cursor *s, struct gkv_record *out, size_t max)
+{
+	struct gkv *h = s->h;
 	int rc;
 
-	do {
-		rc = pass(w);
-		if (rc != SCAN_AGAIN || w->end)
-			return rc;
-		idle = w->progress ? 0 : idle + 1;
-		if (idle > SCAN_BUSY_PASSES)
-			nanosleep(&pause, NULL);
-		else if (idle)
-			sched_yield();
-	} while (idle < SCAN_IDLE_PASSES);
-	w->end = true;
-	return error_set(&w->h->error, -EPROTO,
-			 "bucket %u of the segment of hash %016llx could not be read in %u passes "
-			 "(is the server sound?)",
-			 w->scan.bucket, (unsigned long long)w->scan.at, SCAN_IDLE_PASSES);
-}
-
-/* The group in all segments that cover the range. */
-static int work_off_range(struct walk *w)
-{
-	struct scan *s = &w->scan;
-	int rc;
-
-	seen_clear(&w->seen);
-	s->at = w->range_first;
-	for (;;) {
-		memset(s->done, 0, sizeof(s->done));
-		rc = work_off(w);
-		if (w->end)
-			return rc;
-		if (s->last >= w->range_last)
-			return 0;
-		s->at = s->last + 1;
+	if (!out || !max)
+		return error_set(&h->error, -EINVAL, "there is no room for records (NULL, or 0)");
+	if (s->end && s->next == s->count && !s->keys)
+		return 0;
+	handle_deadline(h); /* from now */
+	rc = scan_same_life(s);
+	while (rc == 0) {
+		rc = scan_take(s, out, max);
+		if (rc || s->end)
+			break;
+		rc = step(s);
+		if (rc == 0 && !s->count && !s->keys && !s->end)
+			rc = in_time(h);
 	}
+	return rc;
 }
 
-static unsigned next_width(const struct scan *s)
+int gkv_scan_next(struct gkv_cursor *s, struct gkv_record *out, size_t max)
 {
-	if (s->found_count > READER_BATCH && s->width > 1)
-		return s->width / 2;
-	if (s->found_count < SLOTS_FEW && s->width < READER_BATCH)
-		return s->width * 2;
-	return s->width;
+	struct gkv *h = s ? s->h : NULL;
+	int rc = handle_begin(h);
+
+	return rc ? rc : handle_end(h, scan_next(s, out, max));
 }
 
-static int walk_all(struct walk *w)
+void gkv_scan_close(struct gkv_cursor *s)
 {
-	struct scan *s = &w->scan;
-	unsigned width = WIDTH_FIRST;
+	if (!s)
+		return;
+	seen_free(&s->seen);
+	free(s->memory);
+	free(s);
+}
+
+static int visit_all(struct gkv_cursor *s, gkv_visit visit, void *arg)
+{
+	struct gkv *h = s->h;
+	struct gkv_record rec;
 	int rc;
 
 	for (;;) {
-		w->range_last = UINT64_MAX;
-		w->range_known = false;
-		for (s->bucket = 0; s->bucket < SEGMENT_BUCKETS; s->bucket += s->width) {
-			s->width = width < SEGMENT_BUCKETS - s->bucket
-					   ? width
-					   : SEGMENT_BUCKETS - s->bucket;
-			rc = work_off_range(w);
-			if (w->end)
-				return rc;
-			width = next_width(s);
-		}
-		if (w->range_last == UINT64_MAX)
+		h->deadline_ns = 0; /* a scan may be long: the limit is that of each step */
+		rc = scan_take(s, &rec, 1);
+		if (rc == 0 && s->end)
 			return 0;
-		w->range_first = w->range_last + 1;
+		if (rc == 0)
+			rc = step(s);
+		if (rc < 0)
+			return rc;
+		if (rc == 0)
+			continue;
+		h->visiting = true;
+		rc = visit(arg, rec.key, rec.key_len, rec.value, &rec.meta);
+		h->visiting = false;
+		if (rc)
+			return rc;
 	}
 }
 
 static int scan(struct gkv *h, gkv_visit visit, void *arg)
 {
-	struct walk *w;
+	struct gkv_cursor *s;
 	int rc;
 
 	if (!visit)
 		return error_set(&h->error, -EINVAL, "there is nothing to visit with (NULL)");
-	w = calloc(1, sizeof(*w));
-	if (!w)
-		return error_set(&h->error, -ENOMEM, "out of memory for a scan");
-	w->h = h;
-	w->scan.r = &h->reader;
-	w->visit = visit;
-	w->arg = arg;
-	rc = walk_all(w);
-	seen_free(&w->seen);
-	free(w);
+	s = scan_new(h);
+	if (!s)
+		return -ENOMEM;
+	rc = visit_all(s, visit, arg);
+	gkv_scan_close(s);
 	return rc;
 }
 

@@ -3,19 +3,16 @@
 #pragma once
 /* A scan under way. The essay is in scan.c. */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "client/include/gracekv.h"
 #include "client/src/reader.h"
 #include "client/src/seen.h"
 
 #define SEGMENT_ALL   (SEGMENT_BUCKETS + SEGMENT_OVERFLOW)
 #define SCAN_DONE_LEN ((SEGMENT_ALL * BUCKET_SLOTS + 63) / 64)
-
-/* A record whose block was gone, or is past its expiry: to be looked up by its key. */
-struct scan_key {
-	uint32_t len;
-	uint8_t bytes[KEY_MAX];
-};
+#define SCAN_SEEN_MAX (1u << 16) /* keys; 2 MiB of memory */
 
 /* A slot found by a pass, in the order of the chains. */
 struct scan_slot {
@@ -52,6 +49,78 @@ struct scan {
 
 /* SCAN_AGAIN - the directory was stale: look again, nothing was fetched. */
 #define SCAN_AGAIN 1
+
+/* A record whose block was gone, or is past its expiry: to be looked up by its key. */
+struct scan_key {
+	unsigned position;
+	bool again; /* it was in the scan's memory already, and expired there */
+	uint32_t len;
+	uint8_t bytes[KEY_MAX];
+};
+
+/* A record in the scan's memory: its key, and the value behind it. */
+struct scan_record {
+	size_t at;
+	uint32_t key_len;
+	uint64_t asked_ns; /* when a look-up began to bring it; 0: a pass did */
+	struct gkv_meta meta;
+};
+
+/* One scan: what it has to do next, and what it has found and not handed out. */
+struct gkv_cursor {
+	struct gkv *h;
+	struct scan pass;
+	uint64_t incarnation; /* of the server that the scan began on; 0: not yet */
+	uint64_t range_first, range_last; /* hashes */
+	bool range_known; /* range_last is set, by the range's first pass */
+	bool settled; /* the group is finished in the segment under way */
+	bool end; /* there is nothing more to READ */
+	unsigned idle; /* passes in a row that dealt with nothing */
+	unsigned width; /* wished for */
+	uint64_t now_ms; /* estimate of the server's clock at the last pass */
+	struct seen seen; /* keys met in the group, from pass.at on */
+
+	/* READER_BATCH is enough for both together: each comes from a block of one pass. */
+	unsigned keys; /* still to be looked up */
+	struct scan_key key[READER_BATCH];
+	unsigned count, next; /* records, and the first that was not handed out */
+	struct scan_record record[READER_BATCH];
+	uint8_t *memory;
+	size_t memory_len, used;
+};
+
+/* scan_ready - the connection, to the server that the scan began on. Returns 0; -ESTALE; as
+ * handle_ready(). */
+int scan_ready(struct gkv_cursor *s);
+
+/* scan_same_life - the handle's server is the one that the scan began on. Returns 0 or -ESTALE. */
+int scan_same_life(struct gkv_cursor *s);
+
+/*
+ * scan_keep - copy a record into the scan's memory, unless it is of another range or was met.
+ * @asked_ns: when a look-up of its key began that brought it; 0: a pass did.
+ * @again: it was met, and is wanted nevertheless.
+ * Returns 0; 1: there is no room beside the others; -ENOMEM.
+ */
+int scan_keep(struct gkv_cursor *s, uint64_t hash, const struct gkv_record *rec, uint64_t asked_ns,
+	      bool again);
+
+/* scan_look_up - the keys that wait for it, as many as there is room for their records. All that
+ * was found before is handed out. Returns 0, -ESTALE or as handle_lookup(). */
+int scan_look_up(struct gkv_cursor *s);
+
+/*
+ * scan_take - hand out what was found, at most @max; what has expired is to be looked up instead.
+ * It lies in the scan's memory until scan_clear(). Returns how many, or why the clock is not known.
+ */
+int scan_take(struct gkv_cursor *s, struct gkv_record *out, size_t max);
+
+/* scan_clear - all records are handed out: their memory is used again. */
+static inline void scan_clear(struct gkv_cursor *s)
+{
+	s->count = s->next = 0;
+	s->used = 0;
+}
 
 /*
  * scan_fetch - READ the group's buckets with their overflow, then blocks of positions that are not

@@ -51,6 +51,25 @@ int seen_add(struct seen *s, uint64_t key_hash, const void *key, size_t key_len)
 	return 1;
 }
 
+void seen_keep_above(struct seen *s, uint64_t hash)
+{
+	struct seen rest = { .size = s->size };
+
+	if (!s->count)
+		return;
+	rest.table = calloc(rest.size, sizeof(*rest.table));
+	if (!rest.table)
+		return;
+	for (size_t i = 0; i < s->size; i++) {
+		if (!s->table[i].b || s->table[i].a <= hash)
+			continue;
+		*place_of(&rest, s->table[i]) = s->table[i];
+		rest.count++;
+	}
+	free(s->table);
+	*s = rest;
+}
+
 void seen_clear(struct seen *s)
 {
 	if (s->count)

@@ -22,5 +22,11 @@ struct seen {
 
 /* seen_add - returns 1: it was not there; 0: it was; -ENOMEM. */
 int seen_add(struct seen *s, uint64_t key_hash, const void *key, size_t key_len);
+
+/*
+ * seen_keep_above - forget keys whose first hash is @hash or less. Without memory it forgets
+ * none.
+ */
+void seen_keep_above(struct seen *s, uint64_t hash);
 void seen_clear(struct seen *s);
 void seen_free(struct seen *s);

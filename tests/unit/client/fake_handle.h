@@ -16,6 +16,8 @@ static inline void fake_handle_begin(struct gkv *h, struct fake *f)
 	h->session = aligned_alloc(alignof(struct gkv_session), sizeof(*h->session));
 	memset(h->session, 0, sizeof(*h->session));
 	h->session->settings.timeout_ms = 20000;
+	epochs_init(&h->session->epochs, NULL);
+	epochs_reset(&h->session->epochs, 1, 1, false);
 	h->live = true;
 	h->reader = f->reader;
 	h->reader.err = &h->error;
@@ -24,5 +26,6 @@ static inline void fake_handle_begin(struct gkv *h, struct fake *f)
 static inline void fake_handle_end(struct gkv *h, struct fake *f)
 {
 	f->reader = h->reader; /* its arena may be another one */
+	epochs_destroy(&h->session->epochs);
 	free(h->session);
 }

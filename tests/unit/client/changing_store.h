@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * Memory made by hand that changes as a server's does: segments split and merge, records come, go
+ * and are replaced, READs fail; under a seed.
+ */
+#include <stdint.h>
+
+#include "fake_handle.h"
+
+#define STAY	    400u /* records that live throughout */
+#define OTHERS	    400u /* keys that come and go */
+#define DEPTH_LEAST 1u
+
+struct world_of_scan {
+	struct fake *f;
+	struct gkv h;
+	unsigned visits[STAY + OTHERS];
+	uint64_t seed;
+	unsigned splits, merges;
+	unsigned every; /* something changes with one chain of so many; 0: nothing does */
+};
+
+/* key_text - of number i; those from STAY on come and go. Static, until the next call. */
+char *key_text(unsigned i);
+
+uint64_t next_random(struct world_of_scan *w);
+
+/* find_slot - of a key; NULL: it is not there. */
+_Atomic uint64_t *find_slot(struct fake *f, const char *key);
+void make_obsolete(struct fake *f, uint64_t slot);
+
+/* change - something. before_chain - the same now and then: struct fake's before. */
+void change(struct world_of_scan *w);
+void before_chain(struct fake *f, const struct read_op *ops, unsigned count);

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* What expires, against a running kv-server: what a client knows of its clock, and when. */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "client/src/clock.h"
+#include "client/src/handle.h"
+#include "client/src/scan.h"
+#include "with_server.h"
+
+#define WAIT_NS	   (20 * NS_PER_S) /* for what takes milliseconds where the machine is idle */
+#define HOUR_MS	   3600000u
+#define LONG_MS	   GKV_TTL_MAX
+#define TTL_MS	   300u
+#define BRIEF_MS   5000u
+#define TRIES	   60u
+#define AWAY_MS	   20u
+#define NUMBER_MAX 3000u /* some 50 in a segment */
+#define BUFFERED   10u
+
+static unsigned port;
+static pid_t server;
+static struct gkv_session *session;
+static struct gkv *kv, *other;
+
+static int open_session(unsigned housekeeper)
+{
+	struct gkv_options o;
+	char address[32], text[700];
+
+	server = server_start(&port, "64M");
+	snprintf(address, sizeof(address), "127.0.0.1:%u", port);
+	gkv_options_init(&o);
+	o.server = address;
+	o.device = "soft0";
+	o.timeout_ms = 20000;
+	o.housekeeper = housekeeper;
+	if (gkv_session_open(&session, &o, text, sizeof(text))) {
+		printf("%s\n", text);
+		return -1;
+	}
+	return gkv_open(session, &kv) || gkv_open(session, &other);
+}
+
+static int set_up(void **state)
+{
+	return open_session(GKV_HOUSEKEEPER_THREAD);
+}
+
+static int set_up_ticks(void **state)
+{
+	return open_session(GKV_HOUSEKEEPER_TICK);
+}
+
+static int tear_down(void **state)
+{
+	gkv_close(other);
+	gkv_close(kv);
+	gkv_session_close(session);
+	server_stop(server, SIGKILL);
+	return 0;
+}
+
+static uint64_t put(struct gkv *h, const char *key, uint64_t ttl_ms)
+{
+	const struct gkv_terms terms = { .ttl_ms = ttl_ms };
+	struct gkv_meta meta;
+
+	assert_int_equal(gkv_put_with(h, key, strlen(key), "value", 5, &terms, &meta), 0);
+	return meta.expiry_ms;
+}
+
+/* The server's clock, by a reply to another handle. */
+static uint64_t server_ms(void)
+{
+	return put(other, "clock", LONG_MS) - LONG_MS;
+}
+
+static int get(struct gkv *h, const char *key)
+{
+	char value[8];
+
+	return gkv_get(h, key, strlen(key), value, sizeof(value), NULL);
+}
+
+static void test_the_housekeeper_takes_samples(void **state)
+{
+	struct world *w = kv->reader.world;
+	uint64_t reads, at_ns, until_ns = time_now_ns() + WAIT_NS;
+
+	put(kv, "k", HOUR_MS);
+	assert_int_equal(get(kv, "k"), 0); /* a hint is remembered */
+	at_ns = atomic_load(&w->clock_at_ns);
+	while (atomic_load(&w->clock_at_ns) == at_ns && time_now_ns() < until_ns)
+		usleep(1000); /* nobody calls */
+	assert_true(atomic_load(&w->clock_at_ns) > at_ns);
+	reads = kv->reader.stats.reads;
+	for (unsigned i = 0; i < 1000; i++) {
+		kv->clock_at_ns = 1; /* nothing of its own that is fresh */
+		assert_int_equal(get(kv, "k"), 0);
+	}
+	assert_in_range(kv->reader.stats.reads - reads, 1000, 1100); /* hints may be dropped */
+	assert_int_equal(kv->reader.stats.rpc_fallbacks, 0);
+}
+
+/* Nobody ticks: a handle READs the root itself, once in a while. */
+static void test_without_ticks_the_handle_reads_the_root(void **state)
+{
+	struct world *w = kv->reader.world;
+	uint64_t reads, first;
+
+	put(kv, "k", HOUR_MS);
+	assert_int_equal(get(kv, "k"), 0);
+	kv->clock_at_ns = 0;
+	atomic_store(&w->clock_at_ns, 0);
+	atomic_store(&w->clock_ms, 0);
+	reads = kv->reader.stats.reads;
+	assert_int_equal(get(kv, "k"), 0);
+	first = kv->reader.stats.reads - reads;
+	assert_true(atomic_load(&w->clock_at_ns) > 0);
+	assert_int_equal(get(kv, "k"), 0);
+	if (kv->reader.stats.reconnects == 0) /* else it took a lease to come here */
+		assert_int_equal(kv->reader.stats.reads - reads, 2 * first - 1);
+	assert_int_equal(kv->reader.stats.rpc_fallbacks, 0);
+}
+
+/* What the old life's clock said would send each get to the server. */
+static void test_another_life_has_another_clock(void **state)
+{
+	uint64_t asked;
+
+	put(kv, "k", HOUR_MS);
+	clock_root(kv->reader.world, server_ms() + 10 * HOUR_MS, time_now_ns() + WAIT_NS);
+	clock_reply(kv, server_ms() + 10 * HOUR_MS, time_now_ns() + WAIT_NS);
+	asked = kv->reader.stats.rpc_fallbacks;
+	assert_int_equal(get(kv, "k"), 0);
+	assert_int_equal(kv->reader.stats.rpc_fallbacks, asked + 1); /* it decides */
+	server_stop(server, SIGKILL);
+	server = server_start(&port, "64M");
+	assert_int_equal(get(kv, "none"), -ENOENT); /* connects, and gets no reply */
+	put(other, "k", HOUR_MS);
+	assert_int_equal(get(kv, "k"), 0);
+	assert_int_equal(kv->reader.stats.rpc_fallbacks, asked + 1);
+}
+
+/* How old the root's word is, in ms by the server's clock. */
+static uint64_t word_age(uint64_t now_ms)
+{
+	struct reader *r = &other->reader;
+	const struct world *w = r->world;
+	struct read_op op = reader_scratch_op(r, 0, w->root_addr + offsetof(struct root, clock_ms),
+					      w->root_rkey, sizeof(uint64_t));
+	uint64_t word;
+
+	section_open(other, SECTION_CALL);
+	assert_int_equal(r->ops->read(r->ctx, &op, 1), 0);
+	section_close(other, SECTION_CALL);
+	word = *(const uint64_t *)r->scratch;
+	return word < now_ms ? now_ms - word : 0;
+}
+
+/*
+ * One record, got until it is gone. Returns how late it was got last, by the server's clock before
+ * the get; -1: the server's control thread, or this one, did not run when it should have.
+ */
+static int64_t live_and_expire(void)
+{
+	uint64_t expiry_ms = put(other, "brief", TTL_MS), before_ms, last_ms = server_ms();
+	int64_t late = 0;
+	bool well = true;
+	int rc;
+
+	do {
+		before_ms = server_ms();
+		well = well && before_ms - last_ms <= AWAY_MS &&
+		       word_age(before_ms) <= CLOCK_PERIOD_MS;
+		last_ms = before_ms;
+		rc = get(kv, "brief");
+		assert_true(rc == 0 || rc == -ENOENT);
+		if (rc == 0 && before_ms > expiry_ms)
+			late = (int64_t)(before_ms - expiry_ms);
+		if (rc) /* not missed before its time */
+			assert_true(server_ms() >= expiry_ms);
+	} while (rc == 0);
+	return well ? late : -1;
+}
+
+static void test_no_later_than_the_bound(void **state)
+{
+	unsigned well = 0;
+
+	for (unsigned i = 0; i < TRIES && well < 3; i++) {
+		int64_t late = live_and_expire();
+
+		if (late < 0)
+			continue;
+		assert_in_range(late, 0, GKV_EXPIRY_LATE_MS);
+		well++;
+	}
+	if (!well)
+		skip(); /* a machine that is too busy to say */
+	assert_true(kv->reader.stats.hits > 0);
+}
+
+/* Records lie in a scan's memory until they are asked for, and their time comes there. */
+static void test_a_scan_hands_out_nothing_that_has_expired(void **state)
+{
+	unsigned seen = 0, brief = 0;
+	uint64_t last_ms;
+	struct gkv_record rec;
+	struct gkv_cursor *s;
+	char key[24];
+
+	for (unsigned i = 0; i < NUMBER_MAX; i++) {
+		snprintf(key, sizeof(key), "%s %u", i % 2 ? "long" : "brief", i);
+		put(other, key, i % 2 ? LONG_MS : BRIEF_MS);
+	}
+	last_ms = put(other, "brief last", BRIEF_MS);
+	assert_int_equal(gkv_scan_open(kv, &s), 0);
+	do {
+		assert_int_equal(gkv_scan_next(s, &rec, 1), 1);
+		assert_int_equal(rec.meta.value_len, 5);
+		assert_true(rec.meta.version > 0 && rec.meta.expiry_ms > 0);
+		seen += memcmp(rec.key, "long", 4) == 0;
+	} while (s->count - s->next < BUFFERED);
+	while (server_ms() < last_ms + GKV_EXPIRY_LATE_MS)
+		usleep(10000);
+	while (gkv_scan_next(s, &rec, 1) == 1) {
+		seen += memcmp(rec.key, "long", 4) == 0;
+		brief += memcmp(rec.key, "brief", 5) == 0;
+	}
+	gkv_scan_close(s);
+	assert_int_equal(brief, 0);
+	assert_int_equal(seen, NUMBER_MAX / 2);
+}
+
+/* The server decides: what only seems to have expired is handed out, once, and without an end. */
+static void test_a_scan_beside_a_clock_that_was_set_back(void **state)
+{
+	unsigned seen = 0;
+	struct gkv_record rec;
+	struct gkv_cursor *s;
+	char key[24];
+
+	for (unsigned i = 0; i < NUMBER_MAX; i++) {
+		snprintf(key, sizeof(key), "key %u", i);
+		put(other, key, HOUR_MS);
+	}
+	assert_int_equal(gkv_scan_open(kv, &s), 0);
+	do {
+		assert_int_equal(gkv_scan_next(s, &rec, 1), 1);
+		seen += memcmp(rec.key, "key", 3) == 0;
+	} while (s->count - s->next < BUFFERED);
+	clock_reply(kv, server_ms() + 2 * HOUR_MS, time_now_ns() + HOUR_MS * NS_PER_MS);
+	while (gkv_scan_next(s, &rec, 1) == 1)
+		seen += memcmp(rec.key, "key", 3) == 0;
+	assert_int_equal(seen, NUMBER_MAX);
+	assert_true(kv->reader.stats.rpc_fallbacks > 0);
+	gkv_scan_close(s);
+}
+
+#define WITH_THREAD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define WITH_TICKS(test)  cmocka_unit_test_setup_teardown(test, set_up_ticks, tear_down)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_THREAD(test_the_housekeeper_takes_samples),
+		WITH_TICKS(test_without_ticks_the_handle_reads_the_root),
+		WITH_THREAD(test_another_life_has_another_clock),
+		WITH_THREAD(test_no_later_than_the_bound),
+		WITH_THREAD(test_a_scan_hands_out_nothing_that_has_expired),
+		WITH_THREAD(test_a_scan_beside_a_clock_that_was_set_back),
+	};
+
+	server_program(argc > 1 ? argv[1] : NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Scans in chunks, in memory that changes between their calls and between their READs. Prints seeds
+ * that failed. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/src/scan.h"
+#include "common/layout/slot.h"
+#include "changing_store.h"
+
+#define ROUNDS 600u
+
+static int set_up(void **state)
+{
+	struct world_of_scan *w = calloc(1, sizeof(*w));
+
+	w->f = fake_create(DEPTH_LEAST);
+	w->f->arg = w;
+	w->f->before = before_chain;
+	fake_handle_begin(&w->h, w->f);
+	*state = w;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct world_of_scan *w = *state;
+
+	fake_handle_end(&w->h, w->f);
+	fake_destroy(w->f);
+	free(w);
+	return 0;
+}
+
+static void fill(struct world_of_scan *w, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		fake_put(w->f, key_text(i), "value");
+}
+
+static void note(struct world_of_scan *w, const struct gkv_record *rec)
+{
+	char text[32] = "";
+	unsigned i;
+
+	assert_in_range(rec->key_len, 1, 31);
+	memcpy(text, rec->key, rec->key_len);
+	assert_int_equal(sscanf(text, "%*s %u", &i), 1);
+	assert_string_equal(text, key_text(i));
+	assert_int_equal(rec->meta.value_len, 5);
+	assert_true(memcmp(rec->value, "value", 5) == 0 || memcmp(rec->value, "newer", 5) == 0);
+	assert_true(rec->meta.version > 0);
+	w->visits[i]++;
+}
+
+/* Returns how many records. */
+static unsigned scan_in_chunks(struct world_of_scan *w, size_t max)
+{
+	struct gkv_record *rec = calloc(max, sizeof(*rec));
+	struct gkv_cursor *s = NULL;
+	unsigned total = 0;
+	int n;
+
+	memset(w->visits, 0, sizeof(w->visits));
+	assert_int_equal(gkv_scan_open(&w->h, &s), 0);
+	while ((n = gkv_scan_next(s, rec, max)) > 0) {
+		assert_true((size_t)n <= max);
+		for (int i = 0; i < n; i++)
+			note(w, &rec[i]);
+		total += (unsigned)n;
+		if (w->every && next_random(w) % 4 == 0)
+			change(w);
+	}
+	assert_int_equal(n, 0);
+	assert_int_equal(gkv_scan_next(s, rec, max), 0); /* and so on */
+	gkv_scan_close(s);
+	free(rec);
+	return total;
+}
+
+static void test_chunks_of_a_still_store(void **state)
+{
+	static const size_t max[] = {
+		1, 2, 63, 64, 65, 1000, SIZE_MAX / sizeof(struct gkv_record)
+	};
+	struct world_of_scan *w = *state;
+
+	assert_int_equal(scan_in_chunks(w, 1), 0); /* empty */
+	assert_int_equal(scan_in_chunks(w, 1000), 0);
+	fill(w, STAY);
+	for (unsigned i = 0; i < 6; i++) {
+		assert_int_equal(scan_in_chunks(w, max[i]), STAY);
+		for (unsigned k = 0; k < STAY; k++)
+			assert_int_equal(w->visits[k], 1);
+	}
+}
+
+/* Exactly once what lives throughout, at most once what does not. */
+static void test_chunks_while_all_changes(void **state)
+{
+	unsigned wrong = 0, splits = 0, merges = 0;
+	void *fresh;
+
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		struct world_of_scan *w;
+
+		set_up(&fresh);
+		w = fresh;
+		w->seed = round;
+		fill(w, STAY + OTHERS / 2);
+		w->every = 4 + round % 5; /* a look-up must end without the server */
+		scan_in_chunks(w, 1 + next_random(w) % 70);
+		for (unsigned i = 0; i < STAY + OTHERS; i++) {
+			if (i < STAY ? w->visits[i] != 1 : w->visits[i] > 1) {
+				printf("seed %u: %s was visited %u times\n", round, key_text(i),
+				       w->visits[i]);
+				wrong++;
+			}
+		}
+		splits += w->splits;
+		merges += w->merges;
+		tear_down(&fresh);
+	}
+	assert_int_equal(wrong, 0);
+	assert_true(splits > ROUNDS && merges > ROUNDS);
+}
+
+static void test_two_scans_at_once(void **state)
+{
+	struct world_of_scan *w = *state;
+	struct gkv_cursor *s[2] = { NULL };
+	struct gkv_record first, second, rec[7];
+	unsigned count[2] = { 0 };
+	bool more = true;
+
+	fill(w, STAY);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(gkv_scan_open(&w->h, &s[i]), 0);
+	assert_int_equal(gkv_scan_next(s[0], &first, 1), 1);
+	count[0]++;
+	while (more) {
+		int a = gkv_scan_next(s[1], rec, 7), b;
+
+		note(w, &first); /* untouched by the other one */
+		b = gkv_scan_next(s[0], &second, 1);
+		assert_true(a >= 0 && b >= 0);
+		if (b)
+			first = second;
+		count[0] += (unsigned)b;
+		count[1] += (unsigned)a;
+		more = a || b;
+	}
+	assert_int_equal(count[0], STAY);
+	assert_int_equal(count[1], STAY);
+	for (unsigned i = 0; i < 2; i++)
+		gkv_scan_close(s[i]);
+}
+
+/* A failed READ is made again; one step's records are not lost by the failure of the next. */
+static void test_lost_connections(void **state)
+{
+	struct world_of_scan *w = *state;
+
+	fill(w, STAY);
+	for (unsigned at = 0; at < 40; at++) {
+		w->f->fail_at_chain = (int)(w->f->chains + at);
+		assert_int_equal(scan_in_chunks(w, 1), STAY);
+		for (unsigned i = 0; i < STAY; i++)
+			assert_int_equal(w->visits[i], 1);
+	}
+}
+
+/* What cannot be read ends a call, not the scan. */
+static void test_errors_lose_nothing(void **state)
+{
+	struct world_of_scan *w = *state;
+	struct gkv_cursor *s;
+	struct gkv_record rec[10];
+	unsigned total = 0, errors = 0;
+	_Atomic uint64_t *slot;
+	uint64_t good;
+	int n;
+
+	fill(w, STAY);
+	slot = find_slot(w->f, key_text(STAY / 2));
+	good = *slot;
+	*slot = UINT64_MAX;
+	assert_int_equal(gkv_scan_open(&w->h, &s), 0);
+	while ((n = gkv_scan_next(s, rec, 10)) != 0) {
+		if (n > 0) {
+			for (int i = 0; i < n; i++)
+				note(w, &rec[i]);
+			total += (unsigned)n;
+			continue;
+		}
+		assert_int_equal(n, -EPROTO);
+		assert_non_null(strstr(gkv_error(&w->h), "could not be read"));
+		if (++errors == 2)
+			*slot = good;
+	}
+	assert_int_equal(errors, 2);
+	assert_int_equal(total, STAY);
+	for (unsigned i = 0; i < STAY; i++)
+		assert_int_equal(w->visits[i], 1);
+	gkv_scan_close(s);
+}
+
+static void test_another_life_of_the_server(void **state)
+{
+	struct world_of_scan *w = *state;
+	struct gkv_record rec;
+	struct gkv_cursor *s;
+
+	fill(w, STAY);
+	assert_int_equal(gkv_scan_open(&w->h, &s), 0);
+	assert_int_equal(gkv_scan_next(s, &rec, 1), 1);
+	assert_true(s->next < s->count); /* there is more in its memory */
+	w->h.reader.world->incarnation++;
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(gkv_scan_next(s, &rec, 1), -ESTALE);
+		assert_non_null(strstr(gkv_error(&w->h), "started anew"));
+	}
+	gkv_scan_close(s);
+	w->h.reader.world->incarnation--;
+}
+
+/* A record is replaced under the first pass, so that its key is looked up: in another life. */
+static void die_under_a_look_up(struct fake *f, const struct read_op *ops, unsigned count)
+{
+	struct world_of_scan *w = f->arg;
+	_Atomic uint64_t *slot = find_slot(f, key_text(0));
+
+	if (w->splits == 0 && ops->remote == (uintptr_t)f->extent[FAKE_DATA] + slot_offset(*slot)) {
+		make_obsolete(f, *slot);
+		*slot = fake_block(f, key_text(0), "newer", key_text(0), NULL);
+		w->splits = 1;
+	} else if (w->splits == 1 && ops->len == BUCKET_BYTES && count == 1) {
+		w->h.reader.world->incarnation++;
+		w->splits = 2;
+	}
+}
+
+static void test_a_look_up_in_another_life(void **state)
+{
+	struct world_of_scan *w = *state;
+	struct gkv_record rec[10];
+	struct gkv_cursor *s;
+
+	fake_put(w->f, key_text(0), "value");
+	assert_int_equal(gkv_scan_open(&w->h, &s), 0);
+	assert_int_equal(reader_prepare(&w->h.reader), 0);
+	w->f->before = die_under_a_look_up;
+	assert_int_equal(gkv_scan_next(s, rec, 10), -ESTALE);
+	assert_int_equal(w->splits, 2);
+	gkv_scan_close(s);
+	w->h.reader.world->incarnation--;
+}
+
+static void test_a_call_ends_in_time(void **state)
+{
+	struct world_of_scan *w = *state;
+	struct gkv_record rec;
+	struct gkv_cursor *s;
+	unsigned late = 0;
+	int n;
+
+	fake_put(w->f, key_text(0), "value");
+	w->h.session->settings.timeout_ms = 0; /* over at once: each call makes one step */
+	assert_int_equal(gkv_scan_open(&w->h, &s), 0);
+	while ((n = gkv_scan_next(s, &rec, 1)) == -ETIMEDOUT)
+		assert_in_range(++late, 1, 1000);
+	assert_int_equal(n, 1);
+	while ((n = gkv_scan_next(s, &rec, 1)) == -ETIMEDOUT)
+		assert_in_range(++late, 1, 1000);
+	assert_int_equal(n, 0);
+	assert_true(late >= 2);
+	gkv_scan_close(s);
+}
+
+static void test_memory_is_bounded(void **state)
+{
+	struct world_of_scan *w = *state;
+	struct gkv_cursor *s;
+	struct gkv_record rec;
+	size_t most = 0;
+
+	fill(w, STAY);
+	assert_int_equal(gkv_scan_open(&w->h, &s), 0);
+	while (gkv_scan_next(s, &rec, 1) > 0) {
+		if (most < s->seen.size)
+			most = s->seen.size;
+		assert_int_equal(s->memory_len, READER_ARENA_BYTES);
+	}
+	assert_true(most > 0 && most <= 4 * 2480);
+	/* where the index runs away from it, it says so */
+	s->end = s->settled = false;
+	s->seen.count = SCAN_SEEN_MAX;
+	s->pass.at = s->range_first = 0;
+	memset(s->pass.done, 0, sizeof(s->pass.done));
+	s->pass.bucket = 0;
+	s->pass.width = SEGMENT_BUCKETS;
+	assert_int_equal(gkv_scan_next(s, &rec, 1), -ENOMEM);
+	assert_non_null(strstr(gkv_error(&w->h), "changes faster"));
+	gkv_scan_close(s);
+}
+
+static void test_arguments(void **state)
+{
+	struct world_of_scan *w = *state;
+	struct gkv_record rec;
+	struct gkv_cursor *s = NULL;
+
+	assert_int_equal(gkv_scan_open(NULL, &s), -EINVAL);
+	assert_int_equal(gkv_scan_open(&w->h, NULL), -EINVAL);
+	assert_int_equal(gkv_scan_next(NULL, &rec, 1), -EINVAL);
+	assert_int_equal(gkv_scan_open(&w->h, &s), 0);
+	assert_int_equal(gkv_scan_next(s, NULL, 1), -EINVAL);
+	assert_int_equal(gkv_scan_next(s, &rec, 0), -EINVAL);
+	gkv_scan_close(s);
+	gkv_scan_close(NULL);
+}
+
+#define STEPS(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		STEPS(test_chunks_of_a_still_store),
+		cmocka_unit_test(test_chunks_while_all_changes),
+		STEPS(test_two_scans_at_once),
+		STEPS(test_lost_connections),
+		STEPS(test_errors_lose_nothing),
+		STEPS(test_another_life_of_the_server),
+		STEPS(test_a_look_up_in_another_life),
+		STEPS(test_a_call_ends_in_time),
+		STEPS(test_memory_is_bounded),
+		STEPS(test_arguments),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
