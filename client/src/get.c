@@ -169,19 +169,21 @@ static unsigned gather(struct gkv *h, struct gkv_item *items, size_t count, size
 		       struct lookup *l, struct gkv_item **which)
 {
 	unsigned n = 0;
+	int rc;
 
 	while (n < READER_BATCH && *next < count) {
 		struct gkv_item *item = &items[(*next)++];
 
 		item->len = 0;
 		item->meta = (struct gkv_meta){ 0 };
-		item->status = handle_key(h, item->key, item->key_len);
-		if (item->status == 0 && !item->value && item->cap)
-			item->status =
-				error_set(&h->error, -EINVAL,
-					  "the place for a value is NULL, of %zu bytes", item->cap);
-		if (item->status)
+		rc = handle_key(h, item->key, item->key_len);
+		if (rc == 0 && !item->value && item->cap)
+			rc = error_set(&h->error, -EINVAL,
+				       "the place for a value is NULL, of %zu bytes", item->cap);
+		if (rc) {
+			item->status = rc; /* that of the others is set when they are settled */
 			continue;
+		}
 		l[n].state = LOOKUP_START;
 		l[n].direct = false;
 		l[n].key = item->key;

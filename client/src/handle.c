@@ -299,6 +299,16 @@ void gkv_handle_options_init_sized(struct gkv_handle_options *options, size_t si
 		memcpy(options, &all, all.size);
 }
 
+/* What gkv_open() ends with before there is a handle. Returns @code, with session->failed. */
+static int refuse_open(struct gkv_session *s, int code, const char *words)
+{
+	struct error err = { 0 };
+
+	error_set(&err, code, "%s", words);
+	session_failed(s, &err);
+	return code;
+}
+
 /* Returns 0, or -EINVAL with session->failed. */
 static int take_options(struct gkv_session *s, const struct gkv_handle_options *given,
 			struct gkv_handle_options *out)
@@ -332,16 +342,19 @@ int gkv_open_with(struct gkv_session *session, const struct gkv_handle_options *
 	struct gkv *h;
 	int rc;
 
-	if (!session || !out)
+	if (!session)
 		return -EINVAL;
-	if (session_foreign(session))
+	if (session_foreign(session)) /* its locks may be held, by threads that are not here */
 		return -EPERM;
+	if (!out)
+		return refuse_open(session, -EINVAL,
+				   "there is no place for the handle (out is NULL)");
 	rc = take_options(session, options, &o);
 	if (rc)
 		return rc;
 	h = handle_new(session, 0, HANDLE_CREDITS); /* its number is taken in a moment */
 	if (!h)
-		return -ENOMEM;
+		return refuse_open(session, -ENOMEM, "out of memory for a handle");
 	if (o.no_hints)
 		h->reader.hints = NULL;
 	h->depth = o.depth;
