@@ -505,8 +505,8 @@ struct gkv_record {
 };
 
 GKV_API int gkv_scan_open(struct gkv *handle, struct gkv_cursor **out);
-GKV_API int gkv_scan_next(struct gkv_cursor *scan, struct gkv_record *out, size_t max);
-GKV_API void gkv_scan_close(struct gkv_cursor *scan);
+GKV_API int gkv_scan_next(struct gkv_cursor *cursor, struct gkv_record *out, size_t max);
+GKV_API void gkv_scan_close(struct gkv_cursor *cursor);
 
 /* gkv_ping - one request and reply; @ns: the round trip's time, may be NULL. */
 GKV_API int gkv_ping(struct gkv *handle, uint64_t *ns);

@@ -25,8 +25,18 @@ int handle_foreign(struct gkv *h)
 			 "after fork())");
 }
 
+uintptr_t handle_thread(void)
+{
+	static _Thread_local char here;
+
+	return (uintptr_t)&here;
+}
+
 int handle_visiting(struct gkv *h)
 {
+	/* relaxed: as handle_begin() */
+	if (atomic_load_explicit(&h->visitor, memory_order_relaxed) != handle_thread())
+		return -EBUSY;
 	return error_set(&h->error, -EDEADLK,
 			 "the call was made from this handle's own gkv_visit (use another handle "
 			 "there, or gkv_scan_next())");

@@ -103,7 +103,8 @@ struct gkv {
 	uint64_t clock_at_ns; /* when the request of it was posted; 0: there was none */
 
 	uint64_t heard_ns; /* when the last reply was polled */
-	bool visiting; /* gkv_visit runs */
+	_Atomic uintptr_t
+		visitor; /* gkv_visit runs: handle_thread() of who runs it; 0: it does not */
 
 	struct error error;
 };
@@ -114,7 +115,10 @@ struct gkv {
  */
 struct gkv *handle_new(struct gkv_session *s, unsigned number, unsigned credits_wish);
 
-/* handle_foreign - -EPERM, handle_visiting - -EDEADLK, with their sentences. */
+/* handle_thread - which thread this is, as a number. */
+uintptr_t handle_thread(void);
+
+/* handle_foreign - -EPERM, handle_visiting - -EDEADLK, with their sentences; or -EBUSY without. */
 int handle_foreign(struct gkv *h);
 int handle_visiting(struct gkv *h);
 
@@ -140,7 +144,8 @@ static inline int handle_begin(struct gkv *h)
 		return -EINVAL;
 	if (session_foreign(h->session))
 		return handle_foreign(h);
-	if (h->visiting)
+	/* relaxed: one's own, or a thread too many, which is to be told */
+	if (atomic_load_explicit(&h->visitor, memory_order_relaxed))
 		return handle_visiting(h);
 	if (h->owned) {
 		rc = handle_own(h);

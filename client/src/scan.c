@@ -384,9 +384,9 @@ static int visit_all(struct gkv_cursor *s, gkv_visit visit, void *arg)
 			return rc;
 		if (rc == 0)
 			continue;
-		h->visiting = true;
+		atomic_store_explicit(&h->visitor, handle_thread(), memory_order_relaxed);
 		rc = visit(arg, rec.key, rec.key_len, rec.value, &rec.meta);
-		h->visiting = false;
+		atomic_store_explicit(&h->visitor, 0, memory_order_relaxed);
 		if (rc)
 			return rc;
 	}

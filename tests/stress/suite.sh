@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
 #
-# The suite stress: growth and shrinking under readers, and grace periods under readers that hold
-# on, stand still and die. Read by tests/run.
+# The suite stress: growth and shrinking under readers, grace periods under readers that hold on,
+# stand still and die, and every call of the public API against a model. Read by tests/run.
 
 # run_in BUILD LIMIT PROGRAM OPTION... - as a sanitizer's build wants it, for LIMIT seconds at most.
 run_in() {
@@ -150,7 +150,50 @@ torture_forms() {
     torture_form build-tsan "(tsan), long" 600
 }
 
+# differ_form BUILD NAME SECONDS OPTION... - one run, a test. It ends by itself.
+differ_form() {
+    local build=$1 name=$2 seconds=$3
+    shift 3
+    check "differ: $name" run_in "$build" $((seconds + 100)) differ/differ --seconds "$seconds" "$@"
+}
+
+# differ_lie WHAT KIND - an answer that was changed on purpose is found.
+differ_lie() {
+    local out
+    out=$(run_in build-test 60 differ/differ --seconds 30 --lie "$1")
+    [ $? = 1 ] && grep -q "^WRONG $2: " <<<"$out" && return 0
+    say "$out"
+    return 1
+}
+
+differ_lies() {
+    local lie
+    for lie in foreign stale torn miss ghost late early version expiry condition:status sum view \
+        beyond old_life twice skipped; do
+        differ_lie "${lie%:*}" "${lie#*:}" || return 1
+    done
+}
+
+differ_forms() {
+    build build-test || return 0
+    check "differ: what is answered wrong on purpose is found" differ_lies
+    differ_form build-test "on a kind device" 15
+    differ_form build-test "on an unkind device" 15 --weak 1
+    build build-asan -Db_sanitize=address,undefined || return 0
+    sanitizer_options
+    differ_form build-asan "(asan, ubsan)" 8
+    build build-tsan -Db_sanitize=thread || return 0
+    differ_form build-tsan "(tsan)" 8
+    [ "$full" = 1 ] || return 0
+    differ_form build-test "few keys, long" 300 --keys 40
+    differ_form build-test "many keys, long" 300 --keys 10000
+    differ_form build-test "on an unkind device, long" 600 --weak 2
+    differ_form build-asan "(asan, ubsan), on an unkind device, long" 300 --weak 3
+    differ_form build-tsan "(tsan), long" 300
+}
+
 suite_stress() {
+    differ_forms
     torture_forms
     build build-test || return 0
     check "stress: what is done wrong on purpose is found" stress_lies

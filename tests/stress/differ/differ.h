@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * What the parts of differ share: the model, the operations, and the handles that they go by. One
+ * thread does all that counts, so the model is exact.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "client/include/gracekv.h"
+#include "tests/stress/model.h"
+
+#define DIFFER_VALUE_MAX 100000u
+#define DIFFER_LINKS	 3u /* sessions */
+#define DIFFER_ENDS	 3u /* handles of each */
+#define DIFFER_TWINS	 32u /* keys, two and two with one fingerprint and one set of hints */
+#define DIFFER_BATCH	 100u
+#define DIFFER_DEEDS	 (1u << 16) /* remembered, a power of two */
+
+struct differ_options {
+	uint64_t seed, keys, seconds, weak;
+	const char *lie;
+};
+
+/* The bytes of a value. */
+struct shape {
+	uint64_t nonce; /* no two writes have the same */
+	uint32_t key;
+	uint32_t len;
+	bool is_number;
+	int64_t number; /* whose decimal text it is */
+};
+
+/* What the model knows of a key. Times are ms since 1970. */
+struct record {
+	bool there; /* it was written, and not seen to be gone */
+	struct shape shape;
+	uint64_t version; /* 0: not told yet, but greater than floor */
+	uint64_t floor;
+	uint64_t expiry_first, expiry_last; /* it expires between the two; 0: never */
+	bool or_never; /* it may be that it never expires */
+	struct shape old; /* in the life of the server before; len: UINT32_MAX: none */
+};
+
+struct key {
+	uint16_t len;
+	uint8_t bytes[GKV_KEY_MAX];
+};
+
+/* A handle. */
+struct end {
+	struct gkv *kv; /* NULL: closed */
+	const void *view; /* what its last call was given to look at, or NULL */
+	struct shape shape; /* of that */
+};
+
+struct link {
+	struct gkv_session *session; /* NULL: closed */
+	struct end end[DIFFER_ENDS];
+};
+
+enum kind { KIND_READ, KIND_PUT, KIND_DEL, KIND_INCR, KIND_TOUCH };
+
+struct op;
+
+/* One operation on one key: what is asked, then what was answered. */
+struct action {
+	const struct op *op;
+	struct end *end;
+	uint32_t key;
+	struct shape shape; /* of what is written */
+	struct gkv_terms terms;
+	int64_t delta;
+	size_t cap;
+	uint8_t *place; /* of a get, cap bytes */
+
+	uint64_t before_ms, after_ms; /* the call was made between them */
+	int status;
+	bool has_len, has_version, has_meta, has_bytes, has_sum;
+	size_t len;
+	uint64_t version; /* also where meta is there */
+	struct gkv_meta meta;
+	const uint8_t *bytes; /* of the value, the first cap ones */
+	int64_t sum;
+};
+
+struct differ;
+
+/*
+ * An operation on one key has three steps: prepare() chooses, run() calls, and what has come is
+ * judged by kind (judge()). The model changes with the last step alone, so that run() can be
+ * replaced by gkv_submit() and gkv_poll(), with many actions in flight on different keys.
+ * Anything else has whole().
+ */
+struct op {
+	const char *name;
+	unsigned weight; /* how often, beside the others */
+	enum kind kind;
+	void (*prepare)(struct differ *d, struct action *a);
+	void (*run)(struct differ *d, struct action *a);
+	void (*whole)(struct differ *d, struct end *end);
+};
+
+struct done {
+	uint64_t number, before_ms, after_ms, nonce, version, expiry_ms;
+	const char *op;
+	uint32_t key, len;
+	int status;
+	uint8_t link, end;
+};
+
+struct differ {
+	struct differ_options o;
+	uint64_t random;
+	struct key *keys;
+	struct record *record;
+	uint64_t nonce; /* the last one taken */
+	uint64_t life_nonce; /* the last one of the server's life before */
+	uint64_t version; /* the greatest that the server told in this life */
+	bool twins; /* the first keys were chosen for this life of the server */
+	struct link link[DIFFER_LINKS];
+	pid_t server;
+	unsigned port;
+	struct done deed[DIFFER_DEEDS];
+	uint64_t deeds; /* operations until now */
+	uint8_t *out, *want; /* DIFFER_VALUE_MAX bytes: to write, to compare */
+	uint8_t *room; /* DIFFER_BATCH of them: to read into */
+	/* what was met */
+	uint64_t met[16], sessions, lives, reads, hint_hits, hint_stale;
+	uint64_t expired, in_doubt, views, late_ms;
+};
+
+/* What each run must meet. */
+enum met { MET_FOUND, MET_NONE, MET_CUT, MET_EXISTS, MET_EXPIRED, MET_NO_NUMBER, MET_RANGE, METS };
+
+static inline uint64_t below(struct differ *d, uint64_t n)
+{
+	return (model_random(&d->random) >> 11) % n;
+}
+
+/* value.c */
+void shape_fill(const struct differ *d, const struct shape *s, uint8_t *out);
+bool shape_number(const struct differ *d, const struct shape *s, int64_t *out);
+struct shape shape_of_number(struct differ *d, uint32_t key, int64_t number);
+struct shape shape_choose(struct differ *d, uint32_t key);
+uint32_t key_choose(struct differ *d);
+void keys_create(struct differ *d);
+/* key_find - its number, or UINT32_MAX. */
+uint32_t key_find(const struct differ *d, const void *key, size_t len);
+/* keys_twin - choose the first ones by the hash that the server has now. */
+void keys_twin(struct differ *d, uint64_t hash_seed);
+
+/* judge.c */
+enum presence { GONE, MAYBE, THERE };
+enum presence presence(const struct record *r, uint64_t before_ms, uint64_t after_ms,
+		       uint64_t late_ms);
+void judge(struct differ *d, struct action *a);
+void judge_value(struct differ *d, const struct action *a, const struct shape *s,
+		 const uint8_t *bytes, size_t len);
+void judge_meta(struct differ *d, const struct action *a, struct record *r);
+/* late_ms - how much longer a read may return what has expired. */
+uint64_t late_ms(const struct differ *d);
+
+/* wrong.c */
+void remember(struct differ *d, const struct action *a);
+_Noreturn void wrong(const struct differ *d, uint32_t key, const char *kind, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* lie.c */
+#define LIES                                                                                      \
+	"none|foreign|stale|torn|miss|ghost|late|early|version|expiry|condition|sum|view|beyond|" \
+	"old_life|twice|skipped"
+void lie(struct differ *d, struct action *a);
+bool lies(const struct differ *d, const char *what);
+
+/* ops.c, batch.c */
+extern const struct op ops[];
+void act(struct differ *d, const struct op *op, struct end *end);
+void batch_mget(struct differ *d, struct end *end);
+void batch_scan(struct differ *d, struct end *end);
+
+/* links.c */
+struct end *end_choose(struct differ *d);
+/* end_use - a call on the handle comes: what its last one gave to look at is looked at. */
+void end_use(struct differ *d, struct end *end);
+void link_churn(struct differ *d, struct end *end);
+void link_tick(struct differ *d, struct end *end);
+void links_close(struct differ *d);
+void server_renew(struct differ *d);
+/* server_twins - choose the twins, by a handle that is connected to the server of this life. */
+void server_twins(struct differ *d, struct end *end);
+
+/* stall.c */
+int stall_start(void);
+/* stall_ms - how long threads of this process did not get a core in the last seconds. */
+uint64_t stall_ms(void);
+
+/* options.c */
+int differ_options_take(struct differ_options *o, int argc, char **argv, int *status);

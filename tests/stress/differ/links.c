@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Sessions and handles, which come and go, and the server, which is killed and started anew. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/src/handle.h" /* the hash that the server has: to choose keys, nothing else */
+#include "tests/stress/differ/differ.h"
+#include "tests/unit/client/with_server.h"
+
+#define MEMORY	   "256M"
+#define TIMEOUT_MS 100000u
+
+static void link_open(struct differ *d, struct link *l)
+{
+	static const uint64_t hint_bytes[] = { 64 << 20, 4096, 256, 0 };
+	char server[32], text[700];
+	struct gkv_options o;
+	int rc;
+
+	snprintf(server, sizeof(server), "127.0.0.1:%u", d->port);
+	gkv_options_init(&o);
+	o.server = server;
+	o.device = "soft0";
+	o.timeout_ms = TIMEOUT_MS;
+	o.hint_bytes = hint_bytes[below(d, 4)];
+	o.housekeeper = below(d, 3) ? GKV_HOUSEKEEPER_THREAD : GKV_HOUSEKEEPER_TICK;
+	rc = gkv_session_open(&l->session, &o, text, sizeof(text));
+	if (rc)
+		wrong(d, 0, "error", "gkv_session_open() returned %d: %s", rc, text);
+	d->sessions++;
+}
+
+static void end_open(struct differ *d, struct link *l, struct end *end)
+{
+	struct gkv_handle_options o;
+	int rc;
+
+	gkv_handle_options_init(&o);
+	o.no_hints = below(d, 4) == 0;
+	rc = gkv_open_with(l->session, &o, &end->kv);
+	if (rc)
+		wrong(d, 0, "error", "gkv_open_with() returned %d: %s", rc,
+		      gkv_session_error(l->session));
+	end->view = NULL;
+}
+
+struct end *end_choose(struct differ *d)
+{
+	struct link *l = &d->link[below(d, DIFFER_LINKS)];
+	struct end *end = &l->end[below(d, DIFFER_ENDS)];
+
+	if (!l->session)
+		link_open(d, l);
+	if (!end->kv)
+		end_open(d, l, end);
+	return end;
+}
+
+void end_use(struct differ *d, struct end *end)
+{
+	if (end->view) {
+		shape_fill(d, &end->shape, d->want);
+		if (memcmp(end->view, d->want, end->shape.len))
+			wrong(d, end->shape.key, "view",
+			      "what gkv_get_view() gave has changed before the next call");
+		d->views++;
+	}
+	end->view = NULL;
+}
+
+static void end_close(struct differ *d, struct end *end)
+{
+	struct gkv_stats stats;
+
+	if (!end->kv)
+		return;
+	end_use(d, end);
+	gkv_stats_get(end->kv, &stats);
+	d->reads += stats.reads;
+	d->hint_hits += stats.hint_hits;
+	d->hint_stale += stats.hint_stale;
+	gkv_close(end->kv);
+	end->kv = NULL;
+}
+
+static void link_close(struct differ *d, struct link *l, bool session_first)
+{
+	if (session_first)
+		gkv_session_close(l->session);
+	for (unsigned i = 0; i < DIFFER_ENDS; i++)
+		end_close(d, &l->end[i]);
+	if (!session_first)
+		gkv_session_close(l->session);
+	l->session = NULL;
+}
+
+/* What is closed is opened again by who chooses it. */
+void link_churn(struct differ *d, struct end *end)
+{
+	struct link *l = &d->link[below(d, DIFFER_LINKS)];
+
+	if (below(d, 3))
+		end_close(d, end);
+	else if (l->session)
+		link_close(d, l, below(d, 2));
+}
+
+void link_tick(struct differ *d, struct end *end)
+{
+	struct link *l = &d->link[below(d, DIFFER_LINKS)];
+	int rc = l->session ? gkv_tick(l->session) : 1;
+
+	if (rc < 1)
+		wrong(d, 0, "error", "gkv_tick() returned %d: %s", rc,
+		      gkv_session_error(l->session));
+}
+
+void links_close(struct differ *d)
+{
+	for (unsigned i = 0; i < DIFFER_LINKS; i++)
+		if (d->link[i].session)
+			link_close(d, &d->link[i], false);
+}
+
+/* It is killed and started anew on the same port, with nothing in it. */
+void server_renew(struct differ *d)
+{
+	if (d->server) {
+		server_stop(d->server, SIGKILL);
+		printf("differ: after %llu operations the server is killed, and started anew\n",
+		       (unsigned long long)d->deeds);
+	}
+	d->server = server_start(&d->port, MEMORY);
+	d->lives++;
+	d->life_nonce = d->nonce;
+	d->version = 0;
+	d->twins = false;
+	for (uint32_t k = 0; k < d->o.keys; k++) {
+		struct record *r = &d->record[k];
+		struct shape old = r->shape;
+
+		if (!r->there || k < DIFFER_TWINS || old.is_number || old.len < 32)
+			old.len = UINT32_MAX;
+		*r = (struct record){ .old = old };
+	}
+}
+
+void server_twins(struct differ *d, struct end *end)
+{
+	int rc;
+
+	end_use(d, end);
+	rc = gkv_ping(end->kv, NULL);
+	if (rc)
+		wrong(d, 0, "error", "gkv_ping() returned %d: %s", rc, gkv_error(end->kv));
+	rc = gkv_exists(end->kv, "none", 4, NULL); /* its root page is read by now */
+	if (rc != -ENOENT)
+		wrong(d, 0, "error", "gkv_exists() returned %d: %s", rc, gkv_error(end->kv));
+	keys_twin(d, end->kv->reader.world->hash_seed);
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * The table of operations: what is chosen for each, and its call. run() is the one place that knows
+ * how a call is made: the same actions can go by gkv_submit(), as many as have different keys, with
+ * before_ms from the submission and after_ms from the poll.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "common/base/time.h"
+#include "tests/stress/differ/differ.h"
+
+#define BEYOND 16u /* bytes behind a place, which nobody may write */
+#define FILL   0xa5
+
+static uint64_t choose_ttl(struct differ *d)
+{
+	return below(d, 4) ? 0 : below(d, 5) ? 10 + below(d, 290) : 100000 + below(d, 100000);
+}
+
+/* A version that is the record's, was, or never is. */
+static uint64_t choose_version(struct differ *d, uint32_t key)
+{
+	const struct record *r = &d->record[key];
+
+	if (!r->there || !r->version)
+		return below(d, 2) ? 0 : 1ull << 60;
+	return below(d, 3) ? r->version : below(d, 2) ? r->version - 1 : r->version + 1;
+}
+
+static void prepare_get(struct differ *d, struct action *a)
+{
+	uint32_t len = d->record[a->key].shape.len;
+
+	a->place = d->room;
+	switch (below(d, 6)) {
+	case 0:
+		a->cap = 0;
+		break;
+	case 1:
+		a->cap = len ? len - 1 : 0;
+		break;
+	case 2:
+		a->cap = len;
+		break;
+	case 3:
+		a->cap = below(d, len + 1);
+		break;
+	default:
+		a->cap = DIFFER_VALUE_MAX;
+	}
+	memset(a->place + a->cap, FILL, BEYOND);
+}
+
+static void run_get(struct differ *d, struct action *a)
+{
+	const struct key *k = &d->keys[a->key];
+
+	a->status =
+		gkv_get(a->end->kv, k->bytes, k->len, a->cap ? a->place : NULL, a->cap, &a->len);
+	a->has_len = true;
+	a->has_bytes = true;
+	a->bytes = a->place;
+	if (lies(d, "beyond"))
+		a->place[a->cap] = 0;
+	for (unsigned i = 0; i < BEYOND; i++)
+		if (a->place[a->cap + i] != FILL)
+			wrong(d, a->key, "beyond", "byte %u behind a place of %zu", i, a->cap);
+}
+
+static void run_view(struct differ *d, struct action *a)
+{
+	const struct key *k = &d->keys[a->key];
+	const void *view = NULL;
+
+	a->status = gkv_get_view(a->end->kv, k->bytes, k->len, &view, &a->meta);
+	a->has_meta = a->has_bytes = true;
+	a->bytes = view;
+}
+
+static void run_exists(struct differ *d, struct action *a)
+{
+	const struct key *k = &d->keys[a->key];
+
+	a->status = gkv_exists(a->end->kv, k->bytes, k->len, &a->meta);
+	a->has_meta = true;
+}
+
+static void prepare_put(struct differ *d, struct action *a)
+{
+	a->shape = shape_choose(d, a->key);
+}
+
+static void prepare_put_with(struct differ *d, struct action *a)
+{
+	a->shape = shape_choose(d, a->key);
+	a->terms.condition = (unsigned)below(d, 4);
+	if (a->terms.condition == GKV_IF_VERSION)
+		a->terms.version = choose_version(d, a->key);
+	a->terms.ttl_ms = choose_ttl(d);
+}
+
+static void run_put(struct differ *d, struct action *a)
+{
+	const struct key *k = &d->keys[a->key];
+
+	shape_fill(d, &a->shape, d->out);
+	a->has_version = below(d, 2);
+	a->status = gkv_put(a->end->kv, k->bytes, k->len, d->out, a->shape.len,
+			    a->has_version ? &a->version : NULL);
+}
+
+static void run_put_with(struct differ *d, struct action *a)
+{
+	const struct key *k = &d->keys[a->key];
+
+	shape_fill(d, &a->shape, d->out);
+	a->has_meta = a->has_version = below(d, 4);
+	a->status = gkv_put_with(a->end->kv, k->bytes, k->len, d->out, a->shape.len, &a->terms,
+				 a->has_meta ? &a->meta : NULL);
+	a->version = a->meta.version;
+}
+
+static void prepare_cas(struct differ *d, struct action *a)
+{
+	a->shape = shape_choose(d, a->key);
+	a->terms.condition = GKV_IF_VERSION;
+	a->terms.version = choose_version(d, a->key);
+}
+
+static void run_cas(struct differ *d, struct action *a)
+{
+	const struct key *k = &d->keys[a->key];
+
+	shape_fill(d, &a->shape, d->out);
+	a->version = a->terms.version;
+	a->has_version = true;
+	a->status = gkv_cas(a->end->kv, k->bytes, k->len, &a->version, d->out, a->shape.len);
+	if (a->status == -ENOENT && a->version != a->terms.version)
+		wrong(d, a->key, "version", "gkv_cas() has changed it where there was no record");
+}
+
+static void run_del(struct differ *d, struct action *a)
+{
+	const struct key *k = &d->keys[a->key];
+
+	a->status = gkv_del(a->end->kv, k->bytes, k->len);
+}
+
+static void prepare_del_if(struct differ *d, struct action *a)
+{
+	a->terms.condition = GKV_IF_VERSION;
+	a->terms.version = choose_version(d, a->key);
+}
+
+static void run_del_if(struct differ *d, struct action *a)
+{
+	const struct key *k = &d->keys[a->key];
+
+	a->status = gkv_del_if(a->end->kv, k->bytes, k->len, a->terms.version);
+}
+
+static void prepare_incr(struct differ *d, struct action *a)
+{
+	a->delta = (int64_t)below(d, 2000) - 1000;
+	if (below(d, 8) == 0)
+		a->delta = below(d, 2) ? INT64_MAX : INT64_MIN;
+}
+
+static void run_incr(struct differ *d, struct action *a)
+{
+	const struct key *k = &d->keys[a->key];
+
+	a->has_sum = below(d, 4);
+	a->status = gkv_incr(a->end->kv, k->bytes, k->len, a->delta, a->has_sum ? &a->sum : NULL);
+}
+
+static void prepare_touch(struct differ *d, struct action *a)
+{
+	a->terms.ttl_ms = choose_ttl(d);
+}
+
+static void run_touch(struct differ *d, struct action *a)
+{
+	const struct key *k = &d->keys[a->key];
+
+	a->has_meta = below(d, 2);
+	a->status = gkv_touch(a->end->kv, k->bytes, k->len, a->terms.ttl_ms,
+			      a->has_meta ? &a->meta : NULL);
+}
+
+const struct op ops[] = {
+	{ "get", 3000, KIND_READ, prepare_get, run_get, NULL },
+	{ "get_view", 2000, KIND_READ, NULL, run_view, NULL },
+	{ "exists", 1000, KIND_READ, NULL, run_exists, NULL },
+	{ "put", 800, KIND_PUT, prepare_put, run_put, NULL },
+	{ "put_with", 1600, KIND_PUT, prepare_put_with, run_put_with, NULL },
+	{ "cas", 400, KIND_PUT, prepare_cas, run_cas, NULL },
+	{ "del", 300, KIND_DEL, NULL, run_del, NULL },
+	{ "del_if", 300, KIND_DEL, prepare_del_if, run_del_if, NULL },
+	{ "incr", 600, KIND_INCR, prepare_incr, run_incr, NULL },
+	{ "touch", 400, KIND_TOUCH, prepare_touch, run_touch, NULL },
+	{ "mget", 100, KIND_READ, NULL, NULL, batch_mget },
+	{ "scan", 4, KIND_READ, NULL, NULL, batch_scan },
+	{ "tick", 100, KIND_READ, NULL, NULL, link_tick },
+	{ "churn", 20, KIND_READ, NULL, NULL, link_churn },
+	{ NULL },
+};
+
+/* What was given to look at must stand there until the next call on the handle. */
+static void keep_view(struct differ *d, const struct action *a)
+{
+	if (a->status || a->op->run != run_view)
+		return;
+	a->end->view = a->bytes;
+	a->end->shape = d->record[a->key].shape;
+	if (lies(d, "view") && a->end->shape.len)
+		*(uint8_t *)(uintptr_t)a->bytes ^= 1;
+}
+
+void act(struct differ *d, const struct op *op, struct end *end)
+{
+	struct action a = { .op = op, .end = end };
+
+	d->deeds++;
+	if (op->whole) {
+		op->whole(d, end);
+		return;
+	}
+	a.key = key_choose(d);
+	end_use(d, end);
+	if (op->prepare)
+		op->prepare(d, &a);
+	a.before_ms = time_wall_ms();
+	op->run(d, &a);
+	a.after_ms = time_wall_ms();
+	lie(d, &a);
+	remember(d, &a);
+	judge(d, &a);
+	keep_view(d, &a);
+}
