@@ -4,33 +4,48 @@
 #include <gracekv.h>
 #include <stdio.h>
 
-int main(void)
+/* Words for the code, and the sentence of what happened. */
+static int failed(const struct gkv *kv, const char *what, int rc)
 {
-	struct gkv_session *session;
-	struct gkv *kv;
-	char why[256], value[64];
+	fprintf(stderr, "hello: %s: %s: %s\n", what, gkv_strerror(rc), gkv_error(kv));
+	return 3;
+}
+
+static int hello(struct gkv *kv)
+{
+	char value[64];
 	size_t len;
 	int rc;
 
-	rc = gkv_session_open(&session, NULL, why, sizeof(why)); /* 127.0.0.1:7471 */
-	if (rc) {
+	rc = gkv_put(kv, "greeting", 8, "hello, fabric", 13, NULL);
+	if (rc) /* 0: from now on everyone who looks finds it */
+		return failed(kv, "put", rc);
+	rc = gkv_get(kv, "greeting", 8, value, sizeof(value), &len);
+	if (rc) /* two READs, or one; the server's CPU does nothing */
+		return failed(kv, "get", rc);
+	printf("%.*s\n", (int)len, value);
+	return 0;
+}
+
+int main(void)
+{
+	struct gkv_session *session; /* one for the process */
+	struct gkv *kv; /* a handle: one for each thread */
+	char why[256];
+	int status;
+
+	/* NULL: $GRACEKV_SERVER, else 127.0.0.1:7471 */
+	if (gkv_session_open(&session, NULL, why, sizeof(why))) {
 		fprintf(stderr, "hello: %s\n", why);
 		return 3;
 	}
-	rc = gkv_open(session, &kv);
-	if (rc) {
+	if (gkv_open(session, &kv)) {
 		fprintf(stderr, "hello: %s\n", gkv_session_error(session));
 		gkv_session_close(session);
 		return 3;
 	}
-	rc = gkv_put(kv, "greeting", 8, "hello, fabric", 13, NULL);
-	if (rc == 0) /* two READs; the server's CPU does nothing */
-		rc = gkv_get(kv, "greeting", 8, value, sizeof(value), &len);
-	if (rc == 0)
-		printf("%.*s\n", (int)len, value);
-	else
-		fprintf(stderr, "hello: %s\n", gkv_error(kv));
+	status = hello(kv);
 	gkv_close(kv);
 	gkv_session_close(session);
-	return rc ? 3 : 0;
+	return status;
 }

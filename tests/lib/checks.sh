@@ -124,11 +124,6 @@ check_headers() {
     return "$bad"
 }
 
-check_public_header_cxx() {
-    printf '#include "gracekv.h"\n' |
-        ${CXX:-c++} -x c++ -std=c++11 -Iclient/include -fsyntax-only -Wall -Wextra -Werror -
-}
-
 source_checks() {
     local format
     if command -v clang-format-14 >/dev/null; then
@@ -147,11 +142,6 @@ source_checks() {
         skip "unit: shellcheck" "shellcheck is not installed"
     fi
     check "unit: every header compiles alone" check_headers
-    if command -v "${CXX:-c++}" >/dev/null; then
-        check "unit: gracekv.h in C++" check_public_header_cxx
-    else
-        skip "unit: gracekv.h in C++" "there is no C++ compiler"
-    fi
     check "unit: no file above $lines_max lines" check_lengths
     check "unit: no comment above $columns_max columns" check_widths
     check "unit: SPDX lines" check_licences

@@ -35,7 +35,7 @@ def program(name):
     """The path of a program of the build."""
     for path in (BUILD / "server" / name, BUILD / "tools" / name, BUILD / "tools" / name / name,
                  BUILD / "tools" / "bench" / name, BUILD / "tools" / "rcu-bench" / name,
-                 BUILD / "tests" / "integration" / name):
+                 BUILD / "client" / name, BUILD / "tests" / "integration" / name):
         if path.is_file():
             return str(path)
     raise FileNotFoundError(f"{name} is not in {BUILD}")

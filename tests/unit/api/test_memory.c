@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Registered memory: gkv_memory_register(), gkv_get_into(), gkv_memory_release(). */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/lib/unit.h"
+#include "tests/unit/api/api.h"
+#include "tests/unit/client/with_server.h"
+
+#define BYTES 65536u
+
+static _Alignas(4096) char room[2 * BYTES]; /* the first half is registered */
+
+static void test_register(void **state)
+{
+	struct gkv_memory *m;
+	int rc;
+
+	assert_int_equal(gkv_memory_register(NULL, room, BYTES, &m), -EINVAL);
+	assert_int_equal(gkv_memory_register(api_session, NULL, BYTES, &m), -EINVAL);
+	assert_int_equal(gkv_memory_register(api_session, room, 0, &m), -EINVAL);
+	assert_int_equal(gkv_memory_register(api_session, room, BYTES, NULL), -EINVAL);
+	rc = gkv_memory_register(api_session, room, SIZE_MAX, &m);
+	assert_true(rc == -EINVAL || rc == -ENOMEM);
+	assert_int_equal(gkv_memory_release(NULL), 0);
+	/* of any address and length, and some of it twice */
+	for (unsigned i = 0; i < 4; i++) {
+		struct gkv_memory *other;
+
+		assert_int_equal(gkv_memory_register(api_session, room + i, 1 + i * 1000, &m), 0);
+		assert_int_equal(gkv_memory_register(api_session, room, BYTES, &other), 0);
+		assert_int_equal(gkv_memory_release(m), 0);
+		assert_int_equal(gkv_memory_release(other), 0);
+	}
+	api_works(api_kv);
+}
+
+static int into(const void *key, size_t len, struct gkv_memory *m, void *at, size_t cap)
+{
+	return gkv_get_into(api_kv, key, len, m, at, cap, NULL);
+}
+
+static void test_get_into(void **state)
+{
+	struct gkv_memory *m;
+	struct gkv_meta meta;
+	uint64_t version;
+
+	assert_int_equal(gkv_put(api_kv, "k", 1, "value", 5, &version), 0);
+	assert_int_equal(gkv_memory_register(api_session, room, BYTES, &m), 0);
+	assert_int_equal(gkv_get_into(NULL, "k", 1, m, room, 8, NULL), -EINVAL);
+	REFUSED(into(NULL, 1, m, room, 8), -EINVAL, "key");
+	REFUSED(into("k", 0, m, room, 8), -EINVAL, "key");
+	REFUSED(into(room, GKV_KEY_MAX + 1, m, room, 8), -EINVAL, "key");
+	REFUSED(into("k", 1, NULL, room, 8), -EINVAL, "memory");
+	REFUSED(into("k", 1, m, NULL, 8), -EINVAL, "memory");
+	REFUSED(into("k", 1, m, room + BYTES, 8), -EINVAL, "memory");
+	REFUSED(into("k", 1, m, room + BYTES - 7, 8), -EINVAL, "memory");
+	REFUSED(into("k", 1, m, room, BYTES + 1), -EINVAL, "memory");
+	REFUSED(into("k", 1, m, room + 8, SIZE_MAX), -EINVAL, "memory");
+	REFUSED(into("k", 1, m, room + 8, SIZE_MAX - 7), -EINVAL, "memory");
+	REFUSED(into("k", 1, m, room, 3), -EMSGSIZE, "5 bytes");
+	assert_int_equal(gkv_get_into(api_kv, "k", 1, m, room, 3, &meta), -EMSGSIZE);
+	assert_int_equal(meta.value_len, 5);
+	assert_int_equal(into("none", 4, m, room, 8), -ENOENT);
+	memset(room, 'x', sizeof(room));
+	assert_int_equal(gkv_get_into(api_kv, "k", 1, m, room + 100, 5, &meta), 0);
+	assert_memory_equal(room + 100, "value", 5);
+	assert_true(meta.version == version && meta.value_len == 5);
+	assert_true(room[99] == 'x');
+	/* to its very end, and what lies behind is not written */
+	assert_int_equal(into("k", 1, m, room + BYTES - 5, 5), 0);
+	assert_memory_equal(room + BYTES - 5, "valuexx", 7);
+	assert_int_equal(gkv_memory_release(m), 0);
+	api_works(api_kv);
+}
+
+/* It is of one session, for all of its handles. */
+static void test_other_session(void **state)
+{
+	struct gkv *kv, *second;
+	struct gkv_session *s;
+	struct gkv_memory *m;
+	struct gkv_options o;
+
+	assert_int_equal(gkv_put(api_kv, "k", 1, "value", 5, NULL), 0);
+	api_options(&o);
+	assert_int_equal(gkv_session_open(&s, &o, NULL, 0), 0);
+	assert_int_equal(gkv_open(s, &kv), 0);
+	assert_int_equal(gkv_open(s, &second), 0);
+	assert_int_equal(gkv_memory_register(s, room, BYTES, &m), 0);
+	assert_int_equal(gkv_get_into(kv, "k", 1, m, room, 8, NULL), 0);
+	assert_int_equal(gkv_get_into(second, "k", 1, m, room, 8, NULL), 0);
+	REFUSED(into("k", 1, m, room, 8), -EINVAL, "session");
+	gkv_close(kv);
+	assert_int_equal(gkv_get_into(second, "k", 1, m, room, 8, NULL), 0);
+	assert_int_equal(gkv_memory_release(m), 0);
+	gkv_close(second);
+	gkv_session_close(s);
+}
+
+/* The server has gone, another one comes: the memory stays registered. */
+static void test_server_gone(void **state)
+{
+	struct gkv_session *s;
+	struct gkv_memory *m;
+	struct gkv_options o;
+	struct gkv *kv;
+
+	api_options(&o);
+	o.timeout_ms = 400;
+	assert_int_equal(gkv_session_open(&s, &o, NULL, 0), 0);
+	assert_int_equal(gkv_open(s, &kv), 0);
+	assert_int_equal(gkv_memory_register(s, room, BYTES, &m), 0);
+	server_stop(api_server, SIGKILL);
+	assert_true(api_gone(gkv_get_into(kv, "k", 1, m, room, 8, NULL), &api_calls[0]));
+	api_server = server_start(&api_port, "128M");
+	api_works(api_kv);
+	assert_int_equal(gkv_put(api_kv, "k", 1, "anew", 4, NULL), 0);
+	assert_int_equal(gkv_get_into(kv, "k", 1, m, room, 8, NULL), 0);
+	assert_memory_equal(room, "anew", 4);
+	assert_int_equal(gkv_memory_release(m), 0);
+	gkv_close(kv);
+	gkv_session_close(s);
+}
+
+static void test_child_of_fork(void **state)
+{
+	struct gkv_memory *m, *other;
+	int status;
+	pid_t pid;
+
+	assert_int_equal(gkv_put(api_kv, "k", 1, "value", 5, NULL), 0);
+	assert_int_equal(gkv_memory_register(api_session, room, BYTES, &m), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit((gkv_memory_register(api_session, room, BYTES, &other) != -EPERM) |
+		      (gkv_get_into(api_kv, "k", 1, m, room, 8, NULL) != -EPERM) << 1 |
+		      (gkv_memory_release(m) != -EPERM) << 2);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(into("k", 1, m, room, 8), 0);
+	assert_int_equal(gkv_memory_release(m), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, api_set_up, api_tear_down)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(register),	   TEST(get_into),	TEST(other_session),
+		TEST(server_gone), TEST(child_of_fork),
+	};
+
+	server_program(argc > 1 ? argv[1] : NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
