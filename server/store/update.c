@@ -92,7 +92,7 @@ int store_incr(struct store_worker *w, const void *key, uint32_t key_len, int64_
 	int rc = 0, len;
 
 	for (unsigned i = 0; i < UPDATE_TRIES; i++) {
-		int64_t number = 0;
+		int64_t number = 0, total;
 		bool there;
 
 		rc = find(w, hash, key, key_len, terms, &hit);
@@ -101,13 +101,15 @@ int store_incr(struct store_worker *w, const void *key, uint32_t key_len, int64_
 			rc = parse_number(hit.block->data + key_len, hit.block->value_len, &number);
 		else if (rc == -ENOENT)
 			rc = 0;
-		if (rc == 0 && __builtin_add_overflow(number, delta, sum))
+		if (rc == 0 && __builtin_add_overflow(number, delta, &total))
 			rc = -ERANGE;
 		if (rc)
 			return rc;
-		len = snprintf(text, sizeof(text), "%lld", (long long)*sum);
+		len = snprintf(text, sizeof(text), "%lld", (long long)total);
 		rc = put_over(w, key, key_len, there ? &hit : NULL, terms, text, (uint32_t)len,
 			      there ? hit.block->expiry_ms : 0, out);
+		if (rc == 0)
+			*sum = total;
 		if (!overtaken(rc))
 			return rc;
 	}

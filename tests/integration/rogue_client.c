@@ -367,9 +367,11 @@ static void cmd_reply(char **word, unsigned words)
 			fail(-EBADMSG, "the server sent no reply");
 		else
 			printf("ok status=%d slot=%u sequence=%" PRIu64 " value_len=%u "
-			       "version=%" PRIu64 " first=%u\n",
+			       "version=%" PRIu64 " expiry_ms=%" PRIu64 " number=%" PRId64
+			       " first=%u\n",
 			       reply->status, reply->slot, reply->sequence, reply->value_len,
-			       reply->version, ((unsigned char *)staging.addr)[0]);
+			       reply->version, reply->expiry_ms, reply->number,
+			       ((unsigned char *)staging.addr)[0]);
 		post_receive(h, i);
 		return;
 	}

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Writes on terms: what is there decides; numbers; time to live; many threads on one key. */
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "server/reclaim/qsbr.h"
+#include "server/store/store.h"
+#include "tests/lib/no_device.h"
+
+#define THREADS	   4u
+#define INCREMENTS 5000
+#define SWAPS	   1000u
+#define NOW	   1000u /* ms; the records of these tests expire before or after it */
+#define KEY	   "key"
+#define KEY_LEN	   3u
+
+static struct store store;
+static struct store_worker worker;
+
+static int setup(void **state)
+{
+	const struct store_config config = {
+		.bytes_max = 64 << 20,
+		.server_incarnation = 5,
+		.hash_seed = 6,
+		.hooks = { take_region, drop_region, NULL },
+	};
+	struct error err;
+
+	qsbr_register();
+	return store_create(&store, &config, &err) || store_worker_create(&worker, &store, 8);
+}
+
+static struct store_terms terms(enum rpc_condition condition, uint64_t version)
+{
+	return (struct store_terms){ condition, version, NOW, false };
+}
+
+static int put_by(struct store_worker *w, const char *value, uint64_t expiry_ms,
+		  struct store_terms t, struct store_result *out)
+{
+	uint32_t len = (uint32_t)strlen(value);
+	struct store_put p;
+	int rc;
+
+	while ((rc = store_put_begin(w, KEY, KEY_LEN, len, expiry_ms, &p)) == -EAGAIN)
+		memory_growth_wait(store.memory, 100);
+	assert_int_equal(rc, 0);
+	memcpy(p.block->data + KEY_LEN, value, len);
+	return store_put_commit(w, &p, &t, out);
+}
+
+static int put(const char *value, uint64_t expiry_ms, enum rpc_condition condition,
+	       uint64_t version, struct store_result *out)
+{
+	return put_by(&worker, value, expiry_ms, terms(condition, version), out);
+}
+
+static int del(enum rpc_condition condition, uint64_t version, struct store_result *out)
+{
+	const struct store_terms t = terms(condition, version);
+
+	return store_del(&worker, KEY, KEY_LEN, &t, out);
+}
+
+static int incr(int64_t delta, int64_t *sum, struct store_result *out)
+{
+	const struct store_terms t = terms(RPC_ALWAYS, 0);
+
+	return store_incr(&worker, KEY, KEY_LEN, delta, &t, sum, out);
+}
+
+static int touch(uint64_t expiry_ms, struct store_result *out)
+{
+	const struct store_terms t = terms(RPC_ALWAYS, 0);
+
+	return store_touch(&worker, KEY, KEY_LEN, expiry_ms, &t, out);
+}
+
+/* What a reader finds; the block must be sound. Returns the version, 0: nothing. */
+static uint64_t found(const char *value, uint64_t expiry_ms)
+{
+	struct store_result r;
+	int rc = store_get(&worker, KEY, KEY_LEN, NOW, false, &r);
+
+	assert_true(rc == 0 || rc == -ENOENT);
+	if (rc)
+		return 0;
+	assert_int_equal(r.value_len, strlen(value));
+	assert_memory_equal(r.block->data + KEY_LEN, value, r.value_len);
+	assert_int_equal(r.expiry_ms, expiry_ms);
+	assert_int_equal(block_verify(r.block, block_bytes(KEY_LEN, r.value_len), KEY, KEY_LEN,
+				      r.block->key_hash, r.incarnation),
+			 BLOCK_OK);
+	return r.version;
+}
+
+static uint64_t records(void)
+{
+	struct index_stats stats;
+
+	index_stats_get(store.index, &stats);
+	return stats.records;
+}
+
+/* The record goes; then no block may be out any more, whatever was done. */
+static int teardown(void **state)
+{
+	struct memory_stats stats;
+	struct store_result r;
+	uint64_t used = 1;
+
+	store_del(&worker, KEY, KEY_LEN, &store_forced, &r);
+	assert_int_equal(records(), 0);
+	store_worker_destroy(&worker);
+	qsbr_offline();
+	for (unsigned i = 0; i < 10000 && used; i++) {
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+		memory_stats_get(store.memory, &stats);
+		used = stats.run_slabs;
+		for (unsigned c = 0; c < stats.classes; c++)
+			used += stats.class[c].blocks_used;
+	}
+	assert_int_equal(used, 0);
+	qsbr_online();
+	qsbr_unregister();
+	store_destroy(&store);
+	return 0;
+}
+
+static void conditions_where_nothing_is(void **state)
+{
+	struct store_result r;
+
+	for (unsigned expired = 0; expired < 2; expired++) {
+		static const enum rpc_condition never[] = { RPC_IF_PRESENT, RPC_IF_VERSION };
+		uint64_t version = 0;
+
+		for (unsigned i = 0; i < 2; i++) {
+			if (expired) {
+				assert_int_equal(put("old", NOW, RPC_ALWAYS, 0, &r), 0);
+				version = r.version;
+			}
+			assert_int_equal(put("new", 0, never[i], version, &r), -ENOENT);
+			assert_int_equal(records(), 0); /* "absent" was said: it is */
+		}
+		if (expired) {
+			assert_int_equal(put("old", NOW, RPC_ALWAYS, 0, &r), 0);
+			version = r.version;
+		}
+		assert_int_equal(del(RPC_IF_VERSION, version, &r), -ENOENT);
+		assert_int_equal(records(), 0);
+		if (expired)
+			assert_int_equal(put("old", 1, RPC_ALWAYS, 0, &r), 0);
+		assert_int_equal(del(RPC_ALWAYS, 0, &r), -ENOENT);
+		assert_int_equal(records(), 0);
+		if (expired)
+			assert_int_equal(put("old", 1, RPC_ALWAYS, 0, &r), 0);
+		assert_int_equal(put("new", NOW + 1, RPC_IF_ABSENT, 0, &r), 0);
+		assert_int_equal(found("new", NOW + 1), r.version);
+		assert_int_equal(records(), 1);
+		assert_int_equal(del(RPC_ALWAYS, 0, &r), 0);
+	}
+}
+
+static void conditions_where_a_record_is(void **state)
+{
+	struct store_result first, r;
+
+	assert_int_equal(put("one", NOW + 1, RPC_ALWAYS, 0, &first), 0);
+	assert_int_equal(put("two", 0, RPC_IF_ABSENT, 0, &r), -EEXIST);
+	assert_int_equal(r.version, first.version); /* and tells the version */
+	r.version = 0;
+	assert_int_equal(put("two", 0, RPC_IF_VERSION, first.version - 1, &r), -EEXIST);
+	assert_int_equal(r.version, first.version);
+	r.version = 0;
+	assert_int_equal(del(RPC_IF_VERSION, first.version + 1, &r), -EEXIST);
+	assert_int_equal(r.version, first.version);
+	assert_int_equal(found("one", NOW + 1), first.version); /* nothing was done */
+	assert_int_equal(put("two", 0, RPC_IF_PRESENT, 0, &r), 0);
+	assert_true(r.version > first.version);
+	assert_int_equal(found("two", 0), r.version);
+	first = r;
+	assert_int_equal(put("three", 7 * NOW, RPC_IF_VERSION, first.version, &r), 0);
+	assert_true(r.version > first.version);
+	assert_int_equal(found("three", 7 * NOW), r.version);
+	first = r;
+	assert_int_equal(del(RPC_IF_VERSION, first.version, &r), 0);
+	assert_true(r.version > first.version);
+	assert_int_equal(records(), 0);
+	assert_int_equal(put("four", 0, (enum rpc_condition)9, 0, &r), -EINVAL);
+	assert_int_equal(records(), 0);
+}
+
+static const struct {
+	const char *text;
+	int64_t delta;
+	int rc;
+	const char *sum;
+} numbers[] = {
+	{ "0", 0, 0, "0" },
+	{ "0", -1, 0, "-1" },
+	{ "-1", 1, 0, "0" },
+	{ "41", 1, 0, "42" },
+	{ "-9", -1, 0, "-10" },
+	{ "9223372036854775806", 1, 0, "9223372036854775807" },
+	{ "9223372036854775807", 0, 0, "9223372036854775807" },
+	{ "9223372036854775807", INT64_MIN, 0, "-1" },
+	{ "9223372036854775807", 1, -ERANGE, NULL },
+	{ "1", INT64_MAX, -ERANGE, NULL },
+	{ "-9223372036854775807", -1, 0, "-9223372036854775808" },
+	{ "-9223372036854775808", 0, 0, "-9223372036854775808" },
+	{ "-9223372036854775808", INT64_MAX, 0, "-1" },
+	{ "-9223372036854775808", -1, -ERANGE, NULL },
+	{ "-1", INT64_MIN, -ERANGE, NULL },
+	{ "9223372036854775808", 0, -EDOM, NULL },
+	{ "-9223372036854775809", 0, -EDOM, NULL },
+	{ "18446744073709551615", 0, -EDOM, NULL },
+	{ "18446744073709551617", 0, -EDOM, NULL }, /* 1, modulo 2^64 */
+	{ "99999999999999999999", 0, -EDOM, NULL },
+	{ "1000000000000000000000000000000", 0, -EDOM, NULL },
+	{ "", 0, -EDOM, NULL },
+	{ "-", 0, -EDOM, NULL },
+	{ "--1", 0, -EDOM, NULL },
+	{ "-0", 0, -EDOM, NULL },
+	{ "00", 0, -EDOM, NULL },
+	{ "007", 0, -EDOM, NULL },
+	{ "-07", 0, -EDOM, NULL },
+	{ "+1", 0, -EDOM, NULL },
+	{ " 1", 0, -EDOM, NULL },
+	{ "1 ", 0, -EDOM, NULL },
+	{ "1\n", 0, -EDOM, NULL },
+	{ "1.0", 0, -EDOM, NULL },
+	{ "1/", 0, -EDOM, NULL }, /* the neighbours of the digits */
+	{ "1:", 0, -EDOM, NULL },
+	{ "\xff", 0, -EDOM, NULL },
+	{ "0x1", 0, -EDOM, NULL },
+	{ "five", 0, -EDOM, NULL },
+};
+
+static void numbers_are_added(void **state)
+{
+	for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		struct store_result first, r;
+		int64_t sum = 5;
+		int rc;
+
+		assert_int_equal(put(numbers[i].text, 9 * NOW, RPC_ALWAYS, 0, &first), 0);
+		rc = incr(numbers[i].delta, &sum, &r);
+		if (rc != numbers[i].rc)
+			print_error("\"%s\": %d\n", numbers[i].text, rc);
+		assert_int_equal(rc, numbers[i].rc);
+		if (rc) {
+			assert_int_equal(sum, 5); /* nothing is told of it */
+			assert_int_equal(found(numbers[i].text, 9 * NOW), first.version);
+			continue;
+		}
+		assert_int_equal(sum, strtoll(numbers[i].sum, NULL, 10));
+		assert_true(r.version > first.version);
+		assert_int_equal(found(numbers[i].sum, 9 * NOW), r.version); /* expires as before */
+	}
+}
+
+static void numbers_begin_at_zero(void **state)
+{
+	struct store_result r;
+	int64_t sum;
+
+	assert_int_equal(incr(INT64_MIN, &sum, &r), 0);
+	assert_true(sum == INT64_MIN);
+	assert_int_equal(found("-9223372036854775808", 0), r.version);
+	/* an expired one is not there: neither its number nor its expiry counts */
+	assert_int_equal(put("5", NOW, RPC_ALWAYS, 0, &r), 0);
+	assert_int_equal(incr(-3, &sum, &r), 0);
+	assert_int_equal(sum, -3);
+	assert_int_equal(found("-3", 0), r.version);
+	assert_int_equal(put("no number", NOW - 1, RPC_ALWAYS, 0, &r), 0);
+	assert_int_equal(incr(0, &sum, &r), 0);
+	assert_int_equal(found("0", 0), r.version);
+}
+
+static void touch_sets_the_expiry(void **state)
+{
+	struct store_result first, r;
+
+	assert_int_equal(touch(0, &r), -ENOENT);
+	assert_int_equal(put("value", 0, RPC_ALWAYS, 0, &first), 0);
+	assert_int_equal(touch(2 * NOW, &r), 0);
+	assert_true(r.version > first.version);
+	assert_int_equal(r.expiry_ms, 2 * NOW);
+	assert_int_equal(found("value", 2 * NOW), r.version);
+	assert_int_equal(touch(0, &r), 0);
+	assert_int_equal(found("value", 0), r.version);
+	assert_int_equal(put("", 2 * NOW, RPC_ALWAYS, 0, &r), 0);
+	assert_int_equal(touch(3 * NOW, &r), 0);
+	assert_int_equal(found("", 3 * NOW), r.version);
+	assert_int_equal(put("value", NOW, RPC_ALWAYS, 0, &r), 0);
+	assert_int_equal(touch(2 * NOW, &r), -ENOENT); /* too late */
+	assert_int_equal(records(), 0);
+	assert_int_equal(touch(NOW, &r), -ENOENT);
+	assert_int_equal(found("", 0), 0);
+}
+
+/* One of several threads on the key. */
+struct thread {
+	pthread_t thread;
+	uint8_t won[SWAPS];
+	bool failed; /* in a way that there is not */
+};
+
+static uint64_t versions[SWAPS + 1]; /* that the swaps begin with */
+static pthread_barrier_t together;
+
+static void thread_quiet(struct store_worker *w)
+{
+	reclaim_poll(w->reclaim, UINT64_MAX / 2);
+	qsbr_quiescent();
+}
+
+static void *count_up(void *arg)
+{
+	const struct store_terms t = terms(RPC_ALWAYS, 0);
+	struct thread *me = arg;
+	struct store_worker w;
+
+	qsbr_register();
+	me->failed = store_worker_create(&w, &store, 0) != 0;
+	for (int i = 0; i < INCREMENTS && !me->failed; i++) {
+		struct store_result r;
+		int64_t sum;
+		int rc = -EAGAIN;
+
+		while (rc == -EAGAIN || rc == -EBUSY) { /* as clients do */
+			rc = store_incr(&w, KEY, KEY_LEN, i % 2 ? 3 : -1, &t, &sum, &r);
+			thread_quiet(&w);
+		}
+		me->failed = rc != 0;
+	}
+	store_worker_destroy(&w);
+	qsbr_unregister();
+	return NULL;
+}
+
+/* All threads put on the same version, again and again. */
+static void *swap(void *arg)
+{
+	struct thread *me = arg;
+	struct store_worker w;
+
+	qsbr_register();
+	me->failed = store_worker_create(&w, &store, 0) != 0;
+	for (unsigned i = 0; i < SWAPS; i++) {
+		struct store_terms t = terms(RPC_IF_VERSION, 0);
+		struct store_result r;
+		int rc = -EBUSY;
+
+		qsbr_offline();
+		pthread_barrier_wait(&together);
+		qsbr_online();
+		t.version = versions[i];
+		while (rc == -EBUSY && !me->failed)
+			rc = put_by(&w, "swapped", 0, t, &r);
+		me->won[i] = rc == 0;
+		me->failed |= rc && (rc != -EEXIST || r.version <= t.version);
+		if (rc == 0)
+			versions[i + 1] = r.version;
+		thread_quiet(&w);
+	}
+	store_worker_destroy(&w);
+	qsbr_unregister();
+	return NULL;
+}
+
+static void run_threads(void *(*body)(void *), struct thread *threads)
+{
+	memset(threads, 0, THREADS * sizeof(*threads));
+	qsbr_offline();
+	for (unsigned i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i].thread, NULL, body, &threads[i]), 0);
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i].thread, NULL);
+	qsbr_online();
+	for (unsigned i = 0; i < THREADS; i++)
+		assert_false(threads[i].failed);
+}
+
+static void no_increment_is_lost(void **state)
+{
+	static struct thread threads[THREADS];
+	struct store_result r;
+	int64_t sum;
+
+	run_threads(count_up, threads);
+	assert_int_equal(incr(0, &sum, &r), 0);
+	assert_int_equal(sum, THREADS * INCREMENTS); /* half -1, half 3 */
+	assert_int_equal(records(), 1);
+}
+
+static void of_a_version_one_swap_wins(void **state)
+{
+	static struct thread threads[THREADS];
+	struct store_result r;
+
+	assert_int_equal(put("first", 0, RPC_ALWAYS, 0, &r), 0);
+	versions[0] = r.version;
+	pthread_barrier_init(&together, NULL, THREADS);
+	run_threads(swap, threads);
+	pthread_barrier_destroy(&together);
+	for (unsigned i = 0; i < SWAPS; i++) {
+		unsigned winners = 0;
+
+		for (unsigned k = 0; k < THREADS; k++)
+			winners += threads[k].won[i];
+		assert_int_equal(winners, 1);
+	}
+	assert_int_equal(found("swapped", 0), versions[SWAPS]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(conditions_where_nothing_is, setup, teardown),
+		cmocka_unit_test_setup_teardown(conditions_where_a_record_is, setup, teardown),
+		cmocka_unit_test_setup_teardown(numbers_are_added, setup, teardown),
+		cmocka_unit_test_setup_teardown(numbers_begin_at_zero, setup, teardown),
+		cmocka_unit_test_setup_teardown(touch_sets_the_expiry, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_increment_is_lost, setup, teardown),
+		cmocka_unit_test_setup_teardown(of_a_version_one_swap_wins, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
