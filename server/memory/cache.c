@@ -10,7 +10,8 @@
  * BOUND. Of each class a cache holds fewer than 64 blocks and less than 64 KiB, and a refill takes
  * at most 1/16 of what the class has free and one more. So when memory_alloc() answers -ENOMEM, a
  * block that would have fitted is free only in the caches of other workers, per cache and class at
- * most min(63 blocks, 64 KiB), 3 MiB over all classes; or in slabs that wait for hints (recut.c).
+ * most min(63 blocks, 64 KiB), 3 MiB over all classes; or in slabs that were something else and
+ * wait for hints (recut.c).
  * Before that answer the worker's own cache is emptied, so that slabs fall empty and are free, or
  * begin to wait, and larger classes are asked.
  *

@@ -5,7 +5,8 @@
  *
  * A bit per block. A cut slab with a set bit is in one of its class's lists of partial slabs, by
  * the share of its blocks that are free. Blocks are taken from the fullest, so that the others
- * run empty. A slab whose blocks are all back goes to the pool, or waits for hints first (recut.c).
+ * run empty. A slab whose blocks are all back goes to the pool, or waits for hints first (recut.c),
+ * and is taken back from there where the class wants one meanwhile.
  *
  * The state word of a block carries its incarnation from one life to the next. Cutting sets all
  * of them to INVALID with the highest incarnation that the slab has seen (pool.c); readers that
@@ -112,7 +113,9 @@ int class_refill(struct memory *m, unsigned class_no, bool cut, struct memory_pl
 
 	pthread_mutex_lock(&class->lock);
 	if (class->blocks_free == 0) {
-		rc = cut ? pool_take(m, 1, false, &slab) : -ENOMEM;
+		rc = -ENOMEM;
+		if (cut)
+			rc = recut_take(m, class_no, 1, &slab) ? 0 : pool_take(m, 1, false, &slab);
 		if (rc) {
 			pthread_mutex_unlock(&class->lock);
 			return rc;

@@ -65,7 +65,7 @@ static void locks_init(struct memory *m)
 	pthread_mutex_init(&m->extent_lock, NULL);
 	pthread_mutex_init(&m->pool_lock, NULL);
 	LIST_INIT(&m->caches);
-	TAILQ_INIT(&m->recut);
+	recut_init(m);
 	for (unsigned i = 0; i < SIZE_CLASSES; i++)
 		class_init(&m->class[i]);
 }

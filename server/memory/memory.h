@@ -206,7 +206,7 @@ struct memory_stats {
 	uint64_t extents_released;
 	uint64_t slabs_used; /* cut, or part of a run */
 	uint64_t slabs_free;
-	uint64_t slabs_waiting; /* neither: they fell empty, and hints may lead into them */
+	uint64_t slabs_waiting; /* neither: they fell empty, hints may lead into them: recut.c */
 	uint64_t slabs_dead; /* nor these: all that is left of them are exhausted addresses */
 	uint64_t run_slabs; /* of slabs_used */
 	uint64_t blocks_exhausted; /* addresses whose incarnations are used up */

@@ -75,6 +75,7 @@ enum slab_use {
 
 struct slab {
 	TAILQ_ENTRY(slab) link; /* in its class, while a block is free; or in memory.recut */
+	TAILQ_ENTRY(slab) same; /* in memory.waiting, by format */
 	uint64_t stamp; /* while it waits: the epoch in which it fell empty; 0: not known yet */
 	uint64_t *free; /* a bit for each block, 1: free and in no cache */
 	uint32_t incarnation; /* highest that any address in it has used */
@@ -87,9 +88,20 @@ struct slab {
 	uint8_t use;
 	uint8_t class_no;
 	uint8_t level; /* of its class's lists, which it is in while a block is free */
+	uint8_t format; /* while it waits, if it may be used so again: recut.c; or FORMAT_NONE */
 };
 
 TAILQ_HEAD(slab_list, slab);
+
+/* What a slab was last: cut into a class's blocks, or the first of a run of so many slabs. */
+#define RUN_SLABS_MAX ((RECORD_BYTES_MAX + SLAB_BYTES - 1) / SLAB_BYTES)
+#define SLAB_FORMATS  (SIZE_CLASSES + RUN_SLABS_MAX)
+#define FORMAT_NONE   UINT8_MAX
+
+static inline unsigned format_of_run(unsigned slabs)
+{
+	return SIZE_CLASSES + slabs - 1;
+}
 
 struct extent {
 	_Atomic uint64_t bytes; /* 0: not there; release publishes all other fields */
@@ -182,6 +194,7 @@ struct memory {
 	uint64_t slabs_dead;
 	uint64_t slabs_waiting; /* in recut */
 	struct slab_list recut; /* fell empty, oldest first */
+	struct slab_list waiting[SLAB_FORMATS]; /* the same, but for who may not be used again */
 	uint64_t run_slabs;
 	uint64_t whole_bytes; /* of extents all of whose slabs are free */
 	struct segment_pool segments;
@@ -265,6 +278,15 @@ void pool_give_free(struct memory *m, struct slab *first, unsigned count);
 
 /* recut_hold - must hold pool_lock: slabs that fell empty wait. */
 void recut_hold(struct memory *m, struct slab *first, unsigned count);
+
+/*
+ * recut_take - @count slabs in a row that wait, for what they were last: the one of @format that
+ * fell empty last. They are the caller's. False: there is none.
+ */
+bool recut_take(struct memory *m, unsigned format, unsigned count, struct slab **first);
+
+/* recut_init - none waits. */
+void recut_init(struct memory *m);
 
 /* slabs_few - must hold pool_lock: time to add some. */
 bool slabs_few(const struct memory *m);

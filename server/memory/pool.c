@@ -209,8 +209,10 @@ void pool_give(struct memory *m, struct slab *first, unsigned count)
 int run_alloc(struct memory *m, unsigned slabs, struct memory_place *place, struct block **block)
 {
 	struct slab *first;
-	int rc = pool_take(m, slabs, true, &first);
+	int rc = 0;
 
+	if (!recut_take(m, format_of_run(slabs), slabs, &first))
+		rc = pool_take(m, slabs, true, &first);
 	if (rc)
 		return rc;
 	for (unsigned i = 1; i < slabs; i++)
