@@ -58,6 +58,15 @@
  *    and only if the section's connection is still the session's; it is taken after the pin.
  * A client that holds none announces h = e.
  *
+ * ASKED TO DROP THEM a client that is at work all the time needs two things to get there, as one of
+ * its sections is open whenever it looks:
+ *  - an epoch that is newer than that of its drop, or no pin ever is. Where nothing is written none
+ *    ends, so the reclaimer ends one without a batch, once all who are behind have announced the
+ *    present one, and again: at first they may not have dropped anything yet. To end an epoch too
+ *    many does no harm: what is stamped with it, if anything, is what was unlinked before.
+ *  - that it is not asked for more meanwhile: with each drop it begins to wait anew. So hint_floor
+ *    is raised again when all have followed it; a slab that fell empty later waits for two drops.
+ *
  * FENCES are the CPU's. Slots are written, and E is read, by the device; on x86-64 it sees stores
  * in their order. Where devices are outside of the CPUs' coherence order these fences must be the
  * device's (as in rdma-core's udma barriers); nothing else here changes.
@@ -120,15 +129,23 @@ uint64_t grace_now(const struct grace *g)
 	return atomic_load_explicit(word(g), memory_order_acquire);
 }
 
+/* must hold the lock: the root may come or go. Returns the epoch that ends. */
+static uint64_t advance(struct grace *g)
+{
+	uint64_t r = grace_now(g);
+
+	barrier_unlink_before_epoch();
+	/* release: the unlinking comes before; for remote readers by the barrier above */
+	atomic_store_explicit(word(g), r + 1, memory_order_release);
+	return r;
+}
+
 uint64_t grace_advance(struct grace *g)
 {
 	uint64_t r;
 
-	barrier_unlink_before_epoch();
-	pthread_mutex_lock(&g->lock); /* the root may come or go */
-	r = grace_now(g);
-	/* release: the unlinking comes before; for remote readers by the barrier above */
-	atomic_store_explicit(word(g), r + 1, memory_order_release);
+	pthread_mutex_lock(&g->lock);
+	r = advance(g);
 	pthread_mutex_unlock(&g->lock);
 	return r;
 }
@@ -204,6 +221,24 @@ void grace_ask_hints(struct grace *g, uint64_t epoch)
 {
 	pthread_mutex_lock(&g->lock);
 	raise_floor(g, epoch);
+	pthread_mutex_unlock(&g->lock);
+}
+
+void grace_urge_hints(struct grace *g, uint64_t asked)
+{
+	const uint64_t now = grace_now(g); /* nobody else advances it */
+	struct epoch_session *s;
+	bool any = false, told = true;
+
+	pthread_mutex_lock(&g->lock);
+	cds_list_for_each_entry (s, &g->sessions, node) {
+		if (!s->waited || s->h >= asked)
+			continue;
+		any = true;
+		told &= s->e == now;
+	}
+	if (any && told)
+		advance(g);
 	pthread_mutex_unlock(&g->lock);
 }
 

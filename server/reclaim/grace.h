@@ -90,6 +90,10 @@ uint64_t grace_pass_hints(struct grace *g, uint64_t wanted);
 /* grace_ask_hints - clients are asked to drop hints from before @epoch, which costs them READs. */
 void grace_ask_hints(struct grace *g, uint64_t epoch);
 
+/* grace_urge_hints - the reclaimer: end an epoch if those who were @asked and still hold hints wait
+ * for that. */
+void grace_urge_hints(struct grace *g, uint64_t asked);
+
 /*
  * grace_join - a new session, before its WELCOME is sent: its @slot, 64 B of zeroed memory that
  * the client does not know of yet, is filled for @generation. Returns the E that the WELCOME tells.

@@ -141,13 +141,20 @@ uint64_t reclaim_stuck(struct reclaim *r, uint64_t now_ns)
 
 void reclaim_recut(struct reclaim *r, bool stop)
 {
-	uint64_t wanted = memory_recut_wanted(r->memory, grace_now(&r->grace));
+	uint64_t wanted = memory_recut_wanted(r->memory, grace_now(&r->grace)), passed;
 
 	if (!wanted)
 		return;
-	if (memory_recut(r->memory, stop ? wanted : grace_pass_hints(&r->grace, wanted)) &&
-	    (short_of_memory(r, time_now_ns()) || memory_slabs_few(r->memory)))
+	passed = stop ? wanted : grace_pass_hints(&r->grace, wanted);
+	if (!memory_recut(r->memory, passed) ||
+	    (!short_of_memory(r, time_now_ns()) && !memory_slabs_few(r->memory)))
+		return;
+	if (passed >= r->asked) { /* all have followed: grace.c says why only then */
+		r->asked = wanted;
 		grace_ask_hints(&r->grace, wanted);
+	} else {
+		grace_urge_hints(&r->grace, r->asked);
+	}
 }
 
 /* What one session holds back, into its account: as many steps as batches that it does. */

@@ -88,6 +88,7 @@ struct reclaim {
 	unsigned held_count;
 	uint64_t charge_ns; /* when sessions are to be told next what they hold back */
 	bool charged; /* they were told of something */
+	uint64_t asked; /* clients, to drop hints from before this epoch */
 
 	_Atomic uint64_t freed;
 	_Atomic uint64_t freed_bytes;
