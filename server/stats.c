@@ -111,6 +111,8 @@ static void index_lines(struct writer *w, struct server *s)
 
 	index_stats_get(s->store.index, &ix);
 	line(w, ix.records, "records");
+	line(w, ix.records_expiring, "records_expiring");
+	line(w, atomic_load_explicit(&s->store.expired, memory_order_relaxed), "records_expired");
 	line(w, ix.record_bytes, "memory_record_bytes");
 	line(w, ix.segments, "index_segments");
 	line(w, ix.buckets, "index_buckets");

@@ -42,6 +42,7 @@
 #define SEGMENT_OVERFLOW 16u
 #define SEGMENT_BYTES	 ((SEGMENT_BUCKETS + SEGMENT_OVERFLOW) * BUCKET_BYTES)
 #define DEPTH_MAX	 24u
+#define BUCKET_SHIFT	 22u /* of a hash: where the number of its bucket stands */
 
 struct bucket {
 	_Atomic uint64_t header;
@@ -131,7 +132,7 @@ static inline uint32_t hash_prefix(uint64_t hash, unsigned depth)
 /* hash_bucket - which of the SEGMENT_BUCKETS buckets of its segment a hash belongs to. */
 static inline unsigned hash_bucket(uint64_t hash)
 {
-	return (unsigned)(hash >> 22) & (SEGMENT_BUCKETS - 1);
+	return (unsigned)(hash >> BUCKET_SHIFT) & (SEGMENT_BUCKETS - 1);
 }
 
 /*

@@ -86,6 +86,7 @@ static int shape_create(struct index *ix, unsigned depth, struct error *err)
 static void index_free(struct index *ix)
 {
 	free(ix->copied);
+	free(ix->expiry);
 	free(ix->stripe);
 	free(ix);
 }
@@ -108,7 +109,7 @@ int index_create(struct index **out, struct memory *m, const struct index_config
 	ix->server_incarnation = config->server_incarnation;
 	ix->stripe = aligned_alloc(sizeof(*ix->stripe), INDEX_STRIPES * sizeof(*ix->stripe));
 	ix->copied = calloc(SEGMENT_ALL * BUCKET_SLOTS, sizeof(*ix->copied));
-	if (!ix->stripe || !ix->copied) {
+	if (!ix->stripe || !ix->copied || expiry_create(ix)) {
 		rc = error_set(err, -ENOMEM, "no memory for the index's locks; free memory");
 		goto err_free;
 	}
@@ -152,7 +153,8 @@ void index_stats_get(const struct index *ix, struct index_stats *out)
 		.merges = get(&ix->merges),
 		.doublings = get(&ix->doublings),
 		.halvings = get(&ix->halvings),
-		.locks_bytes = INDEX_STRIPES * sizeof(*ix->stripe),
+		.locks_bytes = INDEX_STRIPES * (sizeof(*ix->stripe) + sizeof(*ix->expiry)),
+		.records_expiring = expiry_records(ix),
 	};
 	out->buckets = out->segments * SEGMENT_BUCKETS;
 	for (unsigned i = 0; i < INDEX_STRIPES; i++) {

@@ -150,8 +150,32 @@ void index_shrink(struct index *ix, uint64_t hash, struct index_retired *retired
 bool index_untidy(const struct index *ix);
 bool index_tidy(struct index *ix, struct index_retired *retired);
 
+/*
+ * index_soonest_expiry - ms since 1970 before which no record expires; 0: some may have, a pass of
+ * index_sweep() is under way; UINT64_MAX: none ever does. Any thread, a load.
+ */
+uint64_t index_soonest_expiry(const struct index *ix);
+
+/*
+ * index_sweep - no lock held, one thread at a time: the next bucket of a pass over those in which
+ * something is due; begins a pass where none is under way. @out: blocks that had expired by @now_ms
+ * and were LIVE, readable until the caller's next quiescent state. Deletes nothing.
+ * Returns false at the end of the pass.
+ * index_expiry_put_back - what the caller did not delete: another pass will find it.
+ */
+#define INDEX_EXPIRED_MAX 64u
+
+struct index_expired {
+	unsigned count;
+	const struct block *block[INDEX_EXPIRED_MAX];
+};
+
+bool index_sweep(struct index *ix, uint64_t now_ms, struct index_expired *out);
+void index_expiry_put_back(struct index *ix, uint64_t hash, uint64_t ms);
+
 struct index_stats {
 	uint64_t records;
+	uint64_t records_expiring; /* of them, those with an expiry */
 	uint64_t record_bytes; /* of them: header, key and value */
 	uint64_t segments;
 	uint64_t buckets; /* without overflow */

@@ -53,10 +53,21 @@ struct index_stripe {
 	_Atomic uint64_t record_bytes;
 } __attribute__((aligned(64)));
 
+/* Of a stripe, written under its lock: expiry.c. */
+struct index_expiry {
+	_Atomic uint64_t records; /* that expire */
+	_Atomic uint64_t due_ms; /* none of them before */
+};
+
 struct index {
 	struct memory *memory;
 	const struct memory_map *map;
 	struct index_stripe *stripe; /* INDEX_STRIPES */
+	struct index_expiry *expiry; /* the same */
+	_Atomic uint64_t soonest_ms; /* expiry.c */
+	_Atomic bool sweeping; /* a pass is under way */
+	unsigned sweep_stripe; /* where it is: the sweeper's own */
+	uint64_t sweep_hash; /* in the stripe; 0: before it */
 	/* The newest. Release by directory_publish(), acquire by whoever follows it. */
 	_Atomic(struct directory *) directory;
 
@@ -198,6 +209,16 @@ void builder_publish(struct index *ix, const struct builder *b);
  * merged, and index_tidy() will not come by anyway. So that no delete takes shape for nothing.
  */
 bool shape_is_sparse(const struct index *ix, uint64_t hash);
+
+/*
+ * expiry_count - must hold the hash's stripe: a record with expiry @gone_ms was replaced by one
+ * with
+ * @comes_ms; 0: there was none, there is none, or it does not expire.
+ * expiry_records - how many do.
+ */
+int expiry_create(struct index *ix);
+void expiry_count(struct index *ix, uint64_t hash, uint64_t gone_ms, uint64_t comes_ms);
+uint64_t expiry_records(const struct index *ix);
 
 /* segment_leave - must hold shape and the stripes: mark every header MOVED, and retire it. */
 void segment_leave(struct index *ix, const struct index_segment *s, struct index_retired *retired);

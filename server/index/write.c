@@ -153,6 +153,7 @@ void index_publish(struct index *ix, uint64_t hash, const struct index_hit *old,
 		records_add(ix, hash, 1);
 	stripe_add(&index_stripe_of(ix, hash)->record_bytes,
 		   bytes_of(block) - (found ? bytes_of(old->block) : 0));
+	expiry_count(ix, hash, found ? old->block->expiry_ms : 0, block->expiry_ms);
 	/* pairs with index_lookup(): block before slot */
 	atomic_store_explicit(old->place, slot, memory_order_release);
 	if (found && MUTANT(publish_first)) {
@@ -169,6 +170,7 @@ bool index_remove(struct index *ix, uint64_t hash, const struct index_hit *old)
 	index_obsolete(old->block);
 	left = records_add(ix, hash, -1);
 	stripe_add(&index_stripe_of(ix, hash)->record_bytes, -bytes_of(old->block));
+	expiry_count(ix, hash, old->block->expiry_ms, 0);
 	/* pairs with index_lookup(): OBSOLETE before the slot is empty */
 	atomic_store_explicit(old->place, 0, memory_order_release);
 	return left <= MERGE_RECORDS && left % MERGE_LOOK == 0 && shape_is_sparse(ix, hash);

@@ -119,6 +119,11 @@ bool reclaim_wanting(struct reclaim *r)
 	return stats.deferred_blocks || memory_recut_waits(r->memory);
 }
 
+bool reclaim_short(const struct reclaim *r)
+{
+	return atomic_load_explicit(&r->short_of, memory_order_relaxed); /* as above */
+}
+
 unsigned reclaim_patience_ms(const struct reclaim *r)
 {
 	unsigned ms = r->config.limit_ms + r->config.limit_ms / 4 + PATIENCE_MORE;

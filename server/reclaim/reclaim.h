@@ -75,6 +75,9 @@ bool reclaim_full(struct reclaim_worker *w, uint64_t bytes);
 bool reclaim_wanting(struct reclaim *r);
 unsigned reclaim_patience_ms(const struct reclaim *r);
 
+/* reclaim_short - that was said just now. Any thread, a load. */
+bool reclaim_short(const struct reclaim *r);
+
 /*
  * reclaim_stuck - somebody wants memory, and some has been waiting for sessions for longer than the
  * section limit: sessions whose e is at or below the epoch returned hold it back. 0: nobody does.

@@ -10,16 +10,18 @@
  * Take what was looked up out of the index, and unlock. Returns 0, or -EBUSY, unlocked as well.
  */
 static int remove_locked(struct store_worker *w, uint64_t hash, const struct index_hit *old,
-			 bool force, struct store_result *out)
+			 const struct store_terms *t, struct store_result *out)
 {
 	struct store *s = w->store;
 	struct index_retired retired;
 	bool sparse;
 
-	if (!force && !reclaim_reserve(w->reclaim, hit_bytes(old))) {
+	if (!t->force && !reclaim_reserve(w->reclaim, hit_bytes(old))) {
 		index_unlock(s->index, hash);
 		return -EBUSY;
 	}
+	if (block_expired(old->block, t->now_ms))
+		atomic_fetch_add_explicit(&s->expired, 1, memory_order_relaxed); /* a counter */
 	store_describe(old, out);
 	out->version = atomic_fetch_add_explicit(&s->version, 1, memory_order_relaxed) + 1;
 	sparse = index_remove(s->index, hash, old);
@@ -43,7 +45,7 @@ int store_delete_expired(struct store_worker *w, uint64_t hash, const void *key,
 	index_lock(s->index, hash);
 	rc = index_lookup_locked(s->index, hash, key, key_len, &old);
 	if (rc == 0 && block_expired(old.block, t->now_ms))
-		return remove_locked(w, hash, &old, t->force, out);
+		return remove_locked(w, hash, &old, t, out);
 	if (rc == 0)
 		store_describe(&old, out);
 	index_unlock(s->index, hash);
@@ -69,7 +71,7 @@ int store_del(struct store_worker *w, const void *key, uint32_t key_len,
 	if (rc)
 		index_unlock(s->index, hash);
 	else
-		rc = remove_locked(w, hash, &old, terms->force, out);
+		rc = remove_locked(w, hash, &old, terms, out);
 	out->block = NULL;
 	out->slot = 0;
 	return rc == 0 && late ? -ENOENT : rc;

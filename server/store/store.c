@@ -116,6 +116,7 @@ int store_worker_create(struct store_worker *w, struct store *store, unsigned ha
 void store_worker_destroy(struct store_worker *w)
 {
 	store_retire_late(w);
+	store_sweep_leave(w);
 	reclaim_worker_destroy(w->reclaim);
 	memory_cache_destroy(w->cache);
 }

@@ -24,12 +24,16 @@
 #include "server/memory/memory.h"
 #include "server/reclaim/reclaim.h"
 
+struct store_worker;
+
 struct store {
 	struct memory *memory;
 	struct index *index;
 	struct reclaim *reclaim;
 	uint64_t hash_seed;
 	_Atomic uint64_t version; /* last one drawn */
+	_Atomic uint64_t expired; /* records that were deleted because they had expired */
+	_Atomic(struct store_worker *) sweeper; /* who goes over them; NULL: nobody does */
 };
 
 struct store_config {
@@ -52,6 +56,7 @@ struct store_worker {
 	struct store *store;
 	struct memory_cache *cache;
 	struct reclaim_worker *reclaim;
+	uint64_t sweep_ns, sweep_short_ns; /* when to sweep next; the same while memory is short */
 #ifdef GRACEKV_MUTANTS
 	struct index_hit late; /* acknowledge_first: replaced, and not OBSOLETE yet */
 #endif
@@ -170,6 +175,15 @@ int store_incr(struct store_worker *w, const void *key, uint32_t key_len, int64_
  */
 int store_touch(struct store_worker *w, const void *key, uint32_t key_len, uint64_t expiry_ms,
 		const struct store_terms *terms, struct store_result *out);
+
+/*
+ * store_sweep - once per loop of the worker: deletes expired records that nobody asks for, a slice
+ * of at most some 100 us. Returns nanoseconds until it wants to be called again, UINT64_MAX: as
+ * long as no record expires, never.
+ * store_sweeps - whether there may be some: so memory is on its way. Any thread.
+ */
+uint64_t store_sweep(struct store_worker *w, uint64_t now_ns);
+bool store_sweeps(const struct store *store);
 
 /*
  * store_untidy - the index has become sparser than it is small; store_tidy() then goes on with

@@ -54,6 +54,9 @@ static inline void store_retire_old(struct store_worker *w, const struct index_h
 #define store_retire_old(w, old) store_retire(w, old)
 #endif
 
+/* store_sweep_leave - the worker goes: another one may sweep. */
+void store_sweep_leave(struct store_worker *w);
+
 /* store_describe - of a record that was found, or published. */
 void store_describe(const struct index_hit *hit, struct store_result *out);
 

@@ -62,7 +62,8 @@ static int short_status(struct rpc_worker *w, const struct rpc_request *q, int r
 
 	if (rc != -ENOMEM && rc != -EBUSY && rc != -EAGAIN)
 		return rc;
-	comes = rc == -EAGAIN || reclaim_wanting(w->store.store->reclaim);
+	comes = rc == -EAGAIN || reclaim_wanting(w->store.store->reclaim) ||
+		store_sweeps(w->store.store);
 	if (rc == -ENOMEM && !comes && q->waited_ms)
 		return -ENOMEM;
 	return rpc_patience_over(w, q) ? -ENOMEM : -EBUSY;

@@ -282,18 +282,24 @@ static uint64_t tidy_poll(struct worker *w, uint64_t now, uint64_t pause_ns)
 	return wait_ns;
 }
 
+/* What is done beside requests. Returns nanoseconds until it wants to be called again. */
+static uint64_t chores_poll(struct worker *w, uint64_t now, uint64_t tidy_pause_ns)
+{
+	uint64_t sweep = store_sweep(&w->rpc.store, now), tidy = tidy_poll(w, now, tidy_pause_ns);
+	uint64_t due = reclaim_poll(w->rpc.store.reclaim, now); /* what they retired as well */
+
+	due = sweep < due ? sweep : due;
+	return tidy < due ? tidy : due;
+}
+
 /* Sleep until a completion, a command, or the open batch of retired blocks is due. */
 static void sleep_until_work(struct worker *w)
 {
 	struct pollfd fds[2] = { { .fd = rdma_cq_fd(&w->cq), .events = POLLIN },
 				 { .fd = w->wake_fd, .events = POLLIN } };
-	uint64_t now = time_now_ns(), tidy = tidy_poll(w, now, 0), wakes;
-	uint64_t due = reclaim_poll(w->rpc.store.reclaim, now);
-	struct timespec ts;
+	uint64_t due = chores_poll(w, time_now_ns(), 0), wakes;
+	const struct timespec ts = { (time_t)(due / NS_PER_S), (long)(due % NS_PER_S) };
 
-	if (tidy < due)
-		due = tidy;
-	ts = (struct timespec){ (time_t)(due / NS_PER_S), (long)(due % NS_PER_S) };
 	qsbr_offline();
 	ppoll(fds, 2, due == UINT64_MAX ? NULL : &ts, NULL);
 	qsbr_online();
@@ -332,11 +338,8 @@ static void *worker_main(void *arg)
 	qsbr_register();
 	while (!w->stopping) {
 		if (poll_once(w) > 0) {
-			uint64_t now = time_now_ns();
-
 			idle_since = 0;
-			reclaim_poll(w->rpc.store.reclaim, now);
-			tidy_poll(w, now, TIDY_BUSY_NS);
+			chores_poll(w, time_now_ns(), TIDY_BUSY_NS);
 		} else {
 			idle(w, &idle_since);
 		}
