@@ -12,7 +12,7 @@ declare -A built=()
 
 # Debian's names. clang-format-14 is the version that the style is checked with.
 packages=(build-essential g++ meson ninja-build pkg-config git libibverbs-dev librdmacm-dev liburcu-dev
-    libxxhash-dev libinih-dev libjansson-dev libsystemd-dev libcmocka-dev python3
+    libxxhash-dev libinih-dev libjansson-dev libedit-dev libsystemd-dev libcmocka-dev python3
     python3-venv clang-format-14 shellcheck ibverbs-providers ibverbs-utils perftest
     scdoc groff-base)
 

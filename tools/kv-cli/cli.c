@@ -3,23 +3,34 @@
 #include "tools/kv-cli/cli.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/kv-cli/shell.h"
 #include "tools/kv-cli/text.h"
+
+static uint64_t cli_line; /* of a script, for errors; 0: none */
+
+void cli_at_line(uint64_t number)
+{
+	cli_line = number;
+}
 
 int cli_error(int exit_code, const char *fmt, ...)
 {
-	char text[2 * ERROR_TEXT_MAX];
+	char text[2 * ERROR_TEXT_MAX], place[32] = "";
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	fprintf(stderr, "kv-cli: %s\n", text);
+	if (cli_line)
+		snprintf(place, sizeof(place), "line %" PRIu64 ": ", cli_line);
+	fprintf(stderr, "kv-cli: %s%s\n", place, text);
 	return exit_code;
 }
 
@@ -88,11 +99,26 @@ int cli_print_json(json_t *document)
 	return cli_flush(stdout, "stdout");
 }
 
+int cli_stdin(const struct cli *cli, const char *operand, const char *instead)
+{
+	if (!cli->shell || strcmp(operand, "-") != 0)
+		return 0;
+	return cli_error(CLI_USAGE, "%s -: stdin is where the commands come from (%s)",
+			 cli->command->name, instead);
+}
+
 int cli_connect(struct cli *cli)
 {
 	char text[ERROR_TEXT_MAX] = "";
-	int rc = gkv_session_open(&cli->session, &cli->options, text, sizeof(text));
+	int rc;
 
+	if (cli->shell) {
+		rc = cli->shell->handle ? 0 : cli_connect(cli->shell);
+		cli->session = cli->shell->session;
+		cli->handle = cli->shell->handle;
+		return rc;
+	}
+	rc = gkv_session_open(&cli->session, &cli->options, text, sizeof(text));
 	if (rc)
 		return text[0] ? cli_error(CLI_FAILED, "%s", text)
 			       : cli_error(CLI_FAILED, "connecting to %s: %s", cli->server,
@@ -106,13 +132,16 @@ int cli_connect(struct cli *cli)
 	return 0;
 }
 
-static _Atomic bool cli_stop;
+static _Atomic int cli_stop;
 
 static void cli_on_signal(int number)
 {
 	/* relaxed: a flag that stands for nothing else; lock-free, so a handler may store it */
-	atomic_store_explicit(&cli_stop, true, memory_order_relaxed);
+	atomic_store_explicit(&cli_stop, number, memory_order_relaxed);
 }
+
+static bool cli_watching;
+static struct sigaction cli_before[2]; /* of SIGINT and SIGTERM */
 
 void cli_watch_signals(void)
 {
@@ -120,13 +149,45 @@ void cli_watch_signals(void)
 	struct sigaction action = { .sa_handler = cli_on_signal,
 				    .sa_flags = SA_RESTART | (int)SA_RESETHAND };
 
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &action, cli_watching ? NULL : &cli_before[0]);
+	sigaction(SIGTERM, &action, cli_watching ? NULL : &cli_before[1]);
+	cli_watching = true;
 }
 
-bool cli_stopped(void)
+void cli_unwatch_signals(void)
+{
+	if (!cli_watching)
+		return;
+	sigaction(SIGINT, &cli_before[0], NULL);
+	sigaction(SIGTERM, &cli_before[1], NULL);
+	cli_watching = false;
+	atomic_store_explicit(&cli_stop, 0, memory_order_relaxed); /* as in cli_on_signal() */
+}
+
+int cli_stopped(void)
 {
 	return atomic_load_explicit(&cli_stop, memory_order_relaxed); /* as in cli_on_signal() */
+}
+
+int cli_dispatch(struct cli *cli)
+{
+	if (cli->version || cli->help) {
+		if (cli->version)
+			cli_version(stdout);
+		else
+			cli_help(cli->command, stdout);
+		return cli_flush(stdout, "stdout");
+	}
+	return cli->command ? cli->command->run(cli) : shell_run(cli);
+}
+
+void cli_end(struct cli *cli)
+{
+	if (!cli->shell || cli->session != cli->shell->session) {
+		gkv_close(cli->handle);
+		gkv_session_close(cli->session);
+	}
+	free(cli->operands);
 }
 
 int cli_run(int argc, char **argv)
@@ -134,20 +195,8 @@ int cli_run(int argc, char **argv)
 	struct cli cli;
 	int code = cli_parse(&cli, argc, argv);
 
-	if (code == 0 && cli.version) {
-		cli_version(stdout);
-		code = cli_flush(stdout, "stdout");
-	} else if (code == 0 && cli.help) {
-		cli_help(cli.command, stdout);
-		code = cli_flush(stdout, "stdout");
-	} else if (code == 0 && !cli.command) {
-		cli_help(NULL, stderr);
-		code = CLI_USAGE;
-	} else if (code == 0) {
-		code = cli.command->run(&cli);
-	}
-	gkv_close(cli.handle);
-	gkv_session_close(cli.session);
-	free(cli.operands);
+	if (code == 0)
+		code = cli_dispatch(&cli);
+	cli_end(&cli);
 	return code;
 }

@@ -31,6 +31,9 @@ enum cli_option {
 	CLI_SKIP_BAD = 1 << 3,
 	CLI_OUTPUT = 1 << 4,
 	CLI_COUNT = 1 << 5,
+	CLI_TTL = 1 << 6,
+	CLI_IF_ABSENT = 1 << 7,
+	CLI_IF_VERSION = 1 << 8,
 };
 
 struct command {
@@ -41,6 +44,7 @@ struct command {
 	const char *example;
 	unsigned allowed; /* enum cli_option */
 	int operands_min, operands_max; /* -1: no limit */
+	bool negative; /* an operand like -5 is a number, no option */
 	int (*run)(struct cli *cli); /* returns enum cli_exit */
 };
 
@@ -51,17 +55,27 @@ struct cli {
 	bool json, verbose, help, version;
 	unsigned given; /* enum cli_option */
 	const char *format, *output;
-	uint64_t count;
+	uint64_t count, ttl_ms, if_version;
 	const struct command *command; /* NULL: none was given */
 	const char **operands; /* without the command */
 	int operand_count;
 	int literal_from; /* operands from this one on stood behind "--" */
 	struct gkv_session *session; /* NULL until cli_connect() */
 	struct gkv *handle;
+	struct cli *shell; /* this is a line of it, and uses its connection; NULL: no line */
 };
 
 /* cli_parse - fills @cli. Returns 0, or CLI_USAGE after it printed why. */
 int cli_parse(struct cli *cli, int argc, char **argv);
+
+/*
+ * cli_parse_line - the same for a line of @shell, which goes on with its connection and options.
+ * @argv[0] is not looked at.
+ */
+int cli_parse_line(struct cli *cli, struct cli *shell, int argc, char **argv);
+
+/* cli_find - a command by its name, or NULL. */
+const struct command *cli_find(const char *name);
 
 /*
  * cli_server - take "HOST[:PORT]" as the server. @what: names it in the sentence.
@@ -72,8 +86,20 @@ int cli_server(struct cli *cli, const char *what, const char *text);
 /* cli_run - the whole program but for the state of its descriptors. Returns enum cli_exit. */
 int cli_run(int argc, char **argv);
 
-/* cli_connect - open session and handle. Returns 0, or CLI_FAILED after it printed why. */
+/* cli_dispatch - the command, or what --help or --version print. Returns enum cli_exit. */
+int cli_dispatch(struct cli *cli);
+
+/* cli_end - close what was opened, free what was parsed. */
+void cli_end(struct cli *cli);
+
+/*
+ * cli_connect - open session and handle; a line has those of its shell, which are opened once.
+ * Returns 0, or CLI_FAILED after it printed why.
+ */
 int cli_connect(struct cli *cli);
+
+/* cli_at_line - errors say from now on that they are of this line of a script; 0: of none. */
+void cli_at_line(uint64_t number);
 
 /* cli_error - print "kv-cli: <text>" on one line to stderr and return @exit_code. */
 int cli_error(int exit_code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -88,6 +114,12 @@ int cli_call_failed(const struct cli *cli, int rc, const char *what, const void 
 /* cli_key - the operand as a key. Returns 0, or CLI_USAGE after it printed why. */
 int cli_key(const struct cli *cli, const char *operand, size_t *len);
 
+/*
+ * cli_stdin - may the operand "-" stand for stdin? Not where the commands come from there.
+ * @instead: what to do then. Returns 0, or CLI_USAGE after it printed why.
+ */
+int cli_stdin(const struct cli *cli, const char *operand, const char *instead);
+
 /* cli_write - bytes; a failure is kept for cli_flush(). */
 void cli_write(FILE *out, const void *data, size_t len);
 
@@ -97,20 +129,31 @@ int cli_flush(FILE *out, const char *name);
 /* cli_print_json - print a document to stdout and drop it. Returns 0 or CLI_FAILED. */
 int cli_print_json(json_t *document);
 
-/* cli_watch_signals - SIGINT and SIGTERM only set what cli_stopped() returns. */
+/* cli_watch_signals - SIGINT and SIGTERM only set what cli_stopped() returns, once each. */
 void cli_watch_signals(void);
-bool cli_stopped(void);
+
+/* cli_unwatch_signals - they do again what they did before, and cli_stopped() begins anew. */
+void cli_unwatch_signals(void);
+
+/* cli_stopped - the number of the signal that came, or 0. */
+int cli_stopped(void);
 
 /* The commands. */
 extern const struct command cli_commands[]; /* ends with a NULL name */
 
 /* cli_help - general, or of one command. */
 void cli_help(const struct command *command, FILE *out);
+/* cli_help_lines - of the commands that lines of a prompt or script may have. */
+void cli_help_lines(FILE *out);
 void cli_version(FILE *out);
 
 int cli_get(struct cli *cli);
 int cli_put(struct cli *cli);
+int cli_cas(struct cli *cli);
 int cli_del(struct cli *cli);
+int cli_incr(struct cli *cli);
+int cli_ttl(struct cli *cli);
+int cli_touch(struct cli *cli);
 int cli_exists(struct cli *cli);
 int cli_mget(struct cli *cli);
 int cli_load(struct cli *cli);

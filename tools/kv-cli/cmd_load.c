@@ -319,6 +319,8 @@ static int load_file(struct cli *cli, bool puts, bool gets)
 			  .rounds = 1 };
 	int code;
 
+	if (cli_stdin(cli, l.path, "give a file"))
+		return CLI_USAGE;
 	snprintf(l.what, sizeof(l.what), "%s %s", cli->command->name, l.path);
 	if (cli->given & CLI_COUNT)
 		l.rounds = cli->count;

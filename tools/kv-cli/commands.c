@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* The table of commands, and the texts of --help and --version. */
-#include <stdio.h>
+/* The table of commands. */
+#include <string.h>
 
-#include "common/layout/version.h"
 #include "tools/kv-cli/cli.h"
 
 const struct command cli_commands[] = {
@@ -11,9 +10,11 @@ const struct command cli_commands[] = {
 		.name = "get",
 		.usage = "[--meta] KEY",
 		.summary = "write a value to stdout as it is; exit 1 if there is none",
-		.details = "On a terminal a newline follows. --meta says version, size and expiry "
-			   "on stderr.\n",
-		.example = "kv-cli get greeting",
+		.details =
+			"On a terminal a newline follows. --meta says on stderr version, size, and\n"
+			"when it expires: in UTC, and in how many seconds (ttl) by this machine's\n"
+			"clock. With --json these are in the document.\n",
+		.example = "kv-cli get --meta greeting",
 		.allowed = CLI_META,
 		.operands_min = 1,
 		.operands_max = 1,
@@ -21,23 +22,85 @@ const struct command cli_commands[] = {
 	},
 	{
 		.name = "put",
-		.usage = "KEY VALUE|-",
-		.summary = "store a value; - reads it from stdin",
-		.details = "'put -- KEY -' stores a dash. Values have 0 to 16 MiB.\n",
-		.example = "kv-cli put logo - < logo.png",
+		.usage = "[--ttl S] [--if-absent|--if-version V] KEY VALUE|-",
+		.summary = "store a value; - reads it from stdin; exit 1 if a condition does not "
+			   "hold",
+		.details =
+			"  --ttl S          it expires after S seconds, like 30 or 0.5; without it never\n"
+			"  --if-absent      only where the key is not there\n"
+			"  --if-version V   only where the key is there in version V\n"
+			"\n"
+			"'put -- KEY -' stores a dash. Values have 0 to 16 MiB.\n",
+		.example = "kv-cli put --ttl 30 --if-absent lock/nightly $HOSTNAME",
+		.allowed = CLI_TTL | CLI_IF_ABSENT | CLI_IF_VERSION,
 		.operands_min = 2,
 		.operands_max = 2,
 		.run = cli_put,
 	},
 	{
+		.name = "cas",
+		.usage = "KEY VERSION VALUE|-",
+		.summary =
+			"compare and swap: store a value where the key is there in this version; "
+			"else exit 1",
+		.details =
+			"The same as put --if-version. The record never expires then. get --meta "
+			"says the version.\n",
+		.example = "kv-cli cas config 17 'debug = false'",
+		.operands_min = 3,
+		.operands_max = 3,
+		.run = cli_cas,
+	},
+	{
 		.name = "del",
-		.usage = "KEY",
-		.summary = "delete a record; exit 1 if there was none",
+		.usage = "[--if-version V] KEY",
+		.summary = "delete a record; exit 1 if there was none, or not this version",
 		.details = "",
 		.example = "kv-cli del greeting",
+		.allowed = CLI_IF_VERSION,
 		.operands_min = 1,
 		.operands_max = 1,
 		.run = cli_del,
+	},
+	{
+		.name = "incr",
+		.usage = "KEY [N]",
+		.summary = "add N, or 1, to a decimal number and print the sum",
+		.details =
+			"N may be negative. A key that is not there counts as 0; the record "
+			"expires as before.\nA value that is no number, or a sum of more than 64 "
+			"bits: exit 3, nothing changes.\n",
+		.example = "kv-cli incr visits; kv-cli incr stock -3",
+		.operands_min = 1,
+		.operands_max = 2,
+		.negative = true,
+		.run = cli_incr,
+	},
+	{
+		.name = "ttl",
+		.usage = "KEY",
+		.summary =
+			"print in how many seconds a record expires, or never; exit 1 if there is "
+			"none",
+		.details = "The seconds are by this machine's clock, the expiry by the server's: "
+			   "where the two\ndiffer, so does what is printed.\n",
+		.example = "kv-cli ttl lock/nightly",
+		.operands_min = 1,
+		.operands_max = 1,
+		.run = cli_ttl,
+	},
+	{
+		.name = "touch",
+		.usage = "KEY S",
+		.summary =
+			"let a record expire after S seconds from now, 0: never; exit 1 if there "
+			"is none",
+		.details = "The record gets another version.\n",
+		.example = "kv-cli touch lock/nightly 30",
+		.operands_min = 2,
+		.operands_max = 2,
+		.negative = true,
+		.run = cli_touch,
 	},
 	{
 		.name = "exists",
@@ -152,45 +215,11 @@ const struct command cli_commands[] = {
 	{ .name = NULL },
 };
 
-static const char help_options[] =
-	"Options:\n"
-	"  -s, --server HOST:PORT  the server ($GRACEKV_SERVER, else 127.0.0.1:7471)\n"
-	"  -d, --device NAME       RDMA device ($GRACEKV_DEVICE, else the first that works)\n"
-	"  -x, --gid-index N|auto  GID of the device's port, 0 to 255\n"
-	"  -i, --ib-port N         port of the device\n"
-	"      --connect tcp|cm    how queue pairs are connected ($GRACEKV_CONNECT, else tcp)\n"
-	"      --timeout MS        of one call, reconnecting included (default 5000)\n"
-	"      --json              print JSON\n"
-	"  -v, --verbose           say which device and server are used, and why\n"
-	"  -h, --help              this text; kv-cli COMMAND --help says more of one\n"
-	"  -V, --version           versions of kv-cli, libibverbs, liburcu and the layout\n";
-
-void cli_help(const struct command *command, FILE *out)
+const struct command *cli_find(const char *name)
 {
-	if (command) {
-		fprintf(out, "Usage: kv-cli [OPTIONS] %s%s%s\n\n%c%s.\n", command->name,
-			command->usage[0] ? " " : "", command->usage,
-			command->summary[0] - 'a' + 'A', command->summary + 1);
-		if (command->details[0])
-			fprintf(out, "\n%s", command->details);
-		fprintf(out, "\nExample: %s\n", command->example);
-		return;
+	for (const struct command *c = cli_commands; c->name; c++) {
+		if (strcmp(name, c->name) == 0)
+			return c;
 	}
-	fputs("Usage: kv-cli [OPTIONS] COMMAND ...\n\n"
-	      "Read and write the records of a kv-server.\n\nCommands:\n",
-	      out);
-	for (const struct command *c = cli_commands; c->name; c++)
-		fprintf(out, "  %s%s%s\n        %s\n", c->name, c->usage[0] ? " " : "", c->usage,
-			c->summary);
-	fprintf(out, "\n%s", help_options);
-	fputs("\nKeys have 1 to 1024 bytes, values 0 to 16 MiB, any bytes.\n"
-	      "Exit: 0 done, 1 the answer is no (not found, differs), 2 wrong usage, 3 failed.\n\n"
-	      "Example:\n"
-	      "  kv-cli put greeting 'hello, world' && kv-cli get greeting\n",
-	      out);
-}
-
-void cli_version(FILE *out)
-{
-	version_print(out, "kv-cli", gkv_version());
+	return NULL;
 }

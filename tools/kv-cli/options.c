@@ -9,6 +9,8 @@
 #include "common/base/parse.h"
 #include "common/rdma/device.h"
 #include "tools/kv-cli/cli.h"
+#include "tools/kv-cli/text.h"
+#include "tools/kv-cli/units.h"
 
 #define CLI_TIMEOUT_MS_MAX 3600000u
 #define CLI_COUNT_MAX	   1000000000u
@@ -22,6 +24,9 @@ enum {
 	OPTION_FORMAT,
 	OPTION_VERIFY,
 	OPTION_SKIP_BAD,
+	OPTION_TTL,
+	OPTION_IF_ABSENT,
+	OPTION_IF_VERSION,
 	OPTION_LATER, /* documented, for a later version */
 };
 
@@ -45,14 +50,12 @@ static const struct option long_options[] = {
 	{ "skip-bad", no_argument, NULL, OPTION_SKIP_BAD },
 	{ "output", required_argument, NULL, 'o' },
 	{ "count", required_argument, NULL, 'c' },
-	{ "ttl", required_argument, NULL, OPTION_LATER },
-	{ "if-absent", no_argument, NULL, OPTION_LATER },
-	{ "if-version", required_argument, NULL, OPTION_LATER },
+	{ "ttl", required_argument, NULL, OPTION_TTL },
+	{ "if-absent", no_argument, NULL, OPTION_IF_ABSENT },
+	{ "if-version", required_argument, NULL, OPTION_IF_VERSION },
 	{ "watch", no_argument, NULL, OPTION_LATER },
 	{ NULL, 0, NULL, 0 },
 };
-
-static const char *const later_commands[] = { "cas", "incr", "ttl", "touch", NULL };
 
 static int options_number(const char *what, const char *text, uint64_t min, uint64_t max,
 			  uint64_t *out)
@@ -102,9 +105,30 @@ static int options_gid_index(struct cli *cli, const char *text)
 	return rc;
 }
 
+/* The option's name where it says how kv-cli connects, else NULL. */
+static const char *options_of_program(int option)
+{
+	switch (option) {
+	case 's':
+		return "--server";
+	case 'd':
+		return "--device";
+	case 'x':
+		return "--gid-index";
+	case 'i':
+		return "--ib-port";
+	case OPTION_CONNECT:
+		return "--connect";
+	case OPTION_TIMEOUT:
+		return "--timeout";
+	}
+	return NULL;
+}
+
 static int options_take(struct cli *cli, int option, const char *value)
 {
 	uint64_t number = 0;
+	struct error err;
 	int rc = 0;
 
 	switch (option) {
@@ -159,6 +183,17 @@ static int options_take(struct cli *cli, int option, const char *value)
 		cli->given |= CLI_COUNT;
 		rc = options_number("--count", value, 1, CLI_COUNT_MAX, &cli->count);
 		break;
+	case OPTION_TTL:
+		cli->given |= CLI_TTL;
+		rc = units_seconds("--ttl", value, 1, &cli->ttl_ms, &err);
+		return rc ? cli_error(CLI_USAGE, "%s", err.text) : 0;
+	case OPTION_IF_ABSENT:
+		cli->given |= CLI_IF_ABSENT;
+		break;
+	case OPTION_IF_VERSION:
+		cli->given |= CLI_IF_VERSION;
+		rc = options_number("--if-version", value, 1, UINT64_MAX, &cli->if_version);
+		break;
 	}
 	return rc;
 }
@@ -183,20 +218,14 @@ static int options_unknown(int option, char **argv)
 /* Set the command from its word. */
 static int options_command(struct cli *cli, const char *word)
 {
-	for (size_t i = 0; later_commands[i]; i++) {
-		if (strcmp(word, later_commands[i]) == 0)
-			return cli_error(CLI_USAGE,
-					 "%s is not supported by this version yet (see kv-cli "
-					 "--help for what is)",
-					 word);
-	}
-	for (const struct command *c = cli_commands; c->name; c++) {
-		if (strcmp(word, c->name) == 0) {
-			cli->command = c;
-			return 0;
-		}
-	}
-	return cli_error(CLI_USAGE, "%.60s: unknown command (see kv-cli --help)", word);
+	char shown[TEXT_KEY_MAX];
+
+	cli->command = cli_find(word);
+	if (cli->command)
+		return 0;
+	return cli_error(CLI_USAGE, "%s: unknown command (see %s)",
+			 text_key(shown, word, strlen(word)),
+			 cli->shell ? "help" : "kv-cli --help");
 }
 
 static int options_operand(struct cli *cli, const char *word)
@@ -210,8 +239,9 @@ static int options_operand(struct cli *cli, const char *word)
 /* Do the options and operands fit the command? */
 static int options_check(const struct cli *cli)
 {
-	static const char *const names[] = { "--meta",	   "--format", "--verify",
-					     "--skip-bad", "--output", "--count" };
+	static const char *const names[] = { "--meta",	   "--format",	  "--verify",
+					     "--skip-bad", "--output",	  "--count",
+					     "--ttl",	   "--if-absent", "--if-version" };
 	const struct command *c = cli->command;
 
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -219,6 +249,10 @@ static int options_check(const struct cli *cli)
 			return cli_error(CLI_USAGE, "%s: does not know %s (usage: kv-cli %s %s)",
 					 c->name, names[i], c->name, c->usage);
 	}
+	if ((cli->given & CLI_IF_ABSENT) && (cli->given & CLI_IF_VERSION))
+		return cli_error(CLI_USAGE,
+				 "%s: --if-absent and --if-version exclude each other (give one)",
+				 c->name);
 	if (cli->operand_count < c->operands_min)
 		return cli_error(CLI_USAGE, "%s: too few words (usage: kv-cli %s %s)", c->name,
 				 c->name, c->usage);
@@ -230,22 +264,27 @@ static int options_check(const struct cli *cli)
 	return 0;
 }
 
-int cli_parse(struct cli *cli, int argc, char **argv)
+/* "-5": a number for commands that take one, where others would see an option. */
+static bool options_negative(const struct cli *cli, int argc, char **argv)
 {
-	const char *server = getenv("GRACEKV_SERVER");
-	int option, index = 0, rc;
+	return optind && optind < argc && cli->command && cli->command->negative &&
+	       argv[optind][0] == '-' && argv[optind][1] >= '0' && argv[optind][1] <= '9';
+}
 
-	*cli = (struct cli){ .literal_from = argc };
-	gkv_options_init(&cli->options);
-	cli->options.name = "kv-cli";
-	cli->operands = calloc((size_t)argc + 1, sizeof(*cli->operands));
-	if (!cli->operands)
-		return cli_error(CLI_FAILED, "starting: no memory");
-	rc = cli_server(cli, "GRACEKV_SERVER", server ? server : "");
+static int options_words(struct cli *cli, int argc, char **argv)
+{
+	int option, index = 0, rc = 0;
+
 	opterr = 0;
 	optind = 0; /* glibc: start anew, also where a program parses twice */
-	while (rc == 0 &&
-	       (option = getopt_long(argc, argv, short_options, long_options, &index)) != -1) {
+	while (rc == 0) {
+		if (options_negative(cli, argc, argv)) {
+			rc = options_operand(cli, argv[optind++]);
+			continue;
+		}
+		option = getopt_long(argc, argv, short_options, long_options, &index);
+		if (option == -1)
+			break;
 		if (option == 1)
 			rc = options_operand(cli, optarg);
 		else if (option == '?' || option == ':')
@@ -253,6 +292,11 @@ int cli_parse(struct cli *cli, int argc, char **argv)
 		else if (option == OPTION_LATER)
 			rc = cli_error(CLI_USAGE, "--%s is not supported by this version yet",
 				       long_options[index].name);
+		else if (cli->shell && options_of_program(option))
+			rc = cli_error(CLI_USAGE,
+				       "%s: is an option of kv-cli as a whole (give it when "
+				       "kv-cli is started)",
+				       options_of_program(option));
 		else
 			rc = options_take(cli, option, optarg);
 	}
@@ -263,5 +307,44 @@ int cli_parse(struct cli *cli, int argc, char **argv)
 	cli->options.server = cli->server;
 	if (rc == 0 && cli->command && !cli->help && !cli->version)
 		rc = options_check(cli);
+	return rc;
+}
+
+static int options_begin(struct cli *cli, int argc)
+{
+	cli->literal_from = argc;
+	cli->operands = calloc((size_t)argc + 1, sizeof(*cli->operands));
+	return cli->operands ? 0 : cli_error(CLI_FAILED, "starting: no memory");
+}
+
+int cli_parse(struct cli *cli, int argc, char **argv)
+{
+	const char *server = getenv("GRACEKV_SERVER");
+	int rc;
+
+	*cli = (struct cli){ 0 };
+	gkv_options_init(&cli->options);
+	cli->options.name = "kv-cli";
+	rc = options_begin(cli, argc);
+	if (rc == 0)
+		rc = cli_server(cli, "GRACEKV_SERVER", server ? server : "");
+	return rc ? rc : options_words(cli, argc, argv);
+}
+
+int cli_parse_line(struct cli *cli, struct cli *shell, int argc, char **argv)
+{
+	int rc;
+
+	*cli = (struct cli){ .options = shell->options,
+			     .server_given = shell->server_given,
+			     .json = shell->json,
+			     .verbose = shell->verbose,
+			     .shell = shell };
+	strcpy(cli->server, shell->server);
+	rc = options_begin(cli, argc);
+	if (rc == 0)
+		rc = options_words(cli, argc, argv);
+	if (rc == 0 && !cli->command && !cli->help && !cli->version)
+		rc = cli_error(CLI_USAGE, "a command is missing (see help)");
 	return rc;
 }

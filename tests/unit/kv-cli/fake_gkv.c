@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/include/gracekv.h"
+#include "common/base/time.h"
 
 #define FAKE_MAX 4096
 
@@ -18,6 +19,8 @@ struct fake_record {
 };
 
 struct fake_faults fake_faults;
+struct gkv_terms fake_terms;
+unsigned fake_sessions;
 static struct fake_record fake_records[FAKE_MAX];
 static size_t fake_used;
 static uint64_t fake_version;
@@ -55,6 +58,8 @@ void fake_clear(void)
 	free(fake_view);
 	fake_view = NULL;
 	fake_error = "";
+	fake_version = 0;
+	fake_sessions = 0;
 	fake_faults = (struct fake_faults){ 0 };
 }
 
@@ -76,6 +81,7 @@ int gkv_session_open(struct gkv_session **out, const struct gkv_options *options
 		snprintf(text, cap, "nobody listens there (start kv-server)");
 		return -ECONNREFUSED;
 	}
+	fake_sessions++;
 	*out = (struct gkv_session *)&fake_version;
 	return 0;
 }
@@ -130,7 +136,82 @@ int gkv_get_view(struct gkv *handle, const void *key, size_t key_len, const void
 
 int gkv_exists(struct gkv *handle, const void *key, size_t key_len, struct gkv_meta *meta)
 {
-	return fake_find(key, key_len) ? 0 : -ENOENT;
+	struct fake_record *r = fake_find(key, key_len);
+
+	if (r && meta)
+		*meta = r->meta;
+	return r ? 0 : -ENOENT;
+}
+
+/* Does the condition hold? */
+static int fake_condition(const struct fake_record *r, const struct gkv_terms *terms)
+{
+	switch (terms->condition) {
+	case GKV_IF_ABSENT:
+		return r ? -EEXIST : 0;
+	case GKV_IF_PRESENT:
+		return r ? 0 : -ENOENT;
+	case GKV_IF_VERSION:
+		return !r ? -ENOENT : r->meta.version != terms->version ? -EEXIST : 0;
+	}
+	return 0;
+}
+
+int gkv_put_with(struct gkv *handle, const void *key, size_t key_len, const void *value,
+		 size_t value_len, const struct gkv_terms *terms, struct gkv_meta *meta)
+{
+	struct fake_record *r = fake_find(key, key_len);
+	int rc = fake_condition(r, terms);
+
+	fake_terms = *terms;
+	if (rc == -EEXIST)
+		*meta = r->meta;
+	if (rc == 0)
+		rc = gkv_put(handle, key, key_len, value, value_len, NULL);
+	if (rc)
+		return rc;
+	r = fake_find(key, key_len);
+	r->meta.expiry_ms = terms->ttl_ms ? time_wall_ms() + terms->ttl_ms : 0;
+	*meta = r->meta;
+	return 0;
+}
+
+int gkv_incr(struct gkv *handle, const void *key, size_t key_len, int64_t delta, int64_t *sum)
+{
+	struct fake_record *r = fake_find(key, key_len);
+	char text[32], *end = text;
+
+	snprintf(text, sizeof(text), "%.*s", r ? (int)r->meta.value_len : 1, r ? r->value : "0");
+	if (__builtin_add_overflow(strtoll(text, &end, 10), delta, sum))
+		return -ERANGE;
+	if (*end)
+		return -EDOM;
+	snprintf(text, sizeof(text), "%lld", (long long)*sum);
+	return gkv_put(handle, key, key_len, text, strlen(text), NULL);
+}
+
+int gkv_touch(struct gkv *handle, const void *key, size_t key_len, uint64_t ttl_ms,
+	      struct gkv_meta *meta)
+{
+	struct fake_record *r = fake_find(key, key_len);
+
+	if (!r)
+		return -ENOENT;
+	r->meta.version = ++fake_version;
+	r->meta.expiry_ms = ttl_ms ? time_wall_ms() + ttl_ms : 0;
+	*meta = r->meta;
+	return 0;
+}
+
+int gkv_del_if(struct gkv *handle, const void *key, size_t key_len, uint64_t version)
+{
+	const struct gkv_terms terms = { .condition = GKV_IF_VERSION, .version = version };
+	struct fake_record *r = fake_find(key, key_len);
+	int rc = fake_condition(r, &terms);
+
+	if (rc == -EEXIST && fake_faults.vanish)
+		gkv_del(handle, key, key_len);
+	return rc ? rc : gkv_del(handle, key, key_len);
 }
 
 int gkv_put(struct gkv *handle, const void *key, size_t key_len, const void *value,

@@ -5,14 +5,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "client/include/gracekv.h"
+
 struct fake_faults {
 	bool unreachable; /* sessions do not open */
 	long fail_put; /* this put from now on answers -ENOMEM; 0: none */
 	const char *corrupt; /* gets of this key answer with one byte changed */
+	bool vanish; /* a delete that is refused leaves no record behind */
 	const char *lose; /* gets of this key find nothing */
 };
 
 extern struct fake_faults fake_faults;
+extern struct gkv_terms fake_terms; /* of the last gkv_put_with() */
+extern unsigned fake_sessions; /* that were opened */
 
 /* fake_clear - an empty store without faults. */
 void fake_clear(void);

@@ -1,54 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* get, put, del, exists, mget: commands on records that the command line names. */
+/* get, exists, mget, ttl: commands that read records. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/base/cleanup.h"
 #include "tools/kv-cli/cli.h"
+#include "tools/kv-cli/record_json.h"
 #include "tools/kv-cli/text.h"
+#include "tools/kv-cli/units.h"
 
 #define MGET_BATCH     64u
 #define MGET_VALUE_CAP 4096u /* longer values are fetched one by one */
-
-/* {"key": ..., "found": ...} */
-static json_t *record_json(const char *key, size_t key_len, bool found)
-{
-	json_t *object = json_object();
-
-	if (object && (text_json_set(object, "key", key, key_len) ||
-		       json_object_set_new(object, "found", json_boolean(found)))) {
-		json_decref(object);
-		return NULL;
-	}
-	return object;
-}
-
-/* The answer is no: on stdout with --json, else on stderr. */
-static int record_missing(const struct cli *cli, const char *key, size_t key_len)
-{
-	char shown[TEXT_KEY_MAX];
-
-	if (cli->json)
-		return cli_print_json(record_json(key, key_len, false)) ? CLI_FAILED : CLI_NO;
-	return cli_error(CLI_NO, "%s %s: not found", cli->command->name,
-			 text_key(shown, key, key_len));
-}
-
-static void record_expiry(char out[64], uint64_t expiry_ms)
-{
-	time_t seconds = (time_t)(expiry_ms / 1000);
-	struct tm utc;
-
-	if (!expiry_ms || !gmtime_r(&seconds, &utc) ||
-	    !strftime(out, 64, "%Y-%m-%dT%H:%M:%SZ", &utc))
-		strcpy(out, "never");
-}
 
 static int get_print_json(const struct cli *cli, const char *key, size_t key_len, const void *value,
 			  const struct gkv_meta *meta)
@@ -59,7 +26,7 @@ static int get_print_json(const struct cli *cli, const char *key, size_t key_len
 	if (rc == 0 && (cli->given & CLI_META)) {
 		json_object_set_new(object, "version", json_integer((json_int_t)meta->version));
 		json_object_set_new(object, "size", json_integer(meta->value_len));
-		json_object_set_new(object, "expiry_ms", json_integer((json_int_t)meta->expiry_ms));
+		rc = record_json_expiry(object, meta->expiry_ms);
 	}
 	if (rc) {
 		json_decref(object);
@@ -89,112 +56,20 @@ int cli_get(struct cli *cli)
 		return get_print_json(cli, key, key_len, value, &meta);
 	if (meta.value_len)
 		cli_write(stdout, value, meta.value_len);
-	if (isatty(STDOUT_FILENO))
+	if (cli->shell || isatty(STDOUT_FILENO))
 		fputc('\n', stdout);
 	if (cli_flush(stdout, "stdout"))
 		return CLI_FAILED;
 	if (cli->given & CLI_META) {
-		char expiry[64];
+		char expiry[UNITS_TIME_MAX], left[UNITS_LEFT_MAX];
 
-		record_expiry(expiry, meta.expiry_ms);
-		fprintf(stderr, "version=%" PRIu64 " size=%" PRIu32 " expiry=%s\n", meta.version,
-			meta.value_len, expiry);
+		fprintf(stderr, "version=%" PRIu64 " size=%" PRIu32 " expiry=%s", meta.version,
+			meta.value_len, units_time(expiry, meta.expiry_ms));
+		if (meta.expiry_ms)
+			fprintf(stderr, " ttl=%s", units_left(left, meta.expiry_ms));
+		fputc('\n', stderr);
 	}
 	return CLI_OK;
-}
-
-/* All of stdin, up to the longest value and one byte more. */
-static int put_read_stdin(struct buffer *b)
-{
-	for (;;) {
-		int rc = buffer_reserve(b, 65536);
-		ssize_t n;
-
-		if (rc)
-			return rc;
-		n = read(STDIN_FILENO, b->data + b->len, b->cap - b->len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			return 0;
-		b->len += (size_t)n;
-		if (b->len > GKV_VALUE_MAX)
-			return -E2BIG;
-	}
-}
-
-static int put_value(struct cli *cli, const char *key, size_t key_len, const void *value,
-		     size_t value_len)
-{
-	uint64_t version;
-	int rc;
-
-	if (cli_connect(cli))
-		return CLI_FAILED;
-	rc = gkv_put(cli->handle, key, key_len, value, value_len, &version);
-	if (rc)
-		return cli_call_failed(cli, rc, "put", key, key_len);
-	if (cli->json) {
-		json_t *object = json_object();
-
-		if (object &&
-		    (text_json_set(object, "key", key, key_len) ||
-		     json_object_set_new(object, "version", json_integer((json_int_t)version)))) {
-			json_decref(object);
-			object = NULL;
-		}
-		return cli_print_json(object);
-	}
-	printf("stored, version %" PRIu64 "\n", version);
-	return cli_flush(stdout, "stdout");
-}
-
-int cli_put(struct cli *cli)
-{
-	const char *key = cli->operands[0], *value = cli->operands[1];
-	struct buffer input = { 0 };
-	char shown[TEXT_KEY_MAX];
-	size_t key_len;
-	int rc;
-
-	if (cli_key(cli, key, &key_len))
-		return CLI_USAGE;
-	if (strcmp(value, "-") != 0 || cli->literal_from <= 1)
-		return put_value(cli, key, key_len, value, strlen(value));
-	text_key(shown, key, key_len);
-	rc = put_read_stdin(&input);
-	if (rc == -E2BIG)
-		rc = cli_error(CLI_FAILED, "put %s: the value on stdin has more than %u bytes",
-			       shown, GKV_VALUE_MAX);
-	else if (rc)
-		rc = cli_error(CLI_FAILED, "put %s: reading stdin: %s", shown, error_name(rc));
-	else
-		rc = put_value(cli, key, key_len, input.data, input.len);
-	buffer_free(&input);
-	return rc;
-}
-
-int cli_del(struct cli *cli)
-{
-	const char *key = cli->operands[0];
-	size_t key_len;
-	int rc;
-
-	if (cli_key(cli, key, &key_len))
-		return CLI_USAGE;
-	if (cli_connect(cli))
-		return CLI_FAILED;
-	rc = gkv_del(cli->handle, key, key_len);
-	if (rc == -ENOENT)
-		return record_missing(cli, key, key_len);
-	if (rc)
-		return cli_call_failed(cli, rc, "del", key, key_len);
-	if (cli->json)
-		return cli_print_json(record_json(key, key_len, true));
-	puts("deleted");
-	return cli_flush(stdout, "stdout");
 }
 
 int cli_exists(struct cli *cli)
@@ -310,4 +185,34 @@ int cli_mget(struct cli *cli)
 		return cli_print_json(array) ? CLI_FAILED : code;
 	json_decref(array);
 	return cli_flush(stdout, "stdout") ? CLI_FAILED : code;
+}
+
+int cli_ttl(struct cli *cli)
+{
+	const char *key = cli->operands[0];
+	char left[UNITS_LEFT_MAX];
+	struct gkv_meta meta;
+	json_t *object;
+	size_t key_len;
+	int rc;
+
+	if (cli_key(cli, key, &key_len))
+		return CLI_USAGE;
+	if (cli_connect(cli))
+		return CLI_FAILED;
+	rc = gkv_exists(cli->handle, key, key_len, &meta);
+	if (rc == -ENOENT)
+		return record_missing(cli, key, key_len);
+	if (rc)
+		return cli_call_failed(cli, rc, "ttl", key, key_len);
+	if (!cli->json) {
+		printf("%s\n", units_left(left, meta.expiry_ms));
+		return cli_flush(stdout, "stdout");
+	}
+	object = record_json(key, key_len, true);
+	if (object && record_json_expiry(object, meta.expiry_ms)) {
+		json_decref(object);
+		object = NULL;
+	}
+	return cli_print_json(object);
 }

@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""kv-cli without a command: the prompt on a terminal, and scripts from a pipe."""
+import json
+import os
+import re
+import signal
+
+import pytest
+
+from kvt_client import assert_error, run
+from kvt_process import CONNECT, DEVICE, HOST, free_port, program, wait_until
+from kvt_terminal import Terminal
+
+MIB = 1 << 20
+
+
+class Prompt(Terminal):
+    """kv-cli at its prompt."""
+
+    def __init__(self, address, home, *options, **env):
+        args = [program("kv-cli"), "-s", address, *options]
+        if DEVICE:
+            args += ["-d", DEVICE]
+        super().__init__([*args, "--connect", CONNECT],
+                         {"HOME": str(home), "XDG_STATE_HOME": str(home / "state"), **env})
+        self.mark = re.escape(address) + "> "
+        self.answers = 0
+
+    def ready(self):
+        self.expect(self.mark)
+        return self
+
+    def do(self, line):
+        """What a line prints, with \\n for the terminal's \\r\\n."""
+        return self.ask(line, self.mark).replace("\r\n", "\n")
+
+    def settle(self):
+        """All that was typed has been taken: the answer to a question of our own is there."""
+        self.answers += 1
+        self.line(f"get settle-{self.answers}")
+        self.expect(rf"get settle-{self.answers}: not found")
+        self.ready()
+
+    def end(self):
+        self.type("\x04")
+        return self.wait()
+
+
+@pytest.fixture
+def prompt(shared, tmp_path):
+    made = []
+
+    def make(*options, address=shared.address, home=tmp_path, **env):
+        made.append(Prompt(address, home, *options, **env))
+        return made[-1]
+    yield make
+    for it in made:
+        it.close()
+
+
+def history(home):
+    return (home / "state/gracekv/history").read_text().splitlines()
+
+
+def test_commands_at_the_prompt(prompt, cli):
+    p = prompt().ready()
+    assert "help lists the commands" in p.seen
+    assert re.fullmatch(r"stored, version \d+\n", p.do("put prompt 'one two'"))
+    assert p.do("get prompt") == "one two\n"
+    assert cli.get("prompt") == b"one two"
+    assert p.do("exists prompt") == "yes\n"
+    assert p.do("incr prompted -3") == "-3\n"
+    assert p.do("ttl prompt") == "never\n"
+    assert re.fullmatch(r"stored, version \d+\n", p.do("put --ttl 100 prompt x"))
+    assert re.fullmatch(r"\d+\.\d{3}\n", p.do("ttl prompt"))
+    assert json.loads(p.do("get --json prompt"))["value"] == "x"
+    assert "records" in p.do("stats")
+    assert p.do("del prompt") == "deleted\n"
+    assert p.end() == 0
+
+
+def test_all_lines_use_one_session(prompt, cli):
+    before = cli.stats()["connections_accepted"]
+    p = prompt().ready()
+    for i in range(5):
+        p.do(f"put one-session {i}")
+    p.do("ping -c 1")
+    assert p.end() == 0
+    assert cli.stats()["connections_accepted"] == before + 2  # the prompt, and this question
+
+
+def test_quoting(prompt, cli):
+    p = prompt().ready()
+    p.do(r'''put "a \"b\" \\\x41\n" 'it is \n'" "joined\ up''')
+    assert cli.get('a "b" \\A\n') == rb"it is \n joined up"
+    p.do("put gr\u00fcn '\u00e4\u2713'")
+    assert cli.get("gr\u00fcn") == "\u00e4\u2713".encode()
+    assert p.do("get gr\u00fcn") == "\u00e4\u2713\n"
+    assert p.do("put empty ''").startswith("stored")
+    assert cli.get("empty") == b""
+    assert p.do("put 'a b") == "kv-cli: the quote ' of column 5 is not closed\n"
+    assert "is not closed" in p.do('get "')
+    assert "no escape" in p.do(r'get "\q"')
+    assert p.do("# a comment") == ""
+    assert p.do("   ") == ""
+    assert p.end() == 0
+
+
+def test_errors_do_not_end_the_prompt(prompt):
+    p = prompt().ready()
+    for line, words in [("frobnicate", "frobnicate: unknown command"), ("get", "too few words"),
+                        ("get a b", "one word too many"), ("get never-there", "not found"),
+                        ("get --frob a", "unknown option"), ("incr a x", "not a number"),
+                        ("put a -", "stdin is where the commands come from"),
+                        ("load --format tsv -", "stdin is where the commands come from"),
+                        ("get " + "k" * 1025, "1025 bytes"), ("-s other:1 ping", "--server"),
+                        ("help frobnicate", "unknown command"), ("load /none.tsv", "No such file")]:
+        said = p.do(line)
+        assert re.search(rf"(?m)^kv-cli: [^\n]*{re.escape(words)}[^\n]*\Z", said.strip()), said
+    assert p.do("put still there").startswith("stored")
+    assert p.end() == 0
+
+
+def test_help(prompt):
+    p = prompt().ready()
+    general = p.do("help")
+    for name in ("get", "put", "cas", "incr", "ttl", "touch", "help", "quit"):
+        assert re.search(rf"(?m)^  {name}\b", general), general
+    assert max(map(len, general.splitlines())) <= 100
+    assert "Example: kv-cli cas" in p.do("help cas")
+    assert p.do("cas --help") == p.do("help cas")
+    assert p.end() == 0
+
+
+@pytest.mark.parametrize("word", ["quit", "exit", "\x04"], ids=["quit", "exit", "^D"])
+def test_the_end(prompt, word):
+    p = prompt().ready()
+    p.do("get never-there")
+    p.type(word if word == "\x04" else word + "\r")
+    assert p.wait() == 0
+    assert p.seen.endswith("\r\n")
+
+
+def test_control_c_abandons_the_line(prompt, cli):
+    cli("del", "abandoned")
+    p = prompt().ready()
+    for _ in range(3):
+        p.type("put abandoned yes")
+        p.expect("put abandoned yes")
+        p.type("\x03")
+        p.expect(r"\^C\r\n")
+        p.ready()
+    p.line("")
+    p.ready()
+    p.settle()
+    assert cli("exists", "abandoned").rc == 1
+    assert p.end() == 0
+
+
+def test_control_c_ends_a_command_and_not_the_prompt(prompt):
+    p = prompt().ready()
+    for _ in range(2):
+        p.line("ping -c 100000")
+        p.expect("seq=1 ")
+        p.type("\x03")
+        p.expect(r"\d+ sent, \d+ answered")
+        p.ready()
+    assert "1 sent, 1 answered" in p.do("ping -c 1")
+    assert p.end() == 0
+
+
+def test_completion(prompt):
+    p = prompt().ready()
+    # by what the completed line does, as the terminal moves its cursor as it likes
+    p.type("fro\t\x15")  # nothing fits: the line stays
+    p.settle()
+    p.type("tou\t")
+    p.line("never-there 5")
+    p.expect("touch never-there: not found")
+    p.ready()
+    p.type("e\t\t")
+    p.expect("exists  exit  ")  # several fit, which have exi in common
+    p.type("s\t")
+    p.line("never-there")
+    p.expect("no\r\n")
+    p.ready()
+    p.type("help ca\t\r")
+    p.expect("Example: kv-cli cas")
+    p.ready()
+    p.type("get tou\t\r")  # no place for a command
+    p.expect("get tou: not found")
+    p.ready()
+    assert p.end() == 0
+
+
+def test_history(prompt, tmp_path):
+    p = prompt().ready()
+    p.do("get kept-1")
+    p.do("get kept-2")
+    p.do("get kept-2")
+    p.do(" get secret")
+    p.type("\x1b[A\r")  # up: the last line that is kept
+    p.expect("get kept-2: not found")
+    p.ready()
+    assert p.end() == 0
+    assert history(tmp_path) == ["get kept-1", "get kept-2"]
+    assert os.stat(tmp_path / "state/gracekv/history").st_mode & 0o777 == 0o600
+    p = prompt().ready()
+    p.type("\x1b[A\x1b[A\r")
+    p.expect("get kept-1: not found")
+    p.ready()
+    p.type("\x12pt-2\r\r")  # ^R
+    p.expect("get kept-2: not found")
+    assert p.end() == 0
+    assert history(tmp_path) == ["get kept-1", "get kept-2", "get kept-1", "get kept-2"]
+
+
+def test_history_survives_a_kill_and_is_bounded(prompt, tmp_path):
+    folder = tmp_path / "state/gracekv"
+    folder.mkdir(parents=True)
+    (folder / "history").write_text("".join(f"get old-{i}\n" for i in range(1500)))
+    p = prompt().ready()
+    assert history(tmp_path) == [f"get old-{i}" for i in range(500, 1500)]
+    p.do("get newest")
+    os.kill(p.pid, signal.SIGKILL)
+    assert p.wait() == -signal.SIGKILL
+    assert history(tmp_path)[-1] == "get newest"
+    assert prompt().ready().end() == 0
+    assert history(tmp_path) == [f"get old-{i}" for i in range(501, 1500)] + ["get newest"]
+
+
+def test_history_that_cannot_be_kept(prompt, tmp_path):
+    (tmp_path / "state").write_text("a file, where a folder is wanted")
+    p = prompt().ready()
+    assert re.search(r"kv-cli: history /.*: (Not a directory|File exists)", p.seen), p.seen
+    p.do("get x")
+    p.type("\x1b[A\r")
+    p.expect("get x: not found")
+    p.ready()
+    assert p.end() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_signals_leave_the_terminal_as_it_was(prompt, number):
+    p = prompt().ready()
+    wait_until("the line is edited", p.modes, 10)
+    p.type("get half")
+    p.expect("get half")
+    os.kill(p.pid, signal.SIGTSTP)
+    wait_until("it is stopped", lambda: open(f"/proc/{p.pid}/stat").read().split()[2] == "T", 10)
+    assert not p.modes()
+    os.kill(p.pid, signal.SIGCONT)
+    wait_until("the line is edited again", p.modes, 10)
+    p.resize(10, 40)
+    p.line("-way")
+    p.expect("get half-way: not found")
+    p.ready()
+    p.type("get half")
+    p.expect("get half")
+    os.kill(p.pid, number)
+    wait_until("it is gone", lambda: open(f"/proc/{p.pid}/stat").read().split()[2] == "Z", 10)
+    assert not p.modes()
+    assert p.wait() == -number
+
+
+def test_dumb_terminal(prompt):
+    p = prompt(TERM="dumb").ready()
+    assert p.do("get never-there").endswith("kv-cli: get never-there: not found\n")
+    assert p.end() == 0
+
+
+def test_long_lines_at_the_prompt(prompt, cli):
+    p = prompt().ready()
+    p.line("put long-line " + "v" * 20000)
+    p.expect("stored, version")
+    p.ready()
+    assert cli.get("long-line") == b"v" * 20000
+    assert p.end() == 0
+
+
+def test_a_server_that_goes_away_and_comes_back(prompt, world):
+    server = world.server(memory="128M")
+    p = prompt("--timeout", "1000", address=server.address).ready()
+    p.do("put gone soon")
+    server.crash()
+    for _ in range(2):
+        said = p.do("get gone")
+        assert re.search(r"kv-cli: get gone: .*(refused|lost|did not answer)", said), said
+    again = world.server(listen=server.address, memory="128M")
+    wait_until("it is connected again", lambda: "not found" in p.do("get gone"), 20)
+    assert p.do("put back again").startswith("stored")
+    assert world.cli(again).get("back") == b"again"
+    assert p.end() == 0
+
+
+def test_no_server(prompt):
+    p = prompt(address=f"{HOST}:{free_port()}")
+    assert p.wait() == 3
+    assert re.fullmatch(r"kv-cli: [^\n]*refused[^\n]*\r\n", p.seen), p.seen
+
+
+# Scripts
+
+
+def script(cli, text, *options):
+    return cli(*options, stdin=text if isinstance(text, bytes) else text.encode())
+
+
+def test_script(cli):
+    result = script(cli, "# numbers\nput scripted 'one two'\nget scripted\n\nincr scripts 5\n")
+    assert result.rc == 0 and result.err == ""
+    assert re.fullmatch(rb"stored, version \d+\none two\n5\n", result.out)
+    assert b"> " not in result.out
+
+
+def test_script_goes_on_after_a_no_and_ends_at_a_failure(cli):
+    result = script(cli, "get never-there\nput s1 1\n")
+    assert_error(result, 1, "line 1: get never-there: not found")
+    assert cli.get("s1") == b"1"
+    result = script(cli, "put s2 1\nfrobnicate\nput s3 1\n")
+    assert_error(result, 2, "line 2: frobnicate: unknown command")
+    assert cli.get("s2") == b"1"
+    assert cli("exists", "s3").rc == 1
+    result = script(cli, "put s4 text\nincr s4\nput s5 1\n")
+    assert_error(result, 3, "line 2: incr s4: the value is no decimal number")
+    assert cli("exists", "s5").rc == 1
+
+
+def test_script_of_many_lines(cli):
+    lines = "".join(f"put many-{i} {i}\n" for i in range(500)) + "get many-499\n"
+    result = script(cli, lines)
+    assert result.rc == 0
+    assert result.out.splitlines()[-1] == b"499"
+
+
+def test_script_with_bad_input(cli):
+    value = "v" * (MIB - 100)
+    assert script(cli, f"put long {value}\n").rc == 0
+    assert cli.get("long") == value.encode()
+    assert_error(script(cli, f"put longer {'v' * MIB}\nput after 1\n"), 2, "line 1", "1048576")
+    assert_error(script(cli, b"put nul a\0b\nput after 1\n"), 2, "line 1", "zero byte")
+    assert_error(script(cli, b"\0" * 100), 2, "zero byte")
+    assert_error(script(cli, "put after 'x\n"), 2, "line 1", "column 11 is not closed")
+    assert_error(script(cli, f"get {'k' * 1025}\nput after 1\n"), 2, "1025 bytes")
+    assert_error(script(cli, "put after -\n"), 2, "stdin is where the commands come from")
+    assert_error(script(cli, b"\xff\xfe\x80\n"), 2, "unknown command")
+    assert cli("exists", "after").rc == 1
+
+
+def test_script_without_a_server():
+    args = [program("kv-cli"), "-s", f"{HOST}:{free_port()}", "-d", DEVICE]
+    assert_error(run(args, stdin=b"# nothing yet\nget a\nget b\n"), 3, "line 2", "refused")
+    assert run(args, stdin=b"").rc == 0
+
+
+def test_script_into_a_full_device(cli):
+    with open("/dev/full", "wb") as full:
+        result = cli(stdin=b"exists a\nexists a\n", stdout=full)
+    assert result.rc == 3
+    assert "No space left" in result.err

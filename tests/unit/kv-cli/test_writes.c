@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Writes on terms, numbers and time to live, as command lines against the store of fake_gkv.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "tests/unit/kv-cli/run_cli.h"
+
+static void test_put_on_terms(void **state)
+{
+	assert_int_equal(run("", "put", "--ttl", "0.5", "k", "v", NULL), CLI_OK);
+	assert_string_equal(out, "stored, version 1\n");
+	assert_int_equal(fake_terms.ttl_ms, 500);
+	assert_int_equal(fake_terms.condition, GKV_ALWAYS);
+	assert_int_equal(run("", "put", "k", "v", NULL), CLI_OK);
+	assert_int_equal(fake_terms.ttl_ms, 0);
+	assert_int_equal(run("", "put", "--if-absent", "k", "w", NULL), CLI_NO);
+	assert_string_equal(errors, "kv-cli: put k: not stored: the key is there, in version 2\n");
+	assert_int_equal(run("", "put", "--if-version=1", "k", "w", NULL), CLI_NO);
+	assert_string_equal(errors, "kv-cli: put k: not stored: version 2 is there, not 1\n");
+	assert_int_equal(run("", "put", "--if-version", "2", "--ttl", "3", "k", "w", NULL), CLI_OK);
+	assert_string_equal(out, "stored, version 3\n");
+	assert_int_equal(fake_terms.ttl_ms, 3000);
+	assert_int_equal(run("", "put", "--if-version", "2", "none", "w", NULL), CLI_NO);
+	assert_string_equal(errors, "kv-cli: put none: not stored: there is no such key\n");
+	assert_int_equal(run("in", "put", "--if-absent", "new", "-", NULL), CLI_OK);
+	assert_int_equal(run("", "get", "new", NULL), CLI_OK);
+	assert_string_equal(out, "in");
+	assert_int_equal(run("", "put", "--if-absent", "--if-version", "1", "k", "v", NULL),
+			 CLI_USAGE);
+	assert_int_equal(run("", "put", "--ttl", "0", "k", "v", NULL), CLI_USAGE);
+	assert_int_equal(run("", "put", "--ttl", "-1", "k", "v", NULL), CLI_USAGE);
+	assert_int_equal(run("", "put", "--if-version", "0", "k", "v", NULL), CLI_USAGE);
+	assert_int_equal(run("", "put", "--if-version", "-1", "k", "v", NULL), CLI_USAGE);
+	assert_int_equal(run("", "get", "--ttl", "1", "k", NULL), CLI_USAGE);
+	has(errors, "get: does not know --ttl");
+	assert_int_equal(run("", "del", "--if-absent", "k", NULL), CLI_USAGE);
+}
+
+static void test_put_json(void **state)
+{
+	assert_int_equal(run("", "--json", "put", "k", "v", NULL), CLI_OK);
+	assert_string_equal(out, "{\n  \"key\": \"k\",\n  \"version\": 1\n}\n");
+	assert_int_equal(run("", "--json", "put", "--if-absent", "k", "v", NULL), CLI_NO);
+	assert_string_equal(out, "{\n  \"key\": \"k\",\n  \"found\": true,\n  \"version\": 1,\n"
+				 "  \"stored\": false\n}\n");
+	assert_string_equal(errors, "");
+	assert_int_equal(run("", "--json", "cas", "none", "1", "v", NULL), CLI_NO);
+	assert_string_equal(out, "{\n  \"key\": \"none\",\n  \"found\": false,\n"
+				 "  \"stored\": false\n}\n");
+	assert_int_equal(run("", "--json", "cas", "k", "1", "v", NULL), CLI_OK);
+	assert_string_equal(out,
+			    "{\n  \"key\": \"k\",\n  \"version\": 2,\n  \"stored\": true\n}\n");
+	assert_int_equal(run("", "--json", "put", "--ttl", "100", "k", "v", NULL), CLI_OK);
+	has(out, "\"version\": 3,\n  \"expiry_ms\": ");
+	has(out, "\"ttl_ms\": ");
+	assert_null(strstr(out, "null"));
+}
+
+static void test_cas(void **state)
+{
+	assert_int_equal(run("", "put", "k", "v", NULL), CLI_OK);
+	assert_int_equal(run("", "cas", "k", "1", "w", NULL), CLI_OK);
+	assert_string_equal(out, "stored, version 2\n");
+	assert_int_equal(run("", "cas", "k", "1", "x", NULL), CLI_NO);
+	assert_string_equal(errors, "kv-cli: cas k: not stored: version 2 is there, not 1\n");
+	assert_int_equal(run("piped", "cas", "k", "2", "-", NULL), CLI_OK);
+	assert_int_equal(run("", "get", "k", NULL), CLI_OK);
+	assert_string_equal(out, "piped");
+	assert_int_equal(run("", "cas", "--", "k", "3", "-", NULL), CLI_OK);
+	assert_int_equal(run("", "get", "k", NULL), CLI_OK);
+	assert_string_equal(out, "-");
+	assert_int_equal(run("", "cas", "k", "x", "v", NULL), CLI_USAGE);
+	has(errors, "cas: VERSION: 'x' is not a number");
+	assert_int_equal(run("", "cas", "k", "0", "v", NULL), CLI_USAGE);
+	assert_int_equal(run("", "cas", "k", "4", NULL), CLI_USAGE);
+	assert_int_equal(run("", "cas", "", "4", "v", NULL), CLI_USAGE);
+	fake_faults.fail_put = 1;
+	assert_int_equal(run("", "cas", "k", "4", "v", NULL), CLI_FAILED);
+	has(errors, "cas k: the store is full");
+}
+
+static void test_del_if(void **state)
+{
+	assert_int_equal(run("", "put", "k", "v", NULL), CLI_OK);
+	assert_int_equal(run("", "del", "--if-version", "7", "k", NULL), CLI_NO);
+	assert_string_equal(errors, "kv-cli: del k: not deleted: version 1 is there, not 7\n");
+	assert_int_equal(run("", "--json", "del", "--if-version", "7", "k", NULL), CLI_NO);
+	has(out, "\"version\": 1,\n  \"deleted\": false");
+	assert_int_equal(run("", "del", "--if-version", "1", "none", NULL), CLI_NO);
+	assert_string_equal(errors, "kv-cli: del none: not deleted: there is no such key\n");
+	assert_int_equal(run("", "--json", "del", "--if-version", "1", "k", NULL), CLI_OK);
+	has(out, "\"found\": true,\n  \"deleted\": true");
+	assert_int_equal(fake_count(), 0);
+	/* gone between the refusal and the question which version there is */
+	assert_int_equal(run("", "put", "k", "v", NULL), CLI_OK);
+	fake_faults.vanish = true;
+	assert_int_equal(run("", "del", "--if-version", "7", "k", NULL), CLI_NO);
+	assert_string_equal(errors, "kv-cli: del k: not deleted: there is no such key\n");
+}
+
+static void test_incr(void **state)
+{
+	assert_int_equal(run("", "incr", "n", NULL), CLI_OK);
+	assert_string_equal(out, "1\n");
+	assert_int_equal(run("", "incr", "n", "-5", NULL), CLI_OK);
+	assert_string_equal(out, "-4\n");
+	assert_int_equal(run("", "incr", "n", "-15", "--json", NULL), CLI_OK);
+	assert_string_equal(out, "{\n  \"key\": \"n\",\n  \"sum\": -19\n}\n");
+	assert_int_equal(run("", "incr", "--", "n", "-1", NULL), CLI_OK);
+	assert_string_equal(out, "-20\n");
+	assert_int_equal(run("", "incr", "--", "-5", "-5", NULL), CLI_OK);
+	assert_int_equal(run("", "incr", "n", "9223372036854775807", NULL), CLI_OK);
+	assert_string_equal(out, "9223372036854775787\n");
+	assert_int_equal(run("", "incr", "n", "100", NULL), CLI_FAILED);
+	assert_string_equal(errors, "kv-cli: incr n: the sum would have more than 64 bits (nothing "
+				    "was changed)\n");
+	assert_int_equal(run("", "put", "t", "text", NULL), CLI_OK);
+	assert_int_equal(run("", "incr", "t", NULL), CLI_FAILED);
+	assert_string_equal(errors,
+			    "kv-cli: incr t: the value is no decimal number of 64 bits (get "
+			    "shows it)\n");
+	assert_int_equal(run("", "incr", "n", "9223372036854775808", NULL), CLI_USAGE);
+	assert_int_equal(run("", "incr", "n", "1.5", NULL), CLI_USAGE);
+	assert_int_equal(run("", "incr", "n", "-5x", NULL), CLI_USAGE);
+	assert_int_equal(run("", "incr", "n", "-x", NULL), CLI_USAGE);
+	has(errors, "-x: needs a value");
+	assert_int_equal(run("", "incr", NULL), CLI_USAGE);
+	assert_int_equal(run("", "incr", "n", "1", "2", NULL), CLI_USAGE);
+	/* for others a word like this is still an option */
+	assert_int_equal(run("", "get", "-5", NULL), CLI_USAGE);
+	has(errors, "-5: unknown option");
+}
+
+static void test_ttl_and_touch(void **state)
+{
+	double left;
+
+	assert_int_equal(run("", "ttl", "k", NULL), CLI_NO);
+	assert_string_equal(errors, "kv-cli: ttl k: not found\n");
+	assert_int_equal(run("", "put", "k", "v", NULL), CLI_OK);
+	assert_int_equal(run("", "ttl", "k", NULL), CLI_OK);
+	assert_string_equal(out, "never\n");
+	assert_int_equal(run("", "--json", "ttl", "k", NULL), CLI_OK);
+	has(out, "\"expiry_ms\": 0,\n  \"ttl_ms\": null\n");
+	assert_int_equal(run("", "touch", "k", "1000.5", NULL), CLI_OK);
+	assert_string_equal(out, "touched, version 2\n");
+	assert_int_equal(run("", "ttl", "k", NULL), CLI_OK);
+	left = strtod(out, NULL);
+	assert_true(left <= 1000.5 && left > 900);
+	assert_non_null(strchr(out, '.'));
+	assert_int_equal(strlen(strchr(out, '.')), strlen(".123\n"));
+	assert_int_equal(run("", "get", "--meta", "k", NULL), CLI_OK);
+	has(errors, "version=2 size=1 expiry=20");
+	has(errors, "Z ttl=");
+	assert_int_equal(run("", "--json", "get", "--meta", "k", NULL), CLI_OK);
+	has(out, "\"ttl_ms\": ");
+	assert_int_equal(run("", "--json", "touch", "k", "0", NULL), CLI_OK);
+	has(out, "\"version\": 3,\n  \"expiry_ms\": 0,\n  \"ttl_ms\": null\n");
+	assert_int_equal(run("", "touch", "none", "1", NULL), CLI_NO);
+	assert_int_equal(run("", "touch", "k", "-1", NULL), CLI_USAGE);
+	has(errors, "touch: S: '-1' is no number of seconds");
+	assert_int_equal(run("", "touch", "k", NULL), CLI_USAGE);
+}
+
+/* Each new command tells how it is used. */
+static void test_help(void **state)
+{
+	static const char *const names[] = { "put", "cas", "del", "incr", "ttl", "touch" };
+	char example[32];
+
+	assert_int_equal(run("", "--help", NULL), CLI_OK);
+	has(out, "  incr KEY [N]\n");
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		assert_int_equal(run("", names[i], "--help", NULL), CLI_OK);
+		snprintf(example, sizeof(example), "Example: kv-cli %s ", names[i]);
+		has(out, example);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_put_on_terms, setup),
+		cmocka_unit_test_setup(test_put_json, setup),
+		cmocka_unit_test_setup(test_cas, setup),
+		cmocka_unit_test_setup(test_del_if, setup),
+		cmocka_unit_test_setup(test_incr, setup),
+		cmocka_unit_test_setup(test_ttl_and_touch, setup),
+		cmocka_unit_test_setup(test_help, setup),
+	};
+
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

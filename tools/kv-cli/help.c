@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* The texts of --help, --version and of help at the prompt. */
+#include <stdio.h>
+
+#include "common/layout/version.h"
+#include "tools/kv-cli/cli.h"
+
+static const char help_options[] =
+	"Options:\n"
+	"  -s, --server HOST:PORT  the server ($GRACEKV_SERVER, else 127.0.0.1:7471)\n"
+	"  -d, --device NAME       RDMA device ($GRACEKV_DEVICE, else the first that works)\n"
+	"  -x, --gid-index N|auto  GID of the device's port, 0 to 255\n"
+	"  -i, --ib-port N         port of the device\n"
+	"      --connect tcp|cm    how queue pairs are connected ($GRACEKV_CONNECT, else tcp)\n"
+	"      --timeout MS        of one call, reconnecting included (default 5000)\n"
+	"      --json              print JSON\n"
+	"  -v, --verbose           say which device and server are used, and why\n"
+	"  -h, --help              this text; kv-cli COMMAND --help says more of one\n"
+	"  -V, --version           versions of kv-cli, libibverbs, liburcu and the layout\n";
+
+static void help_commands(FILE *out)
+{
+	for (const struct command *c = cli_commands; c->name; c++)
+		fprintf(out, "  %s%s%s\n        %s\n", c->name, c->usage[0] ? " " : "", c->usage,
+			c->summary);
+}
+
+void cli_help(const struct command *command, FILE *out)
+{
+	if (command) {
+		fprintf(out, "Usage: kv-cli [OPTIONS] %s%s%s\n\n%c%s.\n", command->name,
+			command->usage[0] ? " " : "", command->usage,
+			command->summary[0] - 'a' + 'A', command->summary + 1);
+		if (command->details[0])
+			fprintf(out, "\n%s", command->details);
+		fprintf(out, "\nExample: %s\n", command->example);
+		return;
+	}
+	fputs("Usage: kv-cli [OPTIONS] [COMMAND ...]\n\n"
+	      "Read and write the records of a kv-server.\n\nCommands:\n",
+	      out);
+	help_commands(out);
+	fprintf(out, "\n%s", help_options);
+	fputs("\nWithout COMMAND: a prompt; help there says more. Where stdin is no terminal its "
+	      "lines are\ncommands: the first one that fails ends it, with its exit code; else 1 if "
+	      "an answer was no.\n"
+	      "\nKeys have 1 to 1024 bytes, values 0 to 16 MiB, any bytes.\n"
+	      "Exit: 0 done, 1 the answer is no (not found, differs, another version), 2 wrong "
+	      "usage, 3 failed.\n\n"
+	      "Example:\n"
+	      "  kv-cli put greeting 'hello, world' && kv-cli get greeting\n",
+	      out);
+}
+
+void cli_help_lines(FILE *out)
+{
+	fputs("Commands; help COMMAND says more of one:\n", out);
+	help_commands(out);
+	fputs("  help [COMMAND]\n        this text, or that of a command\n"
+	      "  quit, exit\n        end\n"
+	      "\n"
+	      "Words are quoted as in a shell: '...' takes all as it is, \"...\" knows \\n \\t "
+	      "\\r \\\\ \\\" \\xHH.\n"
+	      "A line that begins with # is a comment. stdin has the lines, so that - stands for it "
+	      "in none.\n"
+	      "At the prompt: Tab completes a command, the arrows and ^R find earlier lines, ^C "
+	      "abandons the\nline, ^D ends. A line that begins with a space is not kept in the "
+	      "history.\n",
+	      out);
+}
+
+void cli_version(FILE *out)
+{
+	version_print(out, "kv-cli", gkv_version());
+}
