@@ -5,11 +5,14 @@ import json
 import os
 import re
 import signal
+import subprocess
+import time
 
 import pytest
 
 from kvt_client import assert_error, run
-from kvt_process import CONNECT, DEVICE, HOST, free_port, program, wait_until
+from kvt_process import (CONNECT, DEVICE, HOST, Process, free_port, program,
+                         scaled, wait_until)
 from kvt_terminal import Terminal
 
 MIB = 1 << 20
@@ -142,6 +145,16 @@ def test_the_end(prompt, word):
     assert p.seen.endswith("\r\n")
 
 
+def test_keys_are_keys_as_soon_as_the_prompt_is_seen(prompt):
+    """^D was lost where it came between the prompt and the terminal's change of modes."""
+    p = prompt().ready()
+    for _ in range(scaled(300)):
+        assert p.modes()
+        p.line("#")
+        p.ready()
+    assert p.end() == 0
+
+
 def test_control_c_abandons_the_line(prompt, cli):
     cli("del", "abandoned")
     p = prompt().ready()
@@ -167,7 +180,32 @@ def test_control_c_ends_a_command_and_not_the_prompt(prompt):
         p.expect(r"\d+ sent, \d+ answered")
         p.ready()
     assert "1 sent, 1 answered" in p.do("ping -c 1")
+    assert "^C\r\n" in p.seen and "^C\r\n\r\n" not in p.seen
     assert p.end() == 0
+
+
+def test_control_c_while_a_call_waits(prompt, world):
+    server = world.server(memory="128M")
+    p = prompt("--timeout", "2000", address=server.address).ready()
+    server.stop_threads()
+    p.line("put waits x")
+    p.expect(r"\r\n")
+    time.sleep(0.5)
+    p.type("\x03")
+    p.expect(r"\^C\r\nkv-cli: put waits: [^\r]*did not answer[^\r]*\r\n")
+    p.ready()
+    server.signal(signal.SIGCONT)
+    wait_until("the server answers", lambda: "stored" in p.do("put waits y"), 20)
+    assert p.end() == 0
+
+
+def test_terminate_while_a_command_runs(prompt):
+    p = prompt().ready()
+    p.line("ping -c 100000")
+    p.expect("seq=1 ")
+    os.kill(p.pid, signal.SIGTERM)
+    assert p.wait() == -signal.SIGTERM
+    assert re.search(r"\d+ sent, \d+ answered", p.seen)
 
 
 def test_completion(prompt):
@@ -270,6 +308,22 @@ def test_dumb_terminal(prompt):
     assert p.end() == 0
 
 
+def test_output_elsewhere(shared, tmp_path):
+    """The prompt is on stderr where stdout is none; a terminal that only gives lines has none."""
+    command = f"{program('kv-cli')} -s {shared.address} -d {DEVICE} --connect {CONNECT}"
+    for to, prompted in (("out", True), ("out 2>err", False)):
+        p = Terminal(["/bin/sh", "-c", f"cd {tmp_path} && {command} >{to}"],
+                     {"HOME": str(tmp_path)})
+        if prompted:
+            p.expect("> ")
+        p.line("exists never-there")
+        p.line("quit")
+        assert p.wait() == (0 if prompted else 1)
+        assert (tmp_path / "out").read_text() == "no\n"
+        assert ("> " in p.seen) == prompted
+        p.close()
+
+
 def test_long_lines_at_the_prompt(prompt, cli):
     p = prompt().ready()
     p.line("put long-line " + "v" * 20000)
@@ -325,6 +379,18 @@ def test_script_goes_on_after_a_no_and_ends_at_a_failure(cli):
     result = script(cli, "put s4 text\nincr s4\nput s5 1\n")
     assert_error(result, 3, "line 2: incr s4: the value is no decimal number")
     assert cli("exists", "s5").rc == 1
+
+
+def test_script_ends_with_a_signal(cli, tmp_path):
+    """Also where the line under way watches for it."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        it = Process(cli.base, tmp_path / "stderr", stdin=subprocess.PIPE)
+        it.popen.stdin.write(b"ping -c 100000\nput s6 1\n")
+        it.popen.stdin.close()
+        assert "seq=0" in it.read_line(20)
+        it.signal(number)
+        assert it.wait(20) == -number
+        assert cli("exists", "s6").rc == 1
 
 
 def test_script_of_many_lines(cli):

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/kv-cli/shell.h"
 #include "tools/kv-cli/text.h"
@@ -134,8 +135,12 @@ int cli_connect(struct cli *cli)
 
 static _Atomic int cli_stop;
 
+static bool cli_echoed; /* the terminal shows ^C, and stays behind it */
+
 static void cli_on_signal(int number)
 {
+	if (number == SIGINT && cli_echoed && write(STDERR_FILENO, "\n", 1) != 1)
+		cli_echoed = false;
 	/* relaxed: a flag that stands for nothing else; lock-free, so a handler may store it */
 	atomic_store_explicit(&cli_stop, number, memory_order_relaxed);
 }
@@ -149,6 +154,7 @@ void cli_watch_signals(void)
 	struct sigaction action = { .sa_handler = cli_on_signal,
 				    .sa_flags = SA_RESTART | (int)SA_RESETHAND };
 
+	cli_echoed = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
 	sigaction(SIGINT, &action, cli_watching ? NULL : &cli_before[0]);
 	sigaction(SIGTERM, &action, cli_watching ? NULL : &cli_before[1]);
 	cli_watching = true;

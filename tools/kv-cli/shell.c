@@ -145,8 +145,6 @@ static int shell_prompt_lines(struct cli *shell, struct prompt *p, struct histor
 		cli_unwatch_signals();
 		if (number == SIGTERM)
 			return number;
-		if (number)
-			putchar('\n'); /* behind the terminal's ^C */
 	}
 	return 0;
 }
@@ -174,5 +172,8 @@ static int shell_prompt(struct cli *shell)
 
 int shell_run(struct cli *cli)
 {
-	return isatty(STDIN_FILENO) ? shell_prompt(cli) : shell_script(cli);
+	/* libedit wants a terminal to write to as well */
+	bool seen = isatty(STDOUT_FILENO) || isatty(STDERR_FILENO);
+
+	return seen && isatty(STDIN_FILENO) ? shell_prompt(cli) : shell_script(cli);
 }

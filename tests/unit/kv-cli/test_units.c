@@ -2,6 +2,8 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Seconds and numbers as people write them. */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/lib/unit.h"
@@ -50,6 +52,7 @@ static void test_seconds_refused(void **state)
 						"1.2345",
 						"3162240000.001",
 						"3162240001",
+						"18446744073709552", /* 384 ms, modulo 2^64 */
 						"18446744073709551615",
 						"18446744073709551616",
 						"99999999999999999999999999999999999999999999" };
@@ -97,6 +100,14 @@ static void test_times(void **state)
 	assert_string_equal(units_left(left, now - 1), "0.000");
 	ms = units_left_ms(now + 3600000);
 	assert_true(ms <= 3600000 && ms > 3500000);
+	for (uint64_t expiry = now + 90000000; expiry < now + 90002000; expiry += 137) {
+		uint64_t most = units_left_ms(expiry), least, seconds, rest;
+
+		units_left(left, expiry);
+		least = units_left_ms(expiry);
+		assert_int_equal(sscanf(left, "%" SCNu64 ".%3" SCNu64, &seconds, &rest), 2);
+		assert_true(seconds * 1000 + rest <= most && seconds * 1000 + rest >= least);
+	}
 	units_left(left, now + 90000000);
 	assert_int_equal(strlen(left), strlen("99999.999"));
 	assert_int_equal(left[5], '.');

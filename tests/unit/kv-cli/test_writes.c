@@ -76,13 +76,16 @@ static void test_cas(void **state)
 	assert_int_equal(run("", "cas", "--", "k", "3", "-", NULL), CLI_OK);
 	assert_int_equal(run("", "get", "k", NULL), CLI_OK);
 	assert_string_equal(out, "-");
+	assert_int_equal(run("piped", "cas", "k", "4", "--", "-", NULL), CLI_OK);
+	assert_int_equal(run("", "get", "k", NULL), CLI_OK);
+	assert_string_equal(out, "-");
 	assert_int_equal(run("", "cas", "k", "x", "v", NULL), CLI_USAGE);
 	has(errors, "cas: VERSION: 'x' is not a number");
 	assert_int_equal(run("", "cas", "k", "0", "v", NULL), CLI_USAGE);
 	assert_int_equal(run("", "cas", "k", "4", NULL), CLI_USAGE);
 	assert_int_equal(run("", "cas", "", "4", "v", NULL), CLI_USAGE);
 	fake_faults.fail_put = 1;
-	assert_int_equal(run("", "cas", "k", "4", "v", NULL), CLI_FAILED);
+	assert_int_equal(run("", "cas", "k", "5", "v", NULL), CLI_FAILED);
 	has(errors, "cas k: the store is full");
 }
 
