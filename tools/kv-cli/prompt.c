@@ -239,7 +239,6 @@ int prompt_open(struct prompt **out, const char *name)
 	/* wide, as el_set() would make copies that nobody frees */
 	el_wset(p->edit, EL_ADDFN, L"kv-complete", L"Complete the name of a command", complete);
 	el_set(p->edit, EL_BIND, "^I", "kv-complete", NULL);
-	el_set(p->edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
 	el_set(p->edit, EL_BIND, "^W", "ed-delete-prev-word", NULL);
 	el_source(p->edit, NULL);
 	*out = p;
