@@ -3,13 +3,15 @@
 """The benchmarks as programs: options, exit codes, documents. Not what they measure."""
 import json
 import re
+import shutil
 
 import pytest
 
 from kvt_client import assert_error, run
 from kvt_process import CONNECT, DEVICE, HOST, program
 
-NAMES = ["get-bench", "grace-bench", "growth-bench", "index-bench", "lat-bench", "soft-bench"]
+NAMES = ["get-bench", "grace-bench", "growth-bench", "index-bench", "lat-bench", "soft-bench",
+         "warm-bench"]
 
 
 @pytest.mark.no_device
@@ -46,6 +48,10 @@ def test_help_and_version(name):
     ("lat-bench", ["--op", "", "a"], "get|put"), ("lat-bench", ["-v", "x", "a"], "not a number"),
     ("soft-bench", ["-a", "1023K"], "1048576"), ("soft-bench", ["--area", "65G"], "out of range"),
     ("soft-bench", ["-a", "x"], "not a size"), ("soft-bench", ["a"], "no arguments"),
+    ("warm-bench", ["-o", "sync,deep"], "sync,depth,redis,zipf"),
+    ("warm-bench", ["-o", ""], "--only"), ("warm-bench", ["a"], "no arguments"),
+    ("warm-bench", ["-r", "4"], "5 to 99"),
+    ("warm-bench", ["-H", "x"], "not a size"), ("warm-bench", ["-v", "1025"], "1 to 1024"),
 ])
 def test_wrong_usage(name, words, said):
     result = run([program(name), *words])
@@ -179,3 +185,109 @@ def test_index_bench_checks_with_hugepages_only():
     result = run([program("index-bench"), "-n", "1000000000", "-r", "1", "--check"])
     assert_error(result, 3, who="index-bench")
     assert "hugepages of 2 MiB" in result.err and "/proc/sys/vm/nr_hugepages" in result.err
+
+
+WARM = ["-d", DEVICE, "-l", HOST, "-r", "5", "-s", "1"]
+WARM_SECONDS = 120  # for what takes about 10
+OVER_REDIS = ["get_rate_over_redis", "mget_rate_over_redis"]
+
+
+def warm(*words, rc=0):
+    """The document of warm-bench."""
+    result = run([program("warm-bench"), *WARM, "-j", *words], seconds=WARM_SECONDS)
+    assert result.rc == rc, result.err
+    d = json.loads(result.out)
+    assert (d["tool"], d["schema"], d["device"], d["rounds"]) == ("warm-bench", 1, DEVICE, 5)
+    assert d["software_device"]
+    for one in [*d["ns"].values(), *d["figures"].values()]:
+        assert 0 < one["min"] <= one["median"] <= one["max"]
+    return d, result.err
+
+
+@pytest.mark.soft_device
+def test_document_of_warm_bench():
+    d, _ = warm("-k", "2000", "-o", "sync,depth")
+    ours = ["raw_read", "get", "raw_read_depth_32", "mget_32"]
+    assert (d["keys"], d["value_bytes"], d["block_bytes"]) == (2000, 64, 128)
+    assert list(d["ns"]) == ours and d["zipf"] == []
+    assert d["reads_per_get"] == pytest.approx(1, abs=0.01), "hints lead to all of them"
+    figures = d["figures"]
+    assert list(figures) == ["get_over_raw_read", "mget_rate_over_raw_reads"]
+    promise = figures["get_over_raw_read"]
+    assert (promise["promised"], promise["bound"]) == ("at most", 2)
+    assert promise["kept"] == (promise["median"] <= 2)
+
+
+@pytest.mark.soft_device
+@pytest.mark.skipif(not (shutil.which("redis-server") and shutil.which("redis-benchmark")),
+                    reason="Redis is not installed (Debian: redis-server, redis-tools)")
+def test_warm_bench_against_redis():
+    d, _ = warm("-k", "2000", "-o", "redis")
+    assert list(d["ns"]) == ["get", "mget_32", "redis_c1", "redis_c50_p16"]
+    assert list(d["figures"]) == OVER_REDIS and d["no_redis"] == ""
+    # Rates: theirs is the longer time, by far. A ratio is within what the rounds' times allow.
+    for name, of, over in zip(OVER_REDIS, ("redis_c1", "redis_c50_p16"), ("get", "mget_32")):
+        ratio, slow, fast = d["figures"][name], d["ns"][of], d["ns"][over]
+        assert slow["min"] / fast["max"] <= ratio["min"] * 1.001
+        assert ratio["max"] <= slow["max"] / fast["min"] * 1.001
+        assert ratio["median"] > 1
+    assert "v=" in d["redis"] and "redis-benchmark" in d["redis"]
+
+
+@pytest.mark.soft_device
+@pytest.mark.parametrize("how", ["told", "not installed"])
+def test_warm_bench_without_redis(tmp_path, how):
+    words = ["-k", "2000", "-o", "sync,redis"] + (["--no-redis"] if how == "told" else [])
+    result = run([program("warm-bench"), *WARM, *words], env={"PATH": str(tmp_path)},
+                 seconds=WARM_SECONDS)
+    assert result.rc == 0, result.err
+    out = result.out.decode()
+    wanted = "--no-redis" if how == "told" else "not installed"
+    assert re.search(rf"Nothing is said about Redis: .*{wanted}", out), out
+    head, raw, get = (re.search(rf"^{row} .*$", out, re.M).group()
+                      for row in ("operation", "raw READ, one", "GET, one"))
+    assert len(head) == len(raw) == len(get), "columns line up"
+    assert re.search(r"^GET / raw READ, time +\d.*at most 2", out, re.M), out
+    assert "not RDMA" in out and "less than 64 MiB" in out
+
+
+@pytest.mark.soft_device
+def test_warm_bench_counts_reads_by_zipfs_law():
+    d, err = warm("-o", "zipf", "-k", "500", "-z", "1000", "--check")
+    assert err == "" and d["ns"] == {}
+    few, many = d["zipf"]
+    assert (few["keys"], many["keys"]) == (500, 1000)
+    for one in few, many:
+        assert one["warm_up_rounds"] >= 2 and one["gets"] == 5 * 65536
+        assert one["hint_hit_rate"] > 0.99 and one["first_round_reads_per_get"] > 1
+    assert 1 <= d["figures"]["zipf_reads_per_get_few"]["median"] <= 1.02
+
+
+@pytest.mark.soft_device
+def test_warm_bench_names_a_promise_that_is_not_kept():
+    """Without hints each GET is two READs."""
+    d, err = warm("-o", "zipf", "-k", "500", "-z", "1000", "--hints", "0", "--check", rc=1)
+    figures = d["figures"]
+    assert not any(one["kept"] for one in figures.values())
+    for one in figures.values():
+        assert one["median"] == pytest.approx(2, abs=0.05)
+    assert re.findall(r"^warm-bench: not kept: READs per GET, zipf 0.99, (\d+) keys is 2\.\d+,"
+                      r" promised at most (\S+)$", err, re.M) == [("500", "1.02"), ("1000", "1.2")]
+
+
+@pytest.mark.soft_device
+def test_warm_bench_with_room_for_few_hints_needs_more_reads():
+    """128 sets of 10, for 20000 keys: the steady state is worse, and not that of no hints."""
+    d, _ = warm("-o", "zipf", "-k", "500", "-z", "20000", "--hints", "16K")
+    few, many = (d["figures"][f"zipf_reads_per_get_{one}"] for one in ("few", "many"))
+    assert few["median"] < 1.1 and many["median"] > 1.2 and not many["kept"]
+    assert many["max"] < 1.9 and d["zipf"][1]["hints"] <= 1280
+
+
+@pytest.mark.soft_device
+@pytest.mark.parametrize("words, said", [(["--check", "-k", "1000"], "64 MiB"),
+                                         (["-k", "1000000000", "-z", "1", "-v", "1024"], "--keys")])
+def test_warm_bench_refuses_what_means_nothing(words, said):
+    result = run([program("warm-bench"), *WARM, "--no-redis", *words])
+    assert_error(result, 3, who="warm-bench")
+    assert said in result.err

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "common/base/time.h"
-#include "common/rdma/post.h"
+#include "tools/bench/raw_reads.h"
 #include "tools/bench/samples.h"
 
 static const struct extent *any_extent(const struct extent *x, unsigned count, uint64_t random)
@@ -21,27 +21,6 @@ static const struct extent *any_extent(const struct extent *x, unsigned count, u
 	return x;
 }
 
-/* One READ, waited for, with nothing between the verbs and us. */
-static int read_once(struct gkv *kv, uint64_t addr, uint32_t rkey, uint32_t len)
-{
-	struct ibv_sge sge = { (uintptr_t)kv->reader.fetch.arena, len,
-			       kv->reader.fetch.arena_lkey };
-	struct ibv_send_wr wr = {
-		.wr_id = 1,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_READ,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = { .remote_addr = addr, .rkey = rkey },
-	}, *bad;
-	struct ibv_wc wc;
-	int n, rc = rdma_post_send(kv->qp.qp, &wr, &bad);
-
-	while (rc == 0 && (n = rdma_poll(kv->cq.cq, 1, &wc)) <= 0)
-		rc = n;
-	return rc ? rc : wc.status == IBV_WC_SUCCESS ? 0 : -EIO;
-}
-
 static int floor_once(struct get_bench *b)
 {
 	uint64_t r1 = bench_random(&b->seed), r2 = bench_random(&b->seed);
@@ -49,9 +28,10 @@ static int floor_once(struct get_bench *b)
 	const struct extent *d = any_extent(b->data, b->data_count, r2);
 	uint64_t bucket = (r1 >> 20) % (i->length / BUCKET_BYTES) * BUCKET_BYTES;
 	uint64_t block = (r2 >> 20) % (d->length / b->block_len) * b->block_len;
-	int rc = read_once(b->kv, i->addr + bucket, i->rkey, BUCKET_BYTES);
+	struct raw_reads raw = raw_reads_of(b->kv);
+	int rc = raw_read(&raw, i->addr + bucket, i->rkey, BUCKET_BYTES);
 
-	return rc ? rc : read_once(b->kv, d->addr + block, d->rkey, b->block_len);
+	return rc ? rc : raw_read(&raw, d->addr + block, d->rkey, b->block_len);
 }
 
 int get_once(struct get_bench *b)

@@ -14,11 +14,6 @@
 #define MESSAGES_PROMISED 10.0 /* below, in LEASE_PROMISED; others in proportion */
 #define LEASE_PROMISED	  1000.0 /* ms, a second */
 
-/* Of samples: sorted in place. */
-struct spread {
-	double median, min, max;
-};
-
 struct figures {
 	struct spread rate[2], ratio, fence, silent, back; /* of part stop */
 	double rate_ratio;
@@ -30,14 +25,6 @@ struct figures {
 	uint64_t errors;
 	bool kept_rate, kept_fence, kept_cap, kept_idle, kept_cost, kept;
 };
-
-static struct spread spread_of(double *v, size_t n)
-{
-	if (n == 0)
-		return (struct spread){ 0 };
-	samples_sort(v, n);
-	return (struct spread){ samples_median(v, n), v[0], v[n - 1] };
-}
 
 static double share(double n, double of)
 {
@@ -69,19 +56,17 @@ static void work_out(struct grace_bench *b, struct figures *f)
 	const struct grace_idle *idle = &b->shared->idle;
 	double ratio[GRACE_ROUNDS_MAX];
 
-	for (unsigned i = 0; i < b->o.rounds; i++)
-		ratio[i] = share(cost[0].ns[i], cost[1].ns[i]);
-	f->get_ratio = spread_of(ratio, b->o.rounds);
+	f->get_ratio = samples_ratios(cost[0].ns, cost[1].ns, ratio, b->o.rounds);
 	for (unsigned i = 0; i < 2; i++) {
-		f->rate[i] = spread_of(b->stop.slice[i], b->stop.slices[i]);
-		f->puts[i] = spread_of(b->cap.rate[i], b->cap.rounds);
-		f->get_ns[i] = spread_of(cost[i].ns, b->o.rounds);
+		f->rate[i] = samples_spread(b->stop.slice[i], b->stop.slices[i]);
+		f->puts[i] = samples_spread(b->cap.rate[i], b->cap.rounds);
+		f->get_ns[i] = samples_spread(cost[i].ns, b->o.rounds);
 		f->reads[i] = share((double)cost[i].reads, (double)cost[i].gets);
 	}
-	f->ratio = spread_of(b->stop.ratio, b->stop.rounds);
-	f->fence = spread_of(b->stop.fence_ms, b->stop.rounds);
-	f->silent = spread_of(b->stop.silent_ms, b->stop.rounds);
-	f->back = spread_of(b->stop.back_ms, b->stop.rounds);
+	f->ratio = samples_spread(b->stop.ratio, b->stop.rounds);
+	f->fence = samples_spread(b->stop.fence_ms, b->stop.rounds);
+	f->silent = samples_spread(b->stop.silent_ms, b->stop.rounds);
+	f->back = samples_spread(b->stop.back_ms, b->stop.rounds);
 	f->rate_ratio = share(f->rate[1].median, f->rate[0].median);
 	f->deferred_share = share((double)b->cap.deferred_most[1], (double)b->cap.deferred_max);
 	f->idle_rate = share((double)idle->messages * 1e9, (double)idle->span_ns);

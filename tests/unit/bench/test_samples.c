@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Medians, spreads and ratios of rounds. */
+#include <math.h>
+
+#include "tests/lib/unit.h"
+#include "tools/bench/samples.h"
+
+static void near(double is, double wanted)
+{
+	if (fabs(is - wanted) > 1e-9 * fabs(wanted))
+		fail_msg("%.12g is not %.12g", is, wanted);
+}
+
+static void spread_of_an_odd_number(void **state)
+{
+	double v[] = { 5, 1, 9, 3, 2 };
+	struct spread s = samples_spread(v, 5);
+
+	near(s.median, 3);
+	near(s.min, 1);
+	near(s.max, 9);
+}
+
+static void spread_of_an_even_number(void **state)
+{
+	double v[] = { 8, 1, 4, 2 };
+	struct spread s = samples_spread(v, 4);
+
+	near(s.median, 3);
+	near(s.min, 1);
+	near(s.max, 8);
+}
+
+static void spread_of_one_and_of_none(void **state)
+{
+	double v[] = { 7 };
+	struct spread s = samples_spread(v, 1), none = samples_spread(v, 0);
+
+	near(s.median, 7);
+	near(s.min, 7);
+	near(s.max, 7);
+	assert_true(none.median == 0 && none.min == 0 && none.max == 0);
+}
+
+/* Rounds, not sides: both drift tenfold, their ratio does not; the sides keep their order. */
+static void ratios_are_of_rounds(void **state)
+{
+	const double a[] = { 30, 220, 100 }, b[] = { 10, 100, 50 };
+	double ratio[3];
+	struct spread s = samples_ratios(a, b, ratio, 3);
+
+	near(s.median, 2.2);
+	near(s.min, 2);
+	near(s.max, 3);
+	assert_true(a[0] == 30 && b[2] == 50);
+}
+
+static void ratio_over_nothing_is_none(void **state)
+{
+	const double a[] = { 1 }, b[] = { 0 };
+	double ratio[1];
+
+	assert_true(samples_ratios(a, b, ratio, 1).max == 0);
+}
+
+static void quantiles_are_by_the_nearest_rank(void **state)
+{
+	const double v[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
+
+	near(samples_at(v, 11, 0), 1);
+	near(samples_at(v, 11, 0.5), 6);
+	near(samples_at(v, 11, 0.96), 11);
+	near(samples_at(v, 11, 1), 11);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(spread_of_an_odd_number),
+		cmocka_unit_test(spread_of_an_even_number),
+		cmocka_unit_test(spread_of_one_and_of_none),
+		cmocka_unit_test(ratios_are_of_rounds),
+		cmocka_unit_test(ratio_over_nothing_is_none),
+		cmocka_unit_test(quantiles_are_by_the_nearest_rank),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
