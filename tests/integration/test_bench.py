@@ -50,7 +50,7 @@ def test_help_and_version(name):
     ("soft-bench", ["-a", "x"], "not a size"), ("soft-bench", ["a"], "no arguments"),
     ("warm-bench", ["-o", "sync,deep"], "sync,depth,redis,zipf"),
     ("warm-bench", ["-o", ""], "--only"), ("warm-bench", ["a"], "no arguments"),
-    ("warm-bench", ["-r", "4"], "5 to 99"),
+    ("warm-bench", ["-r", "4"], "5 to 99"), ("warm-bench", ["-pc"], "by the clock"),
     ("warm-bench", ["-H", "x"], "not a size"), ("warm-bench", ["-v", "1025"], "1 to 1024"),
 ])
 def test_wrong_usage(name, words, said):
@@ -205,8 +205,10 @@ def warm(*words, rc=0):
 
 
 @pytest.mark.soft_device
-def test_document_of_warm_bench():
-    d, _ = warm("-k", "2000", "-o", "sync,depth")
+@pytest.mark.parametrize("how", [[], ["--cpu-time"]])
+def test_document_of_warm_bench(how):
+    d, _ = warm("-k", "2000", "-o", "sync,depth", *how)
+    assert d["cpu_time"] == bool(how)
     ours = ["raw_read", "get", "raw_read_depth_32", "mget_32"]
     assert (d["keys"], d["value_bytes"], d["block_bytes"]) == (2000, 64, 128)
     assert list(d["ns"]) == ours and d["zipf"] == []

@@ -52,6 +52,7 @@ static const struct bench_option options[] = {
 	{ "rounds", 'r', BENCH_NUMBER, .value = &bench.o.rounds, .min = 5, .max = WARM_ROUNDS_MAX },
 	{ "seconds", 's', BENCH_NUMBER, .value = &bench.o.seconds, .min = 1, .max = 3600 },
 	{ "no-redis", 'R', BENCH_FLAG, .value = &bench.o.no_redis },
+	{ "cpu-time", 'p', BENCH_FLAG, .value = &bench.o.cpu },
 	{ "check", 'c', BENCH_FLAG, .value = &bench.o.check },
 	{ "json", 'j', BENCH_FLAG, .value = &bench.o.json },
 	{ NULL },
@@ -76,6 +77,8 @@ const struct bench_program warm_program = {
 		"  -r, --rounds N          rounds that take turns, 5 to 99 [9]\n"
 		"  -s, --seconds S         for each kind of operation, in all rounds together [9]\n"
 		"  -R, --no-redis          without Redis\n"
+		"  -p, --cpu-time          CPU time of our thread instead of the clock, for machines\n"
+		"                          that do other things as well; without Redis\n"
 		"  -c, --check             exit with 1 where a promise is not kept\n"
 		"  -j, --json              one JSON document\n\n"
 		"Example:\n  warm-bench --only sync,depth --rounds 21 --check\n",
@@ -240,6 +243,10 @@ int main(int argc, char **argv)
 	free(list);
 	if (!known) {
 		warm_failed("usage", "--only is a list of sync,depth,redis,zipf (see --help)");
+		return 2;
+	}
+	if (b->o.check && b->o.cpu) {
+		warm_failed("usage", "--check is by the clock (leave --cpu-time)");
 		return 2;
 	}
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0 && !b->o.binary)

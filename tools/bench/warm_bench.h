@@ -35,7 +35,7 @@ extern const struct warm_kind_name {
 struct warm_options {
 	uint64_t keys, zipf_keys, value_len, rounds, seconds, hint_bytes;
 	const char *only, *binary, *device, *host, *connect;
-	bool no_redis, json, check;
+	bool no_redis, cpu, json, check;
 };
 
 /* A key and where its block lies: both sides go through the same list. */

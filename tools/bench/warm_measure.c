@@ -161,9 +161,17 @@ static const operations operation[WARM_KINDS] = {
 	[WARM_MGET] = mget,
 };
 
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
 static int slice(struct warm_bench *b, operations op, double seconds, double *ns)
 {
-	uint64_t start = time_now_ns(), n = 0, now;
+	uint64_t start = time_now_ns(), cpu = cpu_ns(), n = 0, now;
 	int rc = 0;
 
 	do {
@@ -172,7 +180,7 @@ static int slice(struct warm_bench *b, operations op, double seconds, double *ns
 		n += GROUPS * WARM_DEPTH;
 		now = time_now_ns();
 	} while (rc == 0 && (double)(now - start) < seconds * 1e9);
-	*ns = (double)(now - start) / (double)n;
+	*ns = (double)(b->o.cpu ? cpu_ns() - cpu : now - start) / (double)n;
 	return rc;
 }
 

@@ -20,8 +20,9 @@ int warm_redis_start(struct warm_bench *b)
 	struct error err;
 	int rc;
 
-	if (b->o.no_redis) {
-		snprintf(b->no_redis, sizeof(b->no_redis), "--no-redis");
+	if (b->o.no_redis || b->o.cpu) {
+		snprintf(b->no_redis, sizeof(b->no_redis), "%s",
+			 b->o.cpu ? "--cpu-time knows our own alone" : "--no-redis");
 		return 0;
 	}
 	rc = redis_start(&b->redis, &err);

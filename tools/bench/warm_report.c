@@ -162,9 +162,10 @@ static void print(const struct warm_bench *b, const struct figures *f)
 	       (uint64_t)(b->o.hint_bytes >> (much ? 20 : 0)), much ? "MiB" : "bytes");
 	if (b->block_len)
 		printf("%" PRIu64 " keys of %u B, values of %" PRIu64
-		       " B: blocks of %u B in %" PRIu64 " MB; %.2f s for each round\n",
+		       " B: blocks of %u B in %" PRIu64 " MB; %.2f s for each round%s\n",
 		       b->o.keys, WARM_KEY_LEN, b->o.value_len, b->block_len,
-		       (uint64_t)(area(b) / 1000000), (double)b->o.seconds / (double)b->o.rounds);
+		       (uint64_t)(area(b) / 1000000), (double)b->o.seconds / (double)b->o.rounds,
+		       b->o.cpu ? "; CPU time of our thread" : "");
 	if (b->redis_versions[0])
 		printf("%s\n", b->redis_versions);
 	putchar('\n');
@@ -216,13 +217,14 @@ static void print_json(const struct warm_bench *b, const struct figures *f)
 	double v[WARM_ROUNDS_MAX];
 
 	json_object_update_new(
-		doc, json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:s}", "device",
-			       b->device, "software_device", b->software, "rounds",
-			       (json_int_t)b->o.rounds, "hint_bytes", (json_int_t)b->o.hint_bytes,
-			       "keys", (json_int_t)b->o.keys, "value_bytes",
-			       (json_int_t)b->o.value_len, "block_bytes", (json_int_t)b->block_len,
-			       "reads_per_get", b->gets ? (double)b->reads / (double)b->gets : 0.0,
-			       "redis", b->redis_versions, "no_redis", b->no_redis));
+		doc,
+		json_pack("{s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:s}", "device",
+			  b->device, "software_device", b->software, "cpu_time", b->o.cpu, "rounds",
+			  (json_int_t)b->o.rounds, "hint_bytes", (json_int_t)b->o.hint_bytes,
+			  "keys", (json_int_t)b->o.keys, "value_bytes", (json_int_t)b->o.value_len,
+			  "block_bytes", (json_int_t)b->block_len, "reads_per_get",
+			  b->gets ? (double)b->reads / (double)b->gets : 0.0, "redis",
+			  b->redis_versions, "no_redis", b->no_redis));
 	for (unsigned k = 0; k < WARM_KINDS; k++) {
 		for (unsigned r = 0; r < b->o.rounds; r++)
 			v[r] = b->ns[k][r];
