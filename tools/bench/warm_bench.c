@@ -6,7 +6,8 @@
  * Four parts, in one run and in rounds that take turns; a figure is the median of the rounds'
  * ratios.
  *	sync	GETs one by one against raw READs of the block's length, one by one
- *	depth	GETs in groups of 32 against raw READs in chains of 32, with an XXH3 of each block
+ *	depth	mgets of 32, and GETs 32 in flight, against raw READs in chains of 32, with an XXH3
+ *		of each block
  *	redis	the same GETs against redis-benchmark on a redis-server with as many keys
  *	zipf	READs for each GET where keys are asked for by Zipf's law, with more keys than hints
  * Raw READs and GETs go through the same list of random keys; where their blocks lie was learned

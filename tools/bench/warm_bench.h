@@ -23,6 +23,7 @@ enum warm_kind {
 	WARM_GET,
 	WARM_RAW_CHAIN, /* WARM_DEPTH READs behind a doorbell, XXH3 of each block */
 	WARM_MGET, /* of WARM_DEPTH */
+	WARM_ASYNC, /* GETs, WARM_DEPTH in flight */
 	WARM_REDIS, /* redis-benchmark -c 1 */
 	WARM_REDIS_MANY, /* -c 50 -P 16 */
 	WARM_KINDS,
@@ -74,7 +75,7 @@ struct warm_bench {
 
 	bool wanted[WARM_KINDS];
 	double ns[WARM_KINDS][WARM_ROUNDS_MAX];
-	uint64_t gets, reads; /* of WARM_GET and WARM_MGET */
+	uint64_t gets, reads; /* of WARM_GET, WARM_MGET and WARM_ASYNC */
 
 	struct redis_process redis;
 	char redis_versions[340];
@@ -105,6 +106,15 @@ int warm_connect(struct warm_bench *b, uint64_t hint_bytes);
 
 /* warm_places - fill @b->step: where the blocks of keys lie. */
 int warm_places(struct warm_bench *b);
+
+/* The next of the list; its key stays where it is. */
+static inline const struct warm_step *warm_next_step(struct warm_bench *b)
+{
+	return &b->step[b->at++ & (b->steps - 1)];
+}
+
+/* warm_async - @count GETs, WARM_DEPTH of them in flight. Returns 0 or a negative errno. */
+int warm_async(struct warm_bench *b, unsigned count);
 
 /* warm_measure - rounds of all kinds that are wanted. */
 int warm_measure(struct warm_bench *b);

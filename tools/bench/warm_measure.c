@@ -14,7 +14,7 @@
 #include "tools/bench/store.h"
 
 #define STEPS_MIN    (1u << 20) /* the list is longer than caches are */
-#define GROUPS	     16u /* of WARM_DEPTH operations, between two looks at the clock */
+#define STRETCH	     2048u /* operations between two looks at the clock */
 #define HINTS_A_BYTE 16u /* bytes for each hint: enough that hardly a set overflows */
 
 const struct warm_kind_name warm_kind[WARM_KINDS] = {
@@ -22,6 +22,7 @@ const struct warm_kind_name warm_kind[WARM_KINDS] = {
 	[WARM_GET] = { "GET, one by one", "get" },
 	[WARM_RAW_CHAIN] = { "raw READ and XXH3, chains of 32", "raw_read_depth_32" },
 	[WARM_MGET] = { "mget of 32", "mget_32" },
+	[WARM_ASYNC] = { "GETs, 32 in flight", "get_depth_32" },
 	[WARM_REDIS] = { "redis-benchmark -c 1", "redis_c1" },
 	[WARM_REDIS_MANY] = { "redis-benchmark -c 50 -P 16", "redis_c50_p16" },
 };
@@ -85,48 +86,41 @@ int warm_places(struct warm_bench *b)
 	return rc;
 }
 
-static const struct warm_step *next_step(struct warm_bench *b)
-{
-	return &b->step[b->at++ & (b->steps - 1)];
-}
-
-/* WARM_DEPTH operations. */
-typedef int (*operations)(struct warm_bench *b);
-
-static int raw_reads(struct warm_bench *b)
+static int raw_reads(struct warm_bench *b, unsigned count)
 {
 	int rc = 0;
 
-	for (unsigned i = 0; i < WARM_DEPTH && rc == 0; i++) {
-		const struct warm_step *s = next_step(b);
+	for (unsigned i = 0; i < count && rc == 0; i++) {
+		const struct warm_step *s = warm_next_step(b);
 
 		rc = raw_read(&b->raw, s->place.addr, s->place.rkey, b->block_len);
 	}
 	return rc;
 }
 
-static int gets(struct warm_bench *b)
+static int gets(struct warm_bench *b, unsigned count)
 {
 	char value[WARM_VALUE_MAX];
 	size_t len;
 	int rc = 0;
 
-	for (unsigned i = 0; i < WARM_DEPTH && rc == 0; i++) {
-		rc = gkv_get(b->kv, next_step(b)->key, WARM_KEY_LEN, value, sizeof(value), &len);
+	for (unsigned i = 0; i < count && rc == 0; i++) {
+		rc = gkv_get(b->kv, warm_next_step(b)->key, WARM_KEY_LEN, value, sizeof(value),
+			     &len);
 		if (rc == 0 && len != b->keys.value_len)
 			rc = -EBADMSG;
 	}
 	return rc;
 }
 
-static int raw_chain(struct warm_bench *b)
+static int raw_chain(struct warm_bench *b, unsigned count)
 {
 	struct raw_place at[WARM_DEPTH];
 	uint64_t sum = 0;
 	int rc;
 
 	for (unsigned i = 0; i < WARM_DEPTH; i++)
-		at[i] = next_step(b)->place;
+		at[i] = warm_next_step(b)->place;
 	rc = raw_read_chain(&b->raw, at, WARM_DEPTH, b->block_len);
 	for (unsigned i = 0; i < WARM_DEPTH && rc == 0; i++)
 		sum += hash_bytes(b->raw.to + (size_t)i * b->block_len, b->block_len);
@@ -134,14 +128,14 @@ static int raw_chain(struct warm_bench *b)
 	return rc;
 }
 
-static int mget(struct warm_bench *b)
+static int mget(struct warm_bench *b, unsigned count)
 {
 	static char value[WARM_DEPTH][WARM_VALUE_MAX];
 	struct gkv_item item[WARM_DEPTH];
 	int rc;
 
 	for (unsigned i = 0; i < WARM_DEPTH; i++) {
-		item[i].key = next_step(b)->key;
+		item[i].key = warm_next_step(b)->key;
 		item[i].key_len = WARM_KEY_LEN;
 		item[i].value = value[i];
 		item[i].cap = sizeof(value[i]);
@@ -154,11 +148,15 @@ static int mget(struct warm_bench *b)
 	return rc;
 }
 
-static const operations operation[WARM_KINDS] = {
-	[WARM_RAW] = raw_reads,
-	[WARM_GET] = gets,
-	[WARM_RAW_CHAIN] = raw_chain,
-	[WARM_MGET] = mget,
+struct operation {
+	int (*run)(struct warm_bench *b, unsigned count);
+	unsigned count; /* of one run */
+};
+
+static const struct operation operation[WARM_KINDS] = {
+	[WARM_RAW] = { raw_reads, STRETCH },	      [WARM_GET] = { gets, STRETCH },
+	[WARM_RAW_CHAIN] = { raw_chain, WARM_DEPTH }, [WARM_MGET] = { mget, WARM_DEPTH },
+	[WARM_ASYNC] = { warm_async, STRETCH },
 };
 
 static uint64_t cpu_ns(void)
@@ -169,15 +167,15 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-static int slice(struct warm_bench *b, operations op, double seconds, double *ns)
+static int slice(struct warm_bench *b, const struct operation *op, double seconds, double *ns)
 {
 	uint64_t start = time_now_ns(), cpu = cpu_ns(), n = 0, now;
 	int rc = 0;
 
 	do {
-		for (unsigned i = 0; i < GROUPS && rc == 0; i++)
-			rc = op(b);
-		n += GROUPS * WARM_DEPTH;
+		for (unsigned i = 0; i < STRETCH && rc == 0; i += op->count)
+			rc = op->run(b, op->count);
+		n += STRETCH;
 		now = time_now_ns();
 	} while (rc == 0 && (double)(now - start) < seconds * 1e9);
 	*ns = (double)(b->o.cpu ? cpu_ns() - cpu : now - start) / (double)n;
@@ -189,10 +187,10 @@ static int one(struct warm_bench *b, enum warm_kind kind, double seconds, double
 	struct gkv_stats before, after;
 	int rc;
 
-	if (!operation[kind])
+	if (!operation[kind].run)
 		return warm_redis_round(b, kind, seconds, ns);
 	gkv_stats_get(b->kv, &before);
-	rc = slice(b, operation[kind], seconds, ns);
+	rc = slice(b, &operation[kind], seconds, ns);
 	gkv_stats_get(b->kv, &after);
 	b->gets += after.gets - before.gets;
 	b->reads += after.reads - before.reads;
@@ -206,7 +204,7 @@ static void choose(struct warm_bench *b)
 	b->wanted[WARM_RAW] = warm_part(b, "sync");
 	b->wanted[WARM_RAW_CHAIN] = warm_part(b, "depth");
 	b->wanted[WARM_GET] = b->wanted[WARM_RAW] || redis;
-	b->wanted[WARM_MGET] = b->wanted[WARM_RAW_CHAIN] || redis;
+	b->wanted[WARM_MGET] = b->wanted[WARM_ASYNC] = b->wanted[WARM_RAW_CHAIN] || redis;
 	b->wanted[WARM_REDIS] = b->wanted[WARM_REDIS_MANY] = redis;
 }
 

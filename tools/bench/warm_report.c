@@ -18,10 +18,14 @@ static const struct promise {
 	{ "GET / raw READ, time", "get_over_raw_read", WARM_GET, WARM_RAW, .most = 2 },
 	{ "mget of 32 / raw READs of 32, rate", "mget_rate_over_raw_reads", WARM_RAW_CHAIN,
 	  WARM_MGET, 0, 0 },
+	{ "32 in flight / raw READs of 32, rate", "get_depth_rate_over_raw_reads", WARM_RAW_CHAIN,
+	  WARM_ASYNC, .least = 0.6 },
 	{ "GET / redis-benchmark -c 1, rate", "get_rate_over_redis", WARM_REDIS, WARM_GET,
 	  .least = 25 },
 	{ "mget of 32 / -c 50 -P 16, rate", "mget_rate_over_redis", WARM_REDIS_MANY, WARM_MGET,
 	  .least = 5 },
+	{ "32 in flight / -c 50 -P 16, rate", "get_depth_rate_over_redis", WARM_REDIS_MANY,
+	  WARM_ASYNC, .least = 5 },
 };
 
 #define PROMISES (sizeof(promises) / sizeof(promises[0]))
