@@ -135,7 +135,7 @@ struct gkv_options {
 	unsigned housekeeper; /* GKV_HOUSEKEEPER_...; default: a thread */
 	unsigned flags; /* GKV_CHECK_THREADS, or 0; default 0, or $GRACEKV_CHECK_THREADS=1 */
 	/* Memory for hints, shared by all handles of the session; 0: none; default 64 MiB, which
-	 * holds 3.6 million. */
+	 * holds up to 4 million. */
 	uint64_t hint_bytes;
 };
 

@@ -11,11 +11,6 @@
 #include "client/src/write.h"
 #include "common/base/hash.h"
 
-static bool is_get(const struct op *op)
-{
-	return op->q.op == GKV_OP_GET || op->q.op == GKV_OP_EXISTS;
-}
-
 /* Its arguments were found right when it was submitted, by the same functions. */
 static void make(struct async *a, struct async_call *x, struct op *op)
 {
@@ -26,7 +21,7 @@ static void make(struct async *a, struct async_call *x, struct op *op)
 	x->op = op;
 	op_request(a->h, c, q);
 	c->deadline_ns = op->deadline_ns;
-	if (is_get(op))
+	if (op_is_get(op))
 		return;
 	op->age = handle_age(a->h);
 }
@@ -46,7 +41,10 @@ static void end_get(struct async *a, struct op *op, const struct rpc_call *c, in
 		rc = -ECANCELED;
 	if (rc == 0)
 		rc = rpc_found(h, c, &l, op->age);
-	op_end(a, op, rc ? rc : op_found(a, op, &l));
+	if (rc)
+		op_end(a, op, rc);
+	else
+		op_end_found(a, op, &l);
 }
 
 static void end_write(struct async *a, struct op *op, const struct rpc_call *c, int rc)
@@ -82,7 +80,7 @@ static bool step_all(struct async *a)
 			i++;
 			continue;
 		}
-		if (is_get(op))
+		if (op_is_get(op))
 			end_get(a, op, &x->call, rc);
 		else
 			end_write(a, op, &x->call, rc);
@@ -134,7 +132,7 @@ int ask_expire(struct async *a, struct op *op)
 	struct async_call *x = &a->call[op->at];
 	int rc = a->down ? rpc_cut(a->h, &x->call, -ETIMEDOUT) : rpc_expired(a->h, &x->call);
 
-	if (!is_get(op))
+	if (!op_is_get(op))
 		write_done(a->h, &x->call, 0, rc, NULL);
 	leave(a, x);
 	return rc;
@@ -147,7 +145,7 @@ void asks_fail(struct async *a, int rc)
 		struct op *op = x->op;
 		int status = rpc_cut(a->h, &x->call, rc);
 
-		if (!is_get(op))
+		if (!op_is_get(op))
 			write_done(a->h, &x->call, 0, status, NULL);
 		leave(a, x);
 		op_end(a, op, op->cancelled ? -ECANCELED : status);

@@ -42,6 +42,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/src/memory.h"
 #include "client/src/write.h"
@@ -105,12 +106,6 @@ int op_request(struct gkv *h, struct rpc_call *c, const struct gkv_request *q)
 	if (rc)
 		return rc;
 	switch (q->op) {
-	case GKV_OP_GET:
-		return q->value || !q->len ? 0
-					   : error_set(&h->error, -EINVAL,
-						       "the place for the value is NULL, of %zu "
-						       "bytes",
-						       q->len);
 	case GKV_OP_PUT:
 		return write_put(h, c, q->value, q->len, &q->terms);
 	case GKV_OP_DEL:
@@ -147,44 +142,50 @@ int op_aim(struct async *a, struct op *op)
 	return 0;
 }
 
-int op_found(struct async *a, struct op *op, const struct lookup *l)
+/* What is wrong with it, before it begins. Returns 0 or -EINVAL. */
+static int check(struct async *a, struct op *op)
 {
-	op->result.len = l->value_len;
-	op->result.meta = (struct gkv_meta){ l->version, l->expiry_ms, l->value_len };
-	a->h->reader.stats.hits++;
-	if (op->q.op == GKV_OP_EXISTS || l->value_len <= op->q.len)
-		return 0;
-	return error_set(&a->h->error, -EMSGSIZE, "the value has %u bytes, there is room for %zu",
-			 l->value_len, op->q.len);
+	const struct gkv_request *q = &op->q;
+	struct rpc_call call;
+	int rc;
+
+	if (!op_is_get(op)) { /* most are: they need no call */
+		memset(&call, 0, sizeof(call));
+		rc = op_request(a->h, &call, q);
+		return rc || !q->memory ? rc : op_aim(a, op);
+	}
+	rc = handle_key(a->h, q->key, q->key_len);
+	if (rc == 0 && q->op == GKV_OP_GET && !q->value && q->len)
+		rc = error_set(&a->h->error, -EINVAL,
+			       "the place for the value is NULL, of %zu bytes", q->len);
+	return rc || !q->memory ? rc : op_aim(a, op);
 }
 
 static void take(struct async *a, const struct gkv_request *q, uint64_t now)
 {
 	struct gkv *h = a->h;
-	struct op *op = a->free.first;
+	struct op *op = a->free;
 	const unsigned timeout_ms = q->timeout_ms ? q->timeout_ms : h->session->settings.timeout_ms;
-	struct rpc_call checked = { 0 };
 	int rc;
 
-	ops_remove(&a->free, op);
+	a->free = op->next;
 	a->pending++;
 	h->reader.stats.submitted++;
 	op->q = *q;
 	op->cancelled = false;
 	op->age = op->block_bytes = 0;
 	op->deadline_ns = now + (uint64_t)timeout_ms * NS_PER_MS;
-	op->result = (struct gkv_completion){ .user_data = q->user_data, .op = q->op };
+	if (!op_is_get(op))
+		op->result = (struct gkv_completion){ .user_data = q->user_data, .op = q->op };
 	op->aimed = op->direct = false;
-	rc = op_request(h, &checked, q);
-	if (rc == 0 && q->memory)
-		rc = op_aim(a, op);
+	rc = check(a, op);
 	if (rc) {
 		op_end(a, op, rc);
 		return;
 	}
 	if (op->deadline_ns < a->next_ns)
 		a->next_ns = op->deadline_ns;
-	op_to(a, op, q->op == GKV_OP_GET || q->op == GKV_OP_EXISTS ? OP_READ : OP_ASK);
+	op_to(a, op, op_is_get(op) ? OP_READ : OP_ASK);
 }
 
 static int submit(struct gkv *h, const struct gkv_request *requests, size_t count)
@@ -202,7 +203,7 @@ static int submit(struct gkv *h, const struct gkv_request *requests, size_t coun
 	a = h->async;
 	a->polls++;
 	now = time_now_ns();
-	while (taken < count && a->free.first)
+	while (taken < count && a->free)
 		take(a, &requests[taken++], now);
 	if (!taken)
 		return error_set(&h->error, -EAGAIN,
@@ -297,29 +298,38 @@ void async_step(struct async *a)
 		connector_step(a);
 }
 
-static int take_done(struct async *a, struct gkv_completion *out, size_t max)
+static size_t take_done(struct async *a, struct gkv_completion *out, size_t max)
 {
 	size_t n = 0;
 
-	while (n < max && n < INT_MAX && a->done.first) {
+	while (n < max && a->done.first) {
 		struct op *op = a->done.first;
 
 		out[n++] = op->result;
 		ops_remove(&a->done, op);
-		op_to(a, op, OP_FREE);
-		a->pending--;
+		op_free(a, op);
 	}
-	return (int)n;
+	return n;
 }
 
 int async_poll(struct gkv *h, struct gkv_completion *out, size_t max)
 {
+	struct async *a = h->async;
+	size_t n;
+
 	if (!out && max)
 		return error_set(&h->error, -EINVAL, "the place for %zu completions is NULL", max);
-	if (!h->async)
+	if (!a)
 		return 0;
-	async_step(h->async);
-	return take_done(h->async, out, max);
+	if (max > INT_MAX)
+		max = INT_MAX;
+	n = take_done(a, out, max);
+	a->out = max ? out + n : NULL;
+	a->room = max - n;
+	async_step(a);
+	n = max - a->room;
+	a->room = 0;
+	return (int)n;
 }
 
 int gkv_poll(struct gkv *h, struct gkv_completion *out, size_t max)

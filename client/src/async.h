@@ -27,7 +27,7 @@ enum op_state {
 struct op {
 	struct op *next, *prev; /* in the list of its state: all but OP_READING, OP_ASKING */
 	struct gkv_request q; /* as it was given */
-	struct gkv_completion result;
+	struct gkv_completion result; /* of a write, before its end; of all, when DONE */
 	uint64_t deadline_ns;
 	uint32_t age; /* of what a request's reply may be remembered with */
 	uint32_t block_bytes; /* that found no room in a lane; 0: not known */
@@ -38,6 +38,11 @@ struct op {
 	bool direct; /* its value is READ to the application's registered memory, */
 	uint32_t lkey; /* by this key */
 };
+
+static inline bool op_is_get(const struct op *op)
+{
+	return op->q.op == GKV_OP_GET || op->q.op == GKV_OP_EXISTS;
+}
 
 struct op_list {
 	struct op *first, *last;
@@ -75,7 +80,10 @@ struct async {
 	unsigned depth;
 	unsigned pending; /* operations that were not polled */
 	struct op *op; /* depth of them */
-	struct op_list free, read, ask, done;
+	struct op *free; /* a stack */
+	struct op_list read, ask, done;
+	struct gkv_completion *out; /* of the gkv_poll() under way: where the next one goes, */
+	size_t room; /* and how many may */
 
 	struct lane lane[HANDLE_LANES];
 	unsigned reads; /* in flight */
@@ -143,17 +151,19 @@ int ops_create(struct async *a, unsigned depth);
 void ops_append(struct op_list *list, struct op *op);
 void ops_prepend(struct op_list *list, struct op *op);
 void ops_remove(struct op_list *list, struct op *op);
+/* op_free - its completion was handed over. It is in no list. */
+void op_free(struct async *a, struct op *op);
 /* op_to - into the list of @state, at its end. It is in none. */
 void op_to(struct async *a, struct op *op, enum op_state state);
 /* op_request - check @q, and make a call of it, zeroed before. Returns 0 or -EINVAL. */
 int op_request(struct gkv *h, struct rpc_call *c, const struct gkv_request *q);
 /* op_aim - of a get: whether it is direct. Returns 0 or -EINVAL. */
 int op_aim(struct async *a, struct op *op);
-/* op_found - what @l has found. Returns its status: 0 or -EMSGSIZE. */
-int op_found(struct async *a, struct op *op, const struct lookup *l);
 /* op_end - its completion is due. It is in no list. No READ to its memory is on its way then: a
  * queue pair that failed is destroyed first. */
 void op_end(struct async *a, struct op *op, int status);
+/* op_end_found - the same of a look-up, with what @l has found. */
+void op_end_found(struct async *a, struct op *op, const struct lookup *l);
 /* ops_expire - end those whose deadline is at or before @now. */
 void ops_expire(struct async *a, uint64_t now);
 

@@ -9,6 +9,7 @@
 
 int handle_lookup(struct gkv *h, struct lookup *l, unsigned count)
 {
+	struct batch batch;
 	uint32_t age;
 	int rc;
 
@@ -16,8 +17,9 @@ int handle_lookup(struct gkv *h, struct lookup *l, unsigned count)
 		rc = handle_ready(h);
 		if (rc)
 			return rc;
-		age = section_open(h, SECTION_CALL);
-		rc = lookup_run(&h->reader, l, count, age);
+		batch_init(&h->reader, &batch, l, count, &h->reader.fetch);
+		batch.age = age = section_open(h, SECTION_CALL);
+		rc = batch_run(&h->reader, &batch);
 		section_close(h, SECTION_CALL);
 	} while ((rc > 0 || rc == -ECONNRESET) && time_now_ns() < handle_deadline(h));
 	if (rc > 0)

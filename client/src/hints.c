@@ -48,8 +48,8 @@
 #define SEQUENCE      0xffffull
 #define MARK	      16
 #define MARKS	      (((1ull << HINT_WAYS) - 1) << MARK)
-#define HAND	      26
-#define HAND_MASK     15ull
+#define HAND	      (MARK + HINT_WAYS)
+#define HAND_MASK     (HINT_WAYS - 1ull)
 #define AGE	      32
 #define BEING_WRITTEN 1ull
 #define SAMPLE	      4096u /* sets */

@@ -14,12 +14,12 @@
 
 #include "common/base/error.h"
 
-#define HINT_WAYS  10u
-#define HINT_BYTES 128u /* of a set: two cache lines, which come together */
+#define HINT_WAYS  4u
+#define HINT_BYTES 64u /* of a set: a cache line */
 
 struct hint_set {
-	/* bits 0..15 sequence, odd while it is written; 16..25 a mark for each place that was of
-	 * use lately; 26..29 the clock's hand; 32..63 the age of all that stands here */
+	/* bits 0..15 sequence, odd while it is written; 16..19 a mark for each place that was of
+	 * use lately; 20..21 the clock's hand; 32..63 the age of all that stands here */
 	alignas(HINT_BYTES) _Atomic uint64_t head;
 	_Atomic uint64_t slot[HINT_WAYS]; /* 0: none */
 	_Atomic uint32_t incarnation[HINT_WAYS];
@@ -87,11 +87,6 @@ static inline struct hint_set *hints_set_of(const struct hints *h, uint64_t hash
 
 static inline void hints_prefetch(const struct hints *h, uint64_t hash)
 {
-	const char *set;
-
-	if (!h->set)
-		return;
-	set = (const char *)hints_set_of(h, hash);
-	__builtin_prefetch(set);
-	__builtin_prefetch(set + HINT_BYTES / 2);
+	if (h->set)
+		__builtin_prefetch(hints_set_of(h, hash));
 }

@@ -93,7 +93,7 @@ static void settle(struct async *a, struct lane *lane, unsigned i, int rc)
 	if (op->cancelled) {
 		op_end(a, op, -ECANCELED);
 	} else if (l->state == LOOKUP_FOUND) {
-		op_end(a, op, op_found(a, op, l));
+		op_end_found(a, op, l);
 	} else if (l->state == LOOKUP_ABSENT) {
 		op_end(a, op, -ENOENT);
 	} else if (l->state == LOOKUP_ASK) {
@@ -173,11 +173,7 @@ static void lane_start(struct async *a, struct lane *lane)
 {
 	lane->count = 0;
 	lane_fill(a, lane);
-	lane->batch = (struct batch){
-		.lookup = lane->lookup,
-		.count = lane->count,
-		.fetch = &lane->fetch,
-	};
+	batch_init(&a->h->reader, &lane->batch, lane->lookup, lane->count, &lane->fetch);
 	lane->batch.age = section_open(a->h, lane_section(a, lane));
 	lane_run(a, lane, batch_begin(&a->h->reader, &lane->batch));
 }

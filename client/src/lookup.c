@@ -141,8 +141,6 @@ static bool too_small(const struct lookup *l)
 static int next_match(struct reader *r, struct lookup *l, const struct bucket *b)
 {
 	unsigned overflow;
-	uint64_t addr;
-	uint32_t rkey;
 	int rc;
 
 	while (l->matches) {
@@ -150,7 +148,7 @@ static int next_match(struct reader *r, struct lookup *l, const struct bucket *b
 		l->slot = atomic_load_explicit(&b->slot[__builtin_ctz(l->matches)],
 					       memory_order_relaxed);
 		l->matches &= l->matches - 1;
-		rc = slot_place(r, l->slot, &addr, &rkey, &l->block_bytes);
+		rc = slot_place(r, l->slot, &l->block_addr, &l->block_rkey, &l->block_bytes);
 		if (rc == -ENOENT)
 			return conflict(r, l, &r->stats.retry_checksum);
 		if (rc == 0 && too_small(l))
@@ -309,11 +307,10 @@ static int gather_block(struct reader *r, struct batch *b, struct lookup *l, siz
 	op->local = l->block = b->fetch->arena + at;
 	op->lkey = b->fetch->arena_lkey;
 	op->more = l->direct ? scatter(l, op->lkey) : NULL;
-	rc = slot_place(r, l->slot, &op->remote, &op->rkey, &op->len);
-	return rc == -ENOENT ? error_set(r->err, -EPROTO,
-					 "the server's extent table changed under a look-up; this "
-					 "must not happen (report it)")
-			     : rc;
+	op->remote = l->block_addr;
+	op->rkey = l->block_rkey;
+	op->len = l->block_bytes;
+	return 0;
 }
 
 /* Returns 0; 1: it has ended, the server is to be asked; or why not. */
@@ -387,12 +384,10 @@ int batch_judge(struct reader *r, struct batch *b)
 /* By a hint, if there is one; by the index. */
 static int start(struct reader *r, const struct batch *b, struct lookup *l)
 {
-	uint64_t addr;
-	uint32_t rkey;
-
 	l->attempts = 0;
 	if (b->age && hints_find(r->hints, l->hash, b->age, &l->hint)) {
-		int rc = slot_place(r, l->hint.slot, &addr, &rkey, &l->block_bytes);
+		int rc = slot_place(r, l->hint.slot, &l->block_addr, &l->block_rkey,
+				    &l->block_bytes);
 
 		if (rc && rc != -ENOENT)
 			return rc;
@@ -413,9 +408,23 @@ static void hash_all(struct reader *r, struct batch *b)
 		if (l->state >= LOOKUP_ASK)
 			continue;
 		l->hash = hash_key(r->world->hash_seed, l->key, l->key_len);
-		if (b->age && l->state == LOOKUP_START)
+		if (r->hints)
 			hints_prefetch(r->hints, l->hash);
 	}
+	b->hashed = true;
+}
+
+void batch_init(struct reader *r, struct batch *b, struct lookup *l, unsigned count,
+		struct fetch *fetch)
+{
+	b->lookup = l;
+	b->count = count;
+	b->fetch = fetch;
+	b->age = 0;
+	b->posted = 0;
+	b->hashed = false;
+	if (r->world && world_has_root(r->world))
+		hash_all(r, b);
 }
 
 int batch_begin(struct reader *r, struct batch *b)
@@ -426,7 +435,8 @@ int batch_begin(struct reader *r, struct batch *b)
 	if (rc)
 		return rc;
 	b->later = false;
-	hash_all(r, b);
+	if (!b->hashed)
+		hash_all(r, b);
 	for (unsigned i = 0; i < b->count; i++) {
 		struct lookup *l = &b->lookup[i];
 
@@ -445,20 +455,19 @@ int batch_begin(struct reader *r, struct batch *b)
 	return 0;
 }
 
-int lookup_run(struct reader *r, struct lookup *l, unsigned count, uint32_t age)
+int batch_run(struct reader *r, struct batch *b)
 {
-	struct batch b = { .lookup = l, .count = count, .fetch = &r->fetch, .age = age };
 	struct read_op op[READER_BATCH];
-	int rc = batch_begin(r, &b);
+	int rc = batch_begin(r, b);
 
 	while (rc == 0) {
-		rc = batch_gather(r, &b, op);
+		rc = batch_gather(r, b, op);
 		if (rc == 0)
-			return b.later;
+			return b->later;
 		if (rc > 0)
 			rc = reader_read(r, op, (unsigned)rc);
 		if (rc == 0)
-			rc = batch_judge(r, &b);
+			rc = batch_judge(r, b);
 	}
 	return rc;
 }

@@ -37,6 +37,8 @@ struct lookup {
 	void *block;
 	struct read_piece piece[READ_PIECES - 1]; /* of its READ, where direct */
 	uint32_t dest_lkey; /* where direct */
+	uint64_t block_addr; /* remote */
+	uint32_t block_rkey;
 	uint32_t segment_rkey;
 	uint32_t matches; /* slots of the fetched bucket still to be looked at, a bit each */
 	uint32_t block_bytes;
@@ -54,12 +56,21 @@ struct batch {
 	struct fetch *fetch; /* where its READs go; no other batch's */
 	uint32_t age; /* of the hints that it may use and remember; 0: none */
 	bool later; /* some were put off */
+	bool hashed; /* its look-ups are, by the present world's seed */
 	unsigned posted; /* READs of the chain */
 	uint8_t which[READER_BATCH]; /* look-up of each */
 };
 
 /*
- * batch_begin - lookup, count, fetch and age are set. Look-ups that have ended are left alone, so
+ * batch_init - of @count look-ups, whose READs go to @fetch; their hints are on their way into the
+ * cache then. To be called before the section is opened that gives it its age; anew where the
+ * connection was lost.
+ */
+void batch_init(struct reader *r, struct batch *b, struct lookup *l, unsigned count,
+		struct fetch *fetch);
+
+/*
+ * batch_begin - behind batch_init(), with its age. Look-ups that have ended are left alone, so
  * what was put off or interrupted by -ECONNRESET goes on with another batch_begin(), from its
  * beginning. The caller has a section open, until the batch has ended.
  * No allocation but through ops->grow. The READs of metadata that may be needed are waited for.
@@ -82,10 +93,10 @@ int batch_gather(struct reader *r, struct batch *b, struct read_op *op);
 int batch_judge(struct reader *r, struct batch *b);
 
 /*
- * lookup_run - a whole batch, waiting for its READs, in the reader's own memory. @age: of batch.
- * Returns 0; 1: some were put off, call again in another section; or as batch_begin().
+ * batch_run - all of it, waiting for its READs. Returns 0; 1: some were put off, run it again in
+ * another section; or as batch_begin().
  */
-int lookup_run(struct reader *reader, struct lookup *l, unsigned count, uint32_t age);
+int batch_run(struct reader *r, struct batch *b);
 
 /*
  * slot_place - where the block of a slot is. Never lets a READ leave its extent, or a block of a

@@ -14,8 +14,10 @@ int ops_create(struct async *a, unsigned depth)
 		return -ENOMEM;
 	a->depth = depth;
 	a->next_ns = UINT64_MAX;
-	for (unsigned i = 0; i < depth; i++)
-		ops_append(&a->free, &a->op[i]);
+	for (unsigned i = depth; i-- > 0;) {
+		a->op[i].next = a->free;
+		a->free = &a->op[i];
+	}
 	return 0;
 }
 
@@ -55,10 +57,7 @@ void ops_remove(struct op_list *list, struct op *op)
 
 static struct op_list *list_of(struct async *a, enum op_state state)
 {
-	return state == OP_FREE	  ? &a->free
-	       : state == OP_READ ? &a->read
-	       : state == OP_ASK  ? &a->ask
-				  : &a->done;
+	return state == OP_READ ? &a->read : state == OP_ASK ? &a->ask : &a->done;
 }
 
 void op_to(struct async *a, struct op *op, enum op_state state)
@@ -67,20 +66,87 @@ void op_to(struct async *a, struct op *op, enum op_state state)
 	ops_append(list_of(a, state), op);
 }
 
-void op_end(struct async *a, struct op *op, int status)
+void op_free(struct async *a, struct op *op)
+{
+	op->state = OP_FREE;
+	op->next = a->free;
+	a->free = op;
+	a->pending--;
+}
+
+/* Its completion's place: of the gkv_poll() under way, if there is room, or its own. */
+static struct gkv_completion *place(struct async *a, struct op *op)
+{
+	return a->room && !a->done.first ? a->out : &op->result;
+}
+
+static void hand_over(struct async *a, struct op *op, const struct gkv_completion *c)
+{
+	if (c == &op->result) {
+		op_to(a, op, OP_DONE);
+		return;
+	}
+	a->out++;
+	a->room--;
+	op_free(a, op);
+}
+
+/* What the operation names is the application's again. */
+static void let_go(struct async *a, struct op *op)
 {
 	struct gkv *h = a->h;
-	struct gkv_stats *stats = &h->reader.stats;
 
-	if (op->q.memory && !h->live && h->qp.qp)
+	if (!op->q.memory)
+		return;
+	if (!h->live && h->qp.qp)
 		handle_disconnect(h);
 	if (op->aimed)
 		memory_done(op->q.memory);
 	op->aimed = false;
-	stats->gets += op->q.op == GKV_OP_GET || op->q.op == GKV_OP_EXISTS;
+}
+
+void op_end(struct async *a, struct op *op, int status)
+{
+	struct gkv_stats *stats = &a->h->reader.stats;
+	struct gkv_completion *c;
+
+	let_go(a, op);
+	if (op_is_get(op)) {
+		op->result =
+			(struct gkv_completion){ .user_data = op->q.user_data, .op = op->q.op };
+		stats->gets++;
+	}
 	stats->cancelled += status == -ECANCELED;
 	op->result.status = status;
-	op_to(a, op, OP_DONE);
+	c = place(a, op);
+	if (c != &op->result)
+		*c = op->result;
+	hand_over(a, op, c);
+}
+
+/* Field by field, to where it is wanted: most completions are of this kind. */
+void op_end_found(struct async *a, struct op *op, const struct lookup *l)
+{
+	struct gkv *h = a->h;
+	const bool fits = op->q.op == GKV_OP_EXISTS || l->value_len <= op->q.len;
+	struct gkv_completion *c;
+
+	let_go(a, op);
+	if (!fits)
+		error_set(&h->error, -EMSGSIZE, "the value has %u bytes, there is room for %zu",
+			  l->value_len, op->q.len);
+	h->reader.stats.gets++;
+	h->reader.stats.hits++;
+	c = place(a, op);
+	c->user_data = op->q.user_data;
+	c->op = op->q.op;
+	c->status = fits ? 0 : -EMSGSIZE;
+	c->len = l->value_len;
+	c->meta.version = l->version;
+	c->meta.expiry_ms = l->expiry_ms;
+	c->meta.value_len = l->value_len;
+	c->sum = 0;
+	hand_over(a, op, c);
 }
 
 /* Why one that did not reach the server has no answer. */

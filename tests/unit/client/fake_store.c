@@ -79,6 +79,15 @@ static int fake_read(void *ctx, const struct read_op *ops, unsigned count)
 	return 0;
 }
 
+int lookup_run(struct reader *r, struct lookup *l, unsigned count, uint32_t age)
+{
+	struct batch b;
+
+	batch_init(r, &b, l, count, &r->fetch);
+	b.age = age;
+	return batch_run(r, &b);
+}
+
 static int fake_grow(void *ctx, struct fetch *fetch, size_t bytes)
 {
 	struct fake *f = ctx;

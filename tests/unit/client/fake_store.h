@@ -41,6 +41,9 @@ struct fake {
 };
 
 /* fake_create - a directory of @depth, each entry with a segment of its own. */
+/* lookup_run - a whole batch, in the memory of the reader itself. @age: of hints; 0: none. */
+int lookup_run(struct reader *r, struct lookup *l, unsigned count, uint32_t age);
+
 struct fake *fake_create(unsigned depth);
 void fake_destroy(struct fake *f);
 

@@ -13,7 +13,7 @@
 #include "common/base/hash.h"
 #include "common/layout/slot.h"
 
-#define SETS	   16u
+#define SETS	   64u
 #define THREADS	   4u
 #define OPERATIONS 200000u
 #define AGE_US	   20u
@@ -81,7 +81,7 @@ static void test_what_was_remembered_is_found(void **state)
 	for (uint32_t i = 0; i < 60; i++)
 		n += found(h, hash_of(i), i);
 	assert_int_equal(hints_count(h), n);
-	assert_true(n > 50); /* of 160 places, in sets of 10 */
+	assert_true(n > 50); /* of 256 places, in sets of 4 */
 	remember(h, hash_of(3), 300); /* a newer one takes the place of its own */
 	assert_true(found(h, hash_of(3), 300));
 	assert_int_equal(hints_count(h), n);
