@@ -7,12 +7,15 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "client/src/async.h"
 #include "client/src/clock.h"
 #include "client/src/trace.h"
 
 #define DEPTH_DEFAULT 64u
+#define OWN_YIELDS    100u
+#define OWN_PAUSE_NS  50000
 
 static_assert(HANDLE_CREDITS <= RPC_SLOTS_MAX, "credits");
 static_assert(READER_SCRATCH_BYTES >= ROOT_BYTES, "scratch");
@@ -44,9 +47,10 @@ int handle_visiting(struct gkv *h)
 
 int handle_own(struct gkv *h)
 {
+	const struct timespec pause = { 0, OWN_PAUSE_NS };
 	uint32_t owner;
 
-	for (;;) {
+	for (unsigned i = 0;; i++) {
 		owner = OWNER_NONE;
 		/* acquire pairs with handle_end() and the housekeeper's: all that it did */
 		if (atomic_compare_exchange_strong_explicit(&h->owner, &owner, OWNER_CALL,
@@ -55,7 +59,10 @@ int handle_own(struct gkv *h)
 			return 0;
 		if (owner == OWNER_CALL)
 			return -EBUSY;
-		sched_yield();
+		if (i < OWN_YIELDS)
+			sched_yield();
+		else /* ours may be a thread that the housekeeper's does not get past */
+			nanosleep(&pause, NULL);
 	}
 }
 
