@@ -241,6 +241,61 @@ static void test_wrong_requests_complete(void **state)
 	assert_int_equal(gkv_poll(kv, NULL, 0), 0);
 }
 
+/* Without a copy: warm, cold, on another life of the server, and what is refused. */
+static void test_gets_into_registered_memory(void **state)
+{
+	struct gkv_memory *memory;
+	struct gkv_request q;
+
+	all_keys(GKV_OP_PUT, 1);
+	assert_int_equal(gkv_memory_register(session, slot, sizeof(slot), &memory), 0);
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < KEYS; i++) {
+			struct gkv_completion c;
+
+			while (free_slot() == DEPTH) {
+				c = wait_one();
+				expect_life(&c, 1);
+			}
+			q = request(GKV_OP_GET, i, free_slot());
+			q.memory = memory;
+			assert_int_equal(gkv_submit(kv, &q, 1), 1);
+		}
+		assert_int_equal(gkv_memory_release(memory), -EBUSY);
+		while (gkv_pending(kv)) {
+			struct gkv_completion c = wait_one();
+
+			expect_life(&c, 1);
+		}
+		if (round == 0)
+			hints_drop_all(&session->hints);
+		if (round == 1) {
+			server_stop(server, SIGKILL);
+			server = server_start(&port, "128M");
+			all_keys(GKV_OP_PUT, 1);
+		}
+	}
+	q = request(GKV_OP_GET, 1, 0);
+	q.memory = memory;
+	q.value = key_of; /* not in it */
+	q.len = 1;
+	assert_int_equal(gkv_submit(kv, &q, 1), 1);
+	assert_int_equal(wait_one().status, -EINVAL);
+	q = request(GKV_OP_PUT, 1, 0);
+	q.memory = memory;
+	q.len = 1;
+	assert_int_equal(gkv_submit(kv, &q, 1), 1);
+	assert_int_equal(wait_one().status, -EINVAL);
+	/* one that is not polled, nor ended, is let go with its handle */
+	q = request(GKV_OP_GET, 1, 0);
+	q.memory = memory;
+	assert_int_equal(gkv_submit(kv, &q, 1), 1);
+	gkv_close(kv);
+	assert_int_equal(gkv_memory_release(memory), 0);
+	assert_int_equal(gkv_open(session, &kv), 0);
+	memset(slot, 0, sizeof(slot));
+}
+
 static void test_terms_and_sums(void **state)
 {
 	struct gkv_request q = { .op = GKV_OP_INCR, .key = "n", .key_len = 1, .delta = 5 };
@@ -623,6 +678,7 @@ int main(int argc, char **argv)
 		TEST(test_many_in_flight),
 		TEST(test_one_call_is_one_chain),
 		TEST(test_wrong_requests_complete),
+		TEST(test_gets_into_registered_memory),
 		TEST(test_terms_and_sums),
 		TEST(test_deadlines_and_cancels),
 		TEST(test_calls_in_between),
