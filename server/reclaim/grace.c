@@ -66,6 +66,8 @@
  *    many does no harm: what is stamped with it, if anything, is what was unlinked before.
  *  - that it is not asked for more meanwhile: with each drop it begins to wait anew. So hint_floor
  *    is raised again when all have followed it; a slab that fell empty later waits for two drops.
+ * Who was asked for longer than the section limit, and has not followed, is fenced while memory is
+ * short.
  *
  * FENCES are the CPU's. Slots are written, and E is read, by the device; on x86-64 it sees stores
  * in their order. Where devices are outside of the CPUs' coherence order these fences must be the
@@ -250,7 +252,11 @@ uint64_t grace_join(struct grace *g, struct epoch_session *s, struct epoch_slot 
 	pthread_mutex_lock(&g->lock);
 	now = grace_now(g);
 	floor = g->hint_floor ? atomic_load_explicit(g->hint_floor, memory_order_relaxed) : 0;
-	*s = (struct epoch_session){ .slot = slot, .generation = generation, .e = now, .h = floor };
+	*s = (struct epoch_session){ .slot = slot,
+				     .generation = generation,
+				     .e = now,
+				     .h = floor,
+				     .forgiven_h = UINT64_MAX };
 	/* Plain values: the client learns of the slot from the WELCOME that follows. */
 	atomic_init(&slot->generation, generation);
 	atomic_init(&slot->e, now);
@@ -289,7 +295,7 @@ void grace_leave(struct grace *g, struct epoch_session *s)
 
 /* must hold the lock */
 static enum epoch_verdict judge(struct grace *g, struct epoch_session *s, uint64_t now_ns,
-				uint64_t lease_ns, uint64_t stuck)
+				uint64_t lease_ns, struct grace_stuck stuck)
 {
 	uint64_t generation, beat;
 
@@ -310,9 +316,11 @@ static enum epoch_verdict judge(struct grace *g, struct epoch_session *s, uint64
 		return EPOCH_WELL;
 	if (now_ns - s->beat_ns >= lease_ns)
 		return EPOCH_SILENT;
-	if (grace_session_reach(s) <= stuck && now_ns - s->waited_ns >= lease_ns)
+	if (now_ns - s->waited_ns < lease_ns)
+		return EPOCH_WELL;
+	if (grace_session_reach(s) <= stuck.epoch)
 		return EPOCH_STUCK;
-	return EPOCH_WELL;
+	return s->h < stuck.hints ? EPOCH_HOARDS : EPOCH_WELL;
 }
 
 /*
@@ -320,21 +328,25 @@ static enum epoch_verdict judge(struct grace *g, struct epoch_session *s, uint64
  * doing. Once for a beat, and once for an announcement: what keeps the control thread busy may be
  * the session that is silent or stuck.
  */
-static void forgive(struct epoch_session *s, uint64_t pause, uint64_t now_ns, uint64_t stuck)
+static void forgive(struct epoch_session *s, uint64_t pause, uint64_t now_ns,
+		    struct grace_stuck stuck)
 {
-	uint64_t reach = grace_session_reach(s);
+	const uint64_t reach = grace_session_reach(s);
+	const bool is_stuck = reach <= stuck.epoch, hoards = s->h < stuck.hints;
 
 	if (!s->forgiven)
 		s->beat_ns += pause < now_ns - s->beat_ns ? pause : now_ns - s->beat_ns;
 	s->forgiven = true;
-	if (reach > stuck || reach != s->forgiven_reach)
+	if (!(is_stuck && reach == s->forgiven_reach) && !(hoards && s->h == s->forgiven_h))
 		s->waited_ns = now_ns;
-	if (reach <= stuck)
+	if (is_stuck)
 		s->forgiven_reach = reach;
+	if (hoards)
+		s->forgiven_h = s->h;
 }
 
 struct epoch_session *grace_find(struct grace *g, uint64_t now_ns, uint64_t lease_ns,
-				 uint64_t stuck, enum epoch_verdict *why)
+				 struct grace_stuck stuck, enum epoch_verdict *why)
 {
 	struct epoch_session *s, *found = NULL;
 	enum epoch_verdict verdict;

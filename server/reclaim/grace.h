@@ -22,8 +22,15 @@
 enum epoch_verdict {
 	EPOCH_WELL,
 	EPOCH_SILENT, /* no beat for a lease */
-	EPOCH_STUCK, /* it beats, but holds memory back for too long */
+	EPOCH_STUCK, /* it beats, but a section of it holds memory back for too long */
+	EPOCH_HOARDS, /* it beats, but keeps hints that it was asked to drop */
 	EPOCH_LIED, /* an epoch that is not there yet, or one that goes backwards */
+};
+
+/* Sessions that hold back what somebody wants: e is at or below, h is below. 0: none does. */
+struct grace_stuck {
+	uint64_t epoch;
+	uint64_t hints;
 };
 
 /* One session's share; part of its owner's structure. Fields are under the lock. */
@@ -39,6 +46,7 @@ struct epoch_session {
 	uint64_t waited_ns; /* since when it is waited for */
 	uint64_t deferred_bytes; /* that it holds back, as of the reclaimer's last look */
 	uint64_t forgiven_reach; /* its reach when it was stuck and a pause was forgiven */
+	uint64_t forgiven_h; /* the same, of one that was behind with its hints */
 	bool waited; /* it may have a queue pair */
 	bool forgiven; /* a pause of the server's, since the last beat */
 	bool lied;
@@ -117,10 +125,9 @@ void grace_leave(struct grace *g, struct epoch_session *s);
 
 /*
  * grace_find - the control thread, several times a lease: a session that is to be fenced, or NULL.
- * @stuck: sessions with e at or below it are; 0: none.
  */
 struct epoch_session *grace_find(struct grace *g, uint64_t now_ns, uint64_t lease_ns,
-				 uint64_t stuck, enum epoch_verdict *why);
+				 struct grace_stuck stuck, enum epoch_verdict *why);
 
 /* grace_each - call @visit for each session, under the lock. */
 void grace_each(struct grace *g, void (*visit)(void *ctx, struct epoch_session *s), void *ctx);

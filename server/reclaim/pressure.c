@@ -15,7 +15,9 @@
  *
  * WHO IS REFUSED asks again for as long as the section limit and a bit (reclaim_patience_ms()).
  * Within that time the sessions that hold the oldest batch back announce, or are fenced for it:
- * reclaim_stuck() names their epoch to the control thread.
+ * reclaim_stuck() names their epoch to the control thread. So are those that were asked to drop
+ * hints for as long and have not, whether memory was short all the time or is only now: who was
+ * asked needs milliseconds, and what it needs for that (grace.c) it gets at all times.
  */
 #include "common/base/time.h"
 #include "server/reclaim/reclaim_internal.h"
@@ -131,35 +133,54 @@ unsigned reclaim_patience_ms(const struct reclaim *r)
 	return ms > PATIENCE_MIN ? ms : PATIENCE_MIN;
 }
 
-uint64_t reclaim_stuck(struct reclaim *r, uint64_t now_ns)
+struct grace_stuck reclaim_stuck(struct reclaim *r, uint64_t now_ns)
 {
-	uint64_t limit_ns = r->config.limit_ms * NS_PER_MS, stamp = 0;
+	uint64_t limit_ns = r->config.limit_ms * NS_PER_MS;
+	struct grace_stuck stuck = { 0 };
 
 	if (!short_of_memory(r, now_ns))
-		return 0;
+		return stuck;
 	pthread_mutex_lock(&r->lock);
 	if (r->oldest_stamp && now_ns - r->oldest_ns > limit_ns && now_ns > r->oldest_ns)
-		stamp = r->oldest_stamp;
+		stuck.epoch = r->oldest_stamp;
+	if (r->behind_asked && now_ns - r->behind_ns > limit_ns && now_ns > r->behind_ns)
+		stuck.hints = r->behind_asked;
 	pthread_mutex_unlock(&r->lock);
-	return stamp;
+	return stuck;
 }
 
-void reclaim_recut(struct reclaim *r, bool stop)
+/* Returns whether slabs wait for clients that were asked to drop hints. */
+static bool recut(struct reclaim *r, bool stop)
 {
 	uint64_t wanted = memory_recut_wanted(r->memory, grace_now(&r->grace)), passed;
 
 	if (!wanted)
-		return;
+		return false;
 	passed = stop ? wanted : grace_pass_hints(&r->grace, wanted);
-	if (!memory_recut(r->memory, passed) ||
-	    (!short_of_memory(r, time_now_ns()) && !memory_slabs_few(r->memory)))
-		return;
-	if (passed >= r->asked) { /* all have followed: grace.c says why only then */
+	if (!memory_recut(r->memory, passed))
+		return false;
+	if (passed < r->asked) { /* grace.c says why nobody is asked anew meanwhile */
+		grace_urge_hints(&r->grace, r->asked);
+		return true;
+	}
+	if (short_of_memory(r, time_now_ns()) || memory_slabs_few(r->memory)) {
 		r->asked = wanted;
 		grace_ask_hints(&r->grace, wanted);
-	} else {
-		grace_urge_hints(&r->grace, r->asked);
 	}
+	return false;
+}
+
+void reclaim_recut(struct reclaim *r, bool stop)
+{
+	const bool behind = recut(r, stop);
+
+	pthread_mutex_lock(&r->lock);
+	if (!behind)
+		r->behind_ns = 0;
+	else if (!r->behind_ns)
+		r->behind_ns = time_now_ns();
+	r->behind_asked = behind ? r->asked : 0;
+	pthread_mutex_unlock(&r->lock);
 }
 
 /* What one session holds back, into its account: as many steps as batches that it does. */

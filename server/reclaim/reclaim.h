@@ -80,9 +80,9 @@ bool reclaim_short(const struct reclaim *r);
 
 /*
  * reclaim_stuck - somebody wants memory, and some has been waiting for sessions for longer than the
- * section limit: sessions whose e is at or below the epoch returned hold it back. 0: nobody does.
+ * section limit: those that grace_find() may fence for that.
  */
-uint64_t reclaim_stuck(struct reclaim *r, uint64_t now_ns);
+struct grace_stuck reclaim_stuck(struct reclaim *r, uint64_t now_ns);
 
 /* reclaim_retire - an unlinked block. One thread per worker; never blocks, never allocates on the
  * common path: batches come from a stock, then from what the reclaimer has emptied, then from

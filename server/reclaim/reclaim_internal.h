@@ -104,6 +104,8 @@ struct reclaim {
 	uint64_t gone_lost_bytes;
 	uint64_t oldest_stamp; /* of what waits for sessions; 0: nothing */
 	uint64_t oldest_ns;
+	uint64_t behind_asked; /* `asked`, while some have not followed; 0: all have */
+	uint64_t behind_ns; /* since when; 0 with it */
 };
 
 /* What may be reserved for records at first; pieces of the index have the rest as well. */

@@ -48,6 +48,14 @@ static void explain(const struct session *s, enum epoch_verdict why, struct erro
 			  "a time)",
 			  lease_ms);
 		break;
+	case EPOCH_HOARDS:
+		error_set(
+			err, -ECONNRESET,
+			"fenced: it was asked to drop what it remembers of where records are, and "
+			"did not for longer than %u ms while others waited for memory (connect "
+			"again; is the client's library of this release?)",
+			lease_ms);
+		break;
 	case EPOCH_LIED:
 	case EPOCH_WELL:
 		error_set(err, -ECONNRESET,
@@ -60,9 +68,9 @@ static void explain(const struct session *s, enum epoch_verdict why, struct erro
 static void fence(struct session *s, enum epoch_verdict why)
 {
 	struct session_counters *c = &s->all->counters;
-	_Atomic uint64_t *counter = why == EPOCH_SILENT	 ? &c->fenced_silent
-				    : why == EPOCH_STUCK ? &c->fenced_stuck
-							 : &c->fenced_lied;
+	_Atomic uint64_t *counter = why == EPOCH_SILENT ? &c->fenced_silent
+				    : why == EPOCH_LIED ? &c->fenced_lied
+							: &c->fenced_stuck;
 	struct error err;
 
 	explain(s, why, &err);

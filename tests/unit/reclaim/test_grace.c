@@ -39,7 +39,8 @@ static void assert_stays(uint64_t n)
 
 static struct epoch_session *find(uint64_t now_ns, uint64_t stuck, enum epoch_verdict *why)
 {
-	return grace_find(the_grace(), now_ns, LEASE_NS, stuck, why);
+	return grace_find(the_grace(), now_ns, LEASE_NS, (struct grace_stuck){ .epoch = stuck },
+			  why);
 }
 
 static void the_root_shows_the_epoch(void **state)
@@ -240,7 +241,7 @@ static void merged_batches_are_not_old(void **state)
 		pause_ms(1);
 		reclaim_wanting(reclaim);
 		now_ns = time_now_ns(); /* on a machine that is slow: as if it were not */
-		stuck = reclaim_stuck(reclaim, now_ns < young_ns ? now_ns : young_ns);
+		stuck = reclaim_stuck(reclaim, now_ns < young_ns ? now_ns : young_ns).epoch;
 	}
 	assert_int_equal(stuck, 0);
 	session_goes(&a);
@@ -281,13 +282,13 @@ static void who_is_stuck_is_asked_for(void **state)
 	assert_false(reclaim_wanting(reclaim)); /* nothing is on its way */
 	r = retire_one(BYTES);
 	assert_true(reclaim_wanting(reclaim));
-	assert_int_equal(reclaim_stuck(reclaim, time_now_ns()), 0); /* it is young */
+	assert_int_equal(reclaim_stuck(reclaim, time_now_ns()).epoch, 0); /* it is young */
 	for (unsigned i = 0; i < FIXTURE_PATIENCE_MS && !stuck; i++) {
 		pause_ms(1);
-		assert_int_equal(reclaim_stuck(reclaim, time_now_ns() + NS_PER_S),
+		assert_int_equal(reclaim_stuck(reclaim, time_now_ns() + NS_PER_S).epoch,
 				 0); /* unwanted */
 		reclaim_wanting(reclaim);
-		stuck = reclaim_stuck(reclaim, time_now_ns());
+		stuck = reclaim_stuck(reclaim, time_now_ns()).epoch;
 	}
 	assert_int_equal(stuck, r);
 	session_goes(&a);
@@ -351,6 +352,27 @@ static void a_record_beyond_the_bound(void **state)
 	reclaim_worker_destroy(other);
 }
 
+/* A server that is stopped again and again forgives hints once, as it does sections. */
+static void who_keeps_hints_is_forgiven_once(void **state)
+{
+	const struct grace_stuck stuck = { .hints = 1 };
+	struct fake_session a;
+	enum epoch_verdict why = EPOCH_WELL;
+
+	session_comes(&a, 1, 0);
+	for (unsigned i = 1; i <= 3; i++) {
+		struct epoch_session *found;
+
+		atomic_fetch_add(&a.slot.beat, 1);
+		found = grace_find(the_grace(), i * LEASE_NS - LOOK_NS, LEASE_NS, stuck, &why);
+		assert_ptr_equal(found, i < 3 ? NULL : &a.s);
+	}
+	assert_int_equal(why, EPOCH_HOARDS);
+	atomic_store(&a.slot.h, 1); /* it has followed */
+	assert_null(grace_find(the_grace(), 4 * LEASE_NS, LEASE_NS, stuck, &why));
+	session_goes(&a);
+}
+
 /* Slabs wait for hints, not for sections; blocks do not wait for hints. */
 static void slabs_wait_for_hints(void **state)
 {
@@ -369,9 +391,10 @@ static void slabs_wait_for_hints(void **state)
 	assert_int_equal(stats.slabs_waiting, 1);
 	assert_int_equal(stats.run_slabs, 0);
 	assert_int_equal(atomic_load(&root.hint_floor), 0);
-	reclaim_wanting(reclaim); /* somebody wants memory: clients are asked */
-	for (unsigned i = 0; i < FIXTURE_PATIENCE_MS && atomic_load(&root.hint_floor) < now; i++)
+	for (unsigned i = 0; i < FIXTURE_PATIENCE_MS && atomic_load(&root.hint_floor) < now; i++) {
+		reclaim_wanting(reclaim); /* somebody wants memory: clients are asked */
 		pause_ms(1);
+	}
 	assert_int_equal(atomic_load(&root.hint_floor), now);
 	pause_ms(30);
 	memory_stats_get(memory, &stats);
@@ -419,6 +442,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(who_is_stuck_is_asked_for, setup, fixture_close),
 		cmocka_unit_test_setup_teardown(the_bound, setup, fixture_close),
 		cmocka_unit_test_setup_teardown(a_record_beyond_the_bound, setup, fixture_close),
+		cmocka_unit_test_setup_teardown(who_keeps_hints_is_forgiven_once, setup,
+						fixture_close),
 		cmocka_unit_test_setup_teardown(slabs_wait_for_hints, setup, fixture_close),
 		cmocka_unit_test_setup_teardown(the_floor_rises_with_every_cut, setup,
 						fixture_close),

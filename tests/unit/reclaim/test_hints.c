@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client/src/epochs.h"
+#include "common/base/time.h"
 #include "tests/unit/reclaim/fixture.h"
 
 #define SLAB	    (1u << 20)
@@ -161,6 +162,69 @@ static void who_stands_still_sees_one_epoch_end(void **state)
 	assert_in_range(grace_now(the_grace()), now, now + 1);
 }
 
+/* It beats and announces epochs, and keeps its hints. The housekeeper of nobody. */
+static struct epoch_session *hoarding_round(enum epoch_verdict *why)
+{
+	uint64_t e = grace_now(the_grace()), now_ns;
+
+	atomic_store(&session.slot.not_e, ~e);
+	atomic_store(&session.slot.e, e);
+	atomic_fetch_add(&session.slot.beat, 1);
+	pause_ms(1);
+	now_ns = time_now_ns();
+	return grace_find(the_grace(), now_ns, FIXTURE_LIMIT_MS * NS_PER_MS,
+			  reclaim_stuck(reclaim, now_ns), why);
+}
+
+/* Once memory has been short for as long as a section may be open; not where nobody wants any. */
+static void who_keeps_hints_is_fenced(void **state)
+{
+	struct epoch_session *found = NULL;
+	enum epoch_verdict why = EPOCH_WELL;
+	uint64_t start_ns;
+
+	client_round();
+	give_away(SLAB - 100);
+	reclaim_wanting(reclaim);
+	start_ns = time_now_ns();
+	for (unsigned i = 0; i < FIXTURE_PATIENCE_MS && !found; i++) {
+		reclaim_wanting(reclaim);
+		found = hoarding_round(&why);
+	}
+	assert_ptr_equal(found, &session.s);
+	assert_int_equal(why, EPOCH_HOARDS);
+	assert_true(time_now_ns() - start_ns > FIXTURE_LIMIT_MS * NS_PER_MS);
+	assert_int_equal(waiting(), 1);
+	pause_ms(100); /* by then memory is not short any more */
+	for (unsigned i = 0; i < 50; i++)
+		assert_null(hoarding_round(&why));
+}
+
+/* Who follows may be asked for ever: the time of who does not begins anew each time. */
+static void who_follows_is_not_fenced(void **state)
+{
+	const uint64_t limit_ns = FIXTURE_LIMIT_MS * NS_PER_MS,
+		       end_ns = time_now_ns() + 4 * limit_ns;
+	uint64_t born_ns = 0; /* nobody was asked for what waits before that */
+
+	client_round();
+	for (unsigned went = 0; time_now_ns() < end_ns || went < 8;) {
+		uint64_t now_ns;
+
+		if (!waiting()) {
+			born_ns = time_now_ns();
+			give_away(SLAB - 100);
+			went++;
+		}
+		reclaim_wanting(reclaim);
+		client_round();
+		now_ns = time_now_ns(); /* on a machine that is slow: as if it were not */
+		if (now_ns > born_ns + limit_ns)
+			now_ns = born_ns + limit_ns;
+		assert_int_equal(reclaim_stuck(reclaim, now_ns).hints, 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -169,6 +233,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(no_epoch_ends_in_vain, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_stands_still_sees_one_epoch_end, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(who_keeps_hints_is_fenced, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_follows_is_not_fenced, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
