@@ -128,6 +128,18 @@ void store_put_abort(struct store_worker *w, struct store_put *put)
 	put->block = NULL;
 }
 
+int store_put_refused(struct store_worker *w, const void *key, uint32_t key_len,
+		      const struct store_terms *terms, struct store_result *out)
+{
+	struct store *s = w->store;
+	struct index_hit hit;
+	int rc = store_look_up(s, hash_key(s->hash_seed, key, key_len), key, key_len, &hit);
+
+	if (rc == 0 && block_expired(hit.block, terms->now_ms))
+		return 0;
+	return store_check_terms(terms, rc == 0 ? hit.block : NULL, out);
+}
+
 bool store_put_waits(struct store_worker *w, const void *key, uint32_t key_len)
 {
 	struct index_hit old;

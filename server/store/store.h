@@ -106,6 +106,14 @@ int store_put_begin(struct store_worker *w, const void *key, uint32_t key_len, u
 		    uint64_t expiry_ms, struct store_put *put);
 
 /*
+ * store_put_refused - before a block is taken, or a value fetched: whether the condition of @terms
+ * fails by what is there. Returns -EEXIST or -ENOENT, as store_put_commit(), or 0: not now, or a
+ * record that has expired is in the way.
+ */
+int store_put_refused(struct store_worker *w, const void *key, uint32_t key_len,
+		      const struct store_terms *terms, struct store_result *out);
+
+/*
  * store_put_waits - whether the record that a PUT of the key would replace could not be replaced
  * now, as far as can be told: store_put_commit() would return -EBUSY.
  */

@@ -3,7 +3,8 @@
 /*
  * Writes: PUT and DEL, applied exactly once. Checking the generation, looking for a remembered
  * reply, applying and remembering are one hold of the client's lock (session/clients.h). The value
- * of a large PUT is pulled first, without the lock; a retry is looked up before memory is taken.
+ * of a large PUT is pulled first, without the lock; a retry is looked up before memory is taken,
+ * and so is a record that makes the PUT's condition fail.
  */
 #include "server/worker/rpc_internal.h"
 
@@ -160,20 +161,44 @@ static int put_begin(struct rpc_worker *w, const struct rpc_request_view *view,
 	}
 }
 
+/*
+ * Do not take memory, or pull a value, for what was done already or will not be: a full store would
+ * call itself full where the record that is there decides. True: the reply is sent.
+ */
+static bool put_is_over(struct rpc_worker *w, struct request *r,
+			const struct rpc_request_view *view)
+{
+	const struct rpc_request *q = view->header;
+	const struct store_terms terms = terms_of(w, q);
+	struct conn *c = r->conn;
+	struct client_reply said = { .sequence = q->sequence };
+	struct store_result result;
+	int rc = 0;
+
+	pthread_mutex_lock(&c->client->lock);
+	if (!may_apply(w, r, q))
+		return true;
+	if (q->condition != RPC_ALWAYS)
+		rc = store_put_refused(&w->store, view->key, q->key_len, &terms, &result);
+	if (rc) {
+		take_result(&said, rc, &result);
+		client_store(c->client, c->handle, r->slot, &said);
+	}
+	pthread_mutex_unlock(&c->client->lock);
+	if (rc)
+		rpc_reply_write(w, r, q, &said);
+	return rc != 0;
+}
+
 void rpc_put(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view)
 {
 	const struct rpc_request *q = view->header;
-	struct conn *c = r->conn;
 	struct store_put put;
 	int rc;
 
 	rpc_count(&w->counters.puts, 1);
-	if (q->flags & RPC_RETRY) { /* do not take memory for what was done already */
-		pthread_mutex_lock(&c->client->lock);
-		if (!may_apply(w, r, q))
-			return;
-		pthread_mutex_unlock(&c->client->lock);
-	}
+	if (((q->flags & RPC_RETRY) || q->condition != RPC_ALWAYS) && put_is_over(w, r, view))
+		return;
 	if (!(q->flags & RPC_INLINE_VALUE) && store_put_waits(&w->store, view->key, q->key_len))
 		rc = short_status(w, q, -EBUSY); /* it would be pulled in vain */
 	else

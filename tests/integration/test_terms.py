@@ -6,9 +6,9 @@ import time
 import pytest
 
 from kvt_process import wait_until
-from kvt_rogue import DEL, GET, INCR, INLINE, PUT, RETRY, TOUCH, used_blocks
+from kvt_rogue import DEL, GET, INCR, INLINE, PATIENT, PUT, RETRY, TOUCH, used_blocks
 
-ENOENT, EEXIST, ERANGE, EDOM = -2, -17, -34, -33
+ENOENT, ENOMEM, EEXIST, ERANGE, EDOM = -2, -12, -17, -34, -33
 IF_ABSENT, IF_PRESENT, IF_VERSION = 1, 2, 3
 FIVE = ord("5")
 MINUTE = 60000
@@ -124,6 +124,33 @@ def test_retry_of_what_was_refused_gets_its_reply(world, clean, rogue):
         assert other.call(op=DEL, key=2)["status"] == 0
     it.put(3, 2, fill=ord("x"))
     assert it.call(op=INCR, key=3, operand=1)["status"] == EDOM
+
+
+@pytest.mark.parametrize("size", [1000, 100000], ids=["inline", "pulled"])
+def test_a_full_store_says_what_the_record_decides(world, rogue, size):
+    """Not that it is full; and no value is fetched for that."""
+    server = world.server(*PATIENT, memory="16M")
+    it, other, keys = rogue(server), rogue(server), 1
+    version = number(it, 1, 1)
+    for fill in (100000, size):
+        while it.put(keys + 1, fill) == 0:
+            keys += 1
+            assert keys < 10000
+    assert it.put(keys + 1, size, waited_ms=1000000) == ENOMEM
+    pulled = world.cli(server).stats()["pulled_bytes"]
+    inline = INLINE if size <= 1000 else 0
+    for sequence, status, fields in [
+            (1 << 40, EEXIST, {"key": 1, "condition": IF_ABSENT}),
+            (1 << 41, EEXIST, {"key": 1, "condition": IF_VERSION, "operand": version + 1}),
+            (1 << 42, ENOENT, {"key": keys + 1, "condition": IF_PRESENT}),
+            (1 << 43, ENOENT, {"key": keys + 1, "condition": IF_VERSION, "operand": version})]:
+        fields |= {"op": PUT, "value_len": size, "sequence": sequence}
+        first = write(it, flags=inline, **fields)
+        assert (first["status"], first["version"]) == (status, version if status == EEXIST else 0)
+        if fields["key"] == 1 and sequence == 1 << 41:
+            assert other.call(op=DEL, key=1)["status"] == 0
+        assert write(it, flags=inline | RETRY, **fields) == first, "whatever was done since"
+    assert world.cli(server).stats()["pulled_bytes"] == pulled
 
 
 def test_what_has_expired_is_absent_for_all(world, clean, rogue):

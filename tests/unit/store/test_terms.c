@@ -423,11 +423,48 @@ static void of_a_version_one_swap_wins(void **state)
 	assert_int_equal(found("swapped", 0), versions[SWAPS]);
 }
 
+static int refused(enum rpc_condition condition, uint64_t version, struct store_result *out)
+{
+	const struct store_terms t = terms(condition, version);
+
+	return store_put_refused(&worker, KEY, KEY_LEN, &t, out);
+}
+
+/* What is said before a block is taken is what the commit would say. */
+static void refused_before_there_is_a_block(void **state)
+{
+	struct store_result r;
+	uint64_t version;
+
+	assert_int_equal(refused(RPC_IF_ABSENT, 0, &r), 0);
+	assert_int_equal(refused(RPC_IF_PRESENT, 0, &r), -ENOENT);
+	assert_int_equal(refused(RPC_IF_VERSION, 1, &r), -ENOENT);
+	assert_int_equal(put("there", 0, RPC_ALWAYS, 0, &r), 0);
+	version = r.version;
+	r.version = 0;
+	assert_int_equal(refused(RPC_IF_ABSENT, 0, &r), -EEXIST);
+	assert_int_equal(r.version, version);
+	r.version = 0;
+	assert_int_equal(refused(RPC_IF_VERSION, version + 1, &r), -EEXIST);
+	assert_int_equal(r.version, version);
+	assert_int_equal(refused(RPC_IF_VERSION, version, &r), 0);
+	assert_int_equal(refused(RPC_IF_PRESENT, 0, &r), 0);
+	assert_int_equal(refused(RPC_ALWAYS, 0, &r), 0);
+	/* what has expired is deleted before "absent" is said, and that is the commit's */
+	assert_int_equal(put("late", NOW, RPC_ALWAYS, 0, &r), 0);
+	assert_int_equal(refused(RPC_IF_ABSENT, 0, &r), 0);
+	assert_int_equal(refused(RPC_IF_PRESENT, 0, &r), 0);
+	assert_int_equal(records(), 1);
+	assert_int_equal(put("later", 0, RPC_IF_PRESENT, 0, &r), -ENOENT);
+	assert_int_equal(records(), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(conditions_where_nothing_is, setup, teardown),
 		cmocka_unit_test_setup_teardown(conditions_where_a_record_is, setup, teardown),
+		cmocka_unit_test_setup_teardown(refused_before_there_is_a_block, setup, teardown),
 		cmocka_unit_test_setup_teardown(numbers_are_added, setup, teardown),
 		cmocka_unit_test_setup_teardown(numbers_begin_at_zero, setup, teardown),
 		cmocka_unit_test_setup_teardown(touch_sets_the_expiry, setup, teardown),
