@@ -126,6 +126,11 @@ bool reclaim_short(const struct reclaim *r)
 	return atomic_load_explicit(&r->short_of, memory_order_relaxed); /* as above */
 }
 
+bool reclaim_roomy(const struct reclaim *r)
+{
+	return atomic_load_explicit(&r->budget, memory_order_relaxed) >= budget_full(r) / 2;
+}
+
 unsigned reclaim_patience_ms(const struct reclaim *r)
 {
 	unsigned ms = r->config.limit_ms + r->config.limit_ms / 4 + PATIENCE_MORE;

@@ -78,6 +78,10 @@ unsigned reclaim_patience_ms(const struct reclaim *r);
 /* reclaim_short - that was said just now. Any thread, a load. */
 bool reclaim_short(const struct reclaim *r);
 
+/* reclaim_roomy - less than half of what may be deferred is: for chores, that leave the rest to
+ * clients. Any thread, a load. */
+bool reclaim_roomy(const struct reclaim *r);
+
 /*
  * reclaim_stuck - somebody wants memory, and some has been waiting for sessions for longer than the
  * section limit: those that grace_find() may fence for that.

@@ -8,8 +8,8 @@
  * nothing expires a worker's share is a load; where nothing is due, it looks once a second.
  *
  * PACE. A slice of 100 us, at most one bucket longer, every 2 ms: 5 % of a core. While memory is
- * short, every 300 us. A slice ends early where so much waits for grace periods that a delete would
- * have to wait: what was found is given back to a later pass.
+ * short, every 300 us. A slice ends early where half of what may wait for grace periods does, as
+ * the other half is for writes of clients: what was found is given back to a later pass.
  */
 #include <errno.h>
 
@@ -32,7 +32,8 @@ static bool delete_all(struct store_worker *w, uint64_t now_ms, const struct ind
 	for (; i < found->count; i++) {
 		const struct block *b = found->block[i];
 
-		if (store_delete_expired(w, b->key_hash, b->data, b->key_len, &terms, &ignored) < 0)
+		if (!reclaim_roomy(w->store->reclaim) ||
+		    store_delete_expired(w, b->key_hash, b->data, b->key_len, &terms, &ignored) < 0)
 			break;
 	}
 	for (unsigned k = i; k < found->count; k++)
