@@ -90,17 +90,19 @@ static uint64_t sweep(struct store_worker *w, uint64_t soonest_ms)
 uint64_t store_sweep(struct store_worker *w, uint64_t now_ns)
 {
 	uint64_t soonest_ms = index_soonest_expiry(w->store->index), wait_ns, due_ns;
+	bool in_need;
 
 	if (soonest_ms == UINT64_MAX)
 		return UINT64_MAX;
-	due_ns = reclaim_short(w->store->reclaim) ? w->sweep_short_ns : w->sweep_ns;
+	in_need = reclaim_short(w->store->reclaim);
+	due_ns = in_need ? w->sweep_short_ns : w->sweep_ns;
 	if (now_ns < due_ns)
 		return due_ns - now_ns;
 	wait_ns = sweep(w, soonest_ms);
 	now_ns = time_now_ns();
 	w->sweep_ns = now_ns + wait_ns;
 	w->sweep_short_ns = now_ns + (wait_ns < SHORT_NS ? wait_ns : SHORT_NS);
-	return wait_ns;
+	return in_need && wait_ns > SHORT_NS ? SHORT_NS : wait_ns;
 }
 
 bool store_sweeps(const struct store *store)
