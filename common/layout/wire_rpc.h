@@ -18,7 +18,7 @@
  *    56  staging_addr  8 B   registered memory of the client: the value to pull (PUT), or room
  *    64  staging_len   4 B   for the reply's value (GET, STATS)
  *    68  staging_rkey  4 B
- *    72  ttl_ms        8 B   PUT, TOUCH: the record expires so long after the request came; 0: never
+ *    72  ttl_ms        8 B   PUT, TOUCH: the record expires so long after the request; 0: never
  *    80  waited_ms     4 B   since the first -EBUSY that this call got; 0: none yet
  *    84  condition     4 B   PUT, DEL: enum rpc_condition
  *    88  operand       8 B   RPC_IF_VERSION: the version; INCR: what is added, two's complement
