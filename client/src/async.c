@@ -47,7 +47,8 @@
 #include "client/src/memory.h"
 #include "client/src/write.h"
 
-#define QUIET_NS (10 * NS_PER_MS) /* then a look at the life line */
+#define QUIET_NS    (10 * NS_PER_MS) /* then a look at the life line */
+#define CLOCK_STEPS 64u /* a look at the clock for so many that bring something */
 
 int async_create(struct gkv *h)
 {
@@ -252,11 +253,13 @@ static void look_around(struct async *a, uint64_t now)
 {
 	struct gkv *h = a->h;
 
-	if (!in_flight(a) || !h->live) {
+	if (!h->live) {
 		a->quiet_ns = 0;
 		return;
 	}
-	if (!a->quiet_ns)
+	if (!in_flight(a)) /* who sleeps on the life line is not to be woken by it for ever */
+		a->quiet_ns = 0;
+	else if (!a->quiet_ns)
 		a->quiet_ns = a->looked_ns = now;
 	if (now - a->quiet_ns >= channel_patience(h, a->reads * (uint64_t)LANE_ARENA_BYTES) &&
 	    (a->reads || ask_undelivered(a))) {
@@ -270,7 +273,7 @@ static void look_around(struct async *a, uint64_t now)
 	channel_look(h);
 }
 
-void async_step(struct async *a)
+bool async_step(struct async *a)
 {
 	struct gkv *h = a->h;
 	uint64_t now;
@@ -287,15 +290,14 @@ void async_step(struct async *a)
 	}
 	if (n > 0) {
 		a->quiet_ns = 0;
-		if (a->polls % 64)
-			return;
+		if (++a->busy % CLOCK_STEPS) /* a count of these alone: it meets 0 */
+			return true;
 	}
 	now = time_now_ns();
 	look_around(a, now);
 	if (now >= a->next_ns)
 		ops_expire(a, now);
-	if (!handle_current(h))
-		connector_step(a);
+	return (!handle_current(h) && connector_step(a)) || n > 0;
 }
 
 static size_t take_done(struct async *a, struct gkv_completion *out, size_t max)
@@ -344,52 +346,9 @@ size_t gkv_pending(const struct gkv *h)
 	return h && h->async ? h->async->pending : 0;
 }
 
-/* For a moment, if nobody has it. */
-static bool borrow(struct gkv *h)
-{
-	uint32_t owner = OWNER_NONE;
-
-	/* acquire pairs with handle_end() */
-	return atomic_compare_exchange_strong_explicit(&h->owner, &owner, OWNER_HOUSEKEEPER,
-						       memory_order_acquire, memory_order_relaxed);
-}
-
-static unsigned tend(struct async *a, uint64_t now, uint64_t patience_ns)
-{
-	struct gkv *h = a->h;
-	unsigned closed = 0;
-
-	if (!borrow(h))
-		return 0; /* it is in a call, and will see to it */
-	if (a->polls != a->polls_seen || !a->reads) {
-		a->polls_seen = a->polls;
-		a->seen_ns = now;
-	} else if (now - a->seen_ns >= patience_ns && h->live) {
-		channel_poll(h); /* where it fails, the next call finds that */
-		closed = async_close_lanes(a);
-	}
-	/* release pairs with handle_own() */
-	atomic_store_explicit(&h->owner, OWNER_NONE, memory_order_release);
-	return closed;
-}
-
-unsigned async_tend(struct gkv_session *s, uint64_t patience_ns)
-{
-	const uint64_t now = time_now_ns();
-	unsigned closed = 0;
-
-	pthread_mutex_lock(&s->async_lock);
-	for (unsigned i = 0; i < SESSION_HANDLES_MAX; i++) {
-		if (s->async[i])
-			closed += tend(s->async[i], now, patience_ns);
-	}
-	pthread_mutex_unlock(&s->async_lock);
-	return closed;
-}
-
 uint64_t async_due(const struct async *a)
 {
-	uint64_t due = a->next_ns;
+	uint64_t due = a->next_ns, connect = connector_due(a);
 
 	for (unsigned i = 0; i < a->calls; i++) {
 		const struct rpc_call *c = &a->call[i].call;
@@ -397,7 +356,5 @@ uint64_t async_due(const struct async *a)
 		if (c->state == RPC_PAUSED && c->resume_ns < due)
 			due = c->resume_ns;
 	}
-	if (a->down && a->connector.due_ns < due)
-		due = a->connector.due_ns;
-	return due;
+	return connect < due ? connect : due;
 }

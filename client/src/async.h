@@ -93,6 +93,7 @@ struct async {
 	struct async_call call[HANDLE_CREDITS];
 	unsigned calls;
 
+	unsigned busy; /* async_step()s that brought something */
 	uint64_t next_ns; /* no operation's deadline is earlier */
 	uint64_t quiet_ns; /* nothing came since; 0: not looked at */
 	uint64_t looked_ns; /* at the life line */
@@ -109,6 +110,9 @@ struct async {
 	uint64_t polls; /* grows with each call */
 	uint64_t polls_seen; /* its own: when it looked last, */
 	uint64_t seen_ns; /* and since when that did not change */
+	/* The same for async_aside(); the owner's. */
+	uint64_t polls_aside;
+	uint64_t aside_ns;
 };
 
 /* async_create - the handle's, from its first gkv_submit() on. Returns 0 or -ENOMEM. */
@@ -116,8 +120,9 @@ int async_create(struct gkv *h);
 /* async_destroy - behind handle_disconnect(); NULL is fine. */
 void async_destroy(struct async *a);
 
-/* async_step - take what came, go on with all that is in flight, connect again. Does not wait. */
-void async_step(struct async *a);
+/* async_step - take what came, go on with all that is in flight, connect again. Does not wait.
+ * Returns whether something came: there may be more, or there is another queue pair. */
+bool async_step(struct async *a);
 
 /* async_up - the handle has another queue pair. */
 void async_up(struct async *a);
@@ -142,9 +147,15 @@ void async_lost(struct async *a);
  * wait for one of them. */
 void async_calls_step(struct async *a);
 
+/* async_aside - a call goes on, outside of a section, that is not about them: the sections of
+ * chains that have come end where it takes long, as async_tend() would end them. The queue pair may
+ * be lost then. */
+void async_aside(struct async *a);
+
 /* async_close_lanes - end the sections of chains that have come, without looking at what they
- * brought: for the housekeeper, where nobody polls. Returns how many. */
-unsigned async_close_lanes(struct async *a);
+ * brought; @all: of the others as well, as the queue pair is of no use any more. Returns how
+ * many. */
+unsigned async_close_lanes(struct async *a, bool all);
 
 /* Lists and ends of operations (ops.c). */
 int ops_create(struct async *a, unsigned depth);
@@ -191,10 +202,14 @@ bool ask_undelivered(const struct async *a);
 bool ask_abandon(struct async *a, struct op *op);
 
 /* Another queue pair (connector.c). */
-/* connector_step - the handle has no queue pair of the present connection: see to another one. */
-void connector_step(struct async *a);
-/* connector_serve - by the housekeeper's thread, without locks: make what is wanted. */
-void connector_serve(struct gkv_session *s);
+/* connector_step - the handle has no queue pair of the present connection: see to another one.
+ * Returns whether it has one now. */
+bool connector_step(struct async *a);
+/* connector_due - when that has something to do, whatever comes; UINT64_MAX: never. */
+uint64_t connector_due(const struct async *a);
+/* connector_serve - by the housekeeper's thread, without locks: make one that is wanted, from
+ * handle @next on, which is moved behind it. Returns whether there was one. */
+bool connector_serve(struct gkv_session *s, unsigned *next);
 /* connector_settle - before the handle is connected otherwise: nothing of it is under way then.
  * Returns whether that was so before @deadline_ns. */
 bool connector_settle(struct async *a, uint64_t deadline_ns);

@@ -52,14 +52,15 @@ static void try_once(struct connector *c)
 		handle_disconnect(fresh);
 }
 
-void connector_serve(struct gkv_session *s)
+bool connector_serve(struct gkv_session *s, unsigned *next)
 {
 	for (unsigned i = 0; i < SESSION_HANDLES_MAX; i++) {
+		unsigned number = (*next + i) % SESSION_HANDLES_MAX;
 		struct async *a;
 		bool wanted;
 
 		pthread_mutex_lock(&s->async_lock);
-		a = s->async[i];
+		a = s->async[number];
 		wanted = a && take(&a->connector, CONNECTOR_WANTED, CONNECTOR_BUSY);
 		pthread_mutex_unlock(&s->async_lock);
 		if (!wanted)
@@ -69,7 +70,10 @@ void connector_serve(struct gkv_session *s)
 		set_state(&a->connector, CONNECTOR_DONE);
 		wait_signal(a);
 		pthread_mutex_unlock(&s->async_lock);
+		*next = number + 1;
+		return true;
 	}
+	return false;
 }
 
 /* Nothing that is in flight can go on, now or later. */
@@ -137,7 +141,7 @@ static bool in_flight(const struct async *a)
 	return a->read.first || a->ask.first || a->calls;
 }
 
-void connector_step(struct async *a)
+bool connector_step(struct async *a)
 {
 	struct connector *c = &a->connector;
 	struct gkv *h = a->h;
@@ -145,16 +149,24 @@ void connector_step(struct async *a)
 	if (!a->down)
 		handle_disconnect(h);
 	if (state_of(c) == CONNECTOR_DONE && finish(a))
-		return;
+		return true;
 	if (state_of(c) != CONNECTOR_IDLE || !in_flight(a) || !prepare(a))
-		return;
+		return false;
 	if (housekeeper_serves(h->session)) {
 		set_state(c, CONNECTOR_WANTED);
 		housekeeper_wake(&h->session->keeper);
-		return;
+		return false;
 	}
 	try_once(c);
-	finish(a);
+	return finish(a);
+}
+
+uint64_t connector_due(const struct async *a)
+{
+	/* While it is wanted or under way its end makes an event. */
+	return a->down && in_flight(a) && state_of(&a->connector) == CONNECTOR_IDLE
+		       ? a->connector.due_ns
+		       : UINT64_MAX;
 }
 
 bool connector_settle(struct async *a, uint64_t deadline_ns)

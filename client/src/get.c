@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "client/src/async.h"
 #include "client/src/get.h"
 #include "client/src/memory.h"
 
@@ -14,6 +15,8 @@ int handle_lookup(struct gkv *h, struct lookup *l, unsigned count)
 	int rc;
 
 	do {
+		if (h->async)
+			async_aside(h->async);
 		rc = handle_ready(h);
 		if (rc)
 			return rc;

@@ -293,11 +293,11 @@ static void *run(void *arg)
 {
 	struct gkv_session *s = arg;
 	struct housekeeper *k = &s->keeper;
-	unsigned least_ms;
+	unsigned least_ms, next = 0;
 	uint64_t start;
 	int pause_ms;
 
-	do {
+	do { /* a round behind each queue pair: the lease runs from the first on */
 		start = time_now_ns();
 		pthread_mutex_lock(&k->round_lock);
 		pause_ms = keep(s, start + EXCHANGE_DEADLINE_MS * NS_PER_MS); /* nobody's call */
@@ -305,8 +305,8 @@ static void *run(void *arg)
 			pause_ms = (int)housekeeper_pause(UINT16_MAX, false, 0, k->lease_ms);
 		least_ms = housekeeper_pause(0, true, k->took_ms, k->lease_ms);
 		pthread_mutex_unlock(&k->round_lock);
-		connector_serve(s);
-	} while (doze(k, start + least_ms * NS_PER_MS, start + (uint64_t)pause_ms * NS_PER_MS));
+	} while (connector_serve(s, &next) ||
+		 doze(k, start + least_ms * NS_PER_MS, start + (uint64_t)pause_ms * NS_PER_MS));
 	return NULL;
 }
 

@@ -222,12 +222,12 @@ void lanes_lost(struct async *a)
 	}
 }
 
-unsigned async_close_lanes(struct async *a)
+unsigned async_close_lanes(struct async *a, bool all)
 {
 	unsigned closed = 0;
 
 	for (unsigned i = HANDLE_LANES; i-- > 0;) {
-		if (!a->lane[i].count || a->h->chains_done < a->lane[i].chain)
+		if (!a->lane[i].count || (!all && a->h->chains_done < a->lane[i].chain))
 			continue;
 		lane_again(a, &a->lane[i]);
 		closed++;

@@ -46,6 +46,8 @@ static int run_wait(struct run *run)
 	struct gkv *h = run->h;
 	uint64_t resume;
 
+	if (h->async) /* the server may wait for a section of ours */
+		async_aside(h->async);
 	if (!h->live)
 		return -ECONNRESET;
 	resume = resume_ns(run);

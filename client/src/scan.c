@@ -58,6 +58,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/src/async.h"
 #include "client/src/handle.h"
 #include "client/src/lookup.h"
 #include "common/layout/block.h"
@@ -207,6 +208,8 @@ static int make_pass(struct gkv_cursor *s)
 		nanosleep(&pause, NULL);
 	else if (s->idle)
 		sched_yield();
+	if (s->h->async)
+		async_aside(s->h->async);
 	rc = scan_ready(s);
 	if (rc)
 		return rc;
@@ -367,6 +370,20 @@ void gkv_scan_close(struct gkv_cursor *s)
 	free(s);
 }
 
+/* It may take long: meanwhile the housekeeper may have the handle, and nobody else. */
+static int call_visitor(struct gkv *h, gkv_visit visit, void *arg, const struct gkv_record *rec)
+{
+	int rc;
+
+	atomic_store_explicit(&h->visitor, handle_thread(), memory_order_relaxed);
+	handle_end(h, 0);
+	rc = visit(arg, rec->key, rec->key_len, rec->value, &rec->meta);
+	while (h->owned && handle_own(h)) /* a thread too many is in a call */
+		sched_yield();
+	atomic_store_explicit(&h->visitor, 0, memory_order_relaxed);
+	return rc;
+}
+
 static int visit_all(struct gkv_cursor *s, gkv_visit visit, void *arg)
 {
 	struct gkv *h = s->h;
@@ -384,9 +401,7 @@ static int visit_all(struct gkv_cursor *s, gkv_visit visit, void *arg)
 			return rc;
 		if (rc == 0)
 			continue;
-		atomic_store_explicit(&h->visitor, handle_thread(), memory_order_relaxed);
-		rc = visit(arg, rec.key, rec.key_len, rec.value, &rec.meta);
-		atomic_store_explicit(&h->visitor, 0, memory_order_relaxed);
+		rc = call_visitor(h, visit, arg, &rec);
 		if (rc)
 			return rc;
 	}

@@ -5,9 +5,13 @@
  * set of the completion channel, the life line, a timer (deadlines, pauses) and an event counter
  * (another thread has connected). The first two change with the queue pair.
  *
- * No wake-up is missed: gkv_arm() asks for an event first and polls behind that; what has come by
- * then is found, what comes later makes the event. The connector's signal is a counter, which stays
- * readable until gkv_poll() has read it.
+ * No wake-up is missed: gkv_arm() takes the events that are there, asks for one, and polls behind
+ * that until nothing comes: what has come by then is found, what comes later makes the event. An
+ * event is not taken behind that: there would be none for what comes next. The connector's signal
+ * is a counter, which stays readable until gkv_poll() has read it.
+ *
+ * Nothing is readable without end: gkv_poll() takes it, or finds out why (the life line, also where
+ * nothing is in flight), and the timer is set for what there is to do only.
  */
 #include <errno.h>
 #include <poll.h>
@@ -44,19 +48,6 @@ static int watch(const struct async *a, int fd)
 	return epoll_ctl(a->epoll, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
 }
 
-static int watch_link(struct async *a)
-{
-	int rc;
-
-	if (a->watching || !a->h->live)
-		return 0;
-	rc = watch(a, rdma_cq_fd(&a->h->cq));
-	if (rc == 0 && a->h->lifeline >= 0)
-		rc = watch(a, a->h->lifeline);
-	a->watching = true;
-	return rc;
-}
-
 void wait_unwatch(struct async *a)
 {
 	if (a->watching && a->h->cq.channel)
@@ -65,6 +56,23 @@ void wait_unwatch(struct async *a)
 	if (a->watching && a->h->lifeline >= 0)
 		epoll_ctl(a->epoll, EPOLL_CTL_DEL, a->h->lifeline, NULL);
 	a->watching = false;
+}
+
+static int watch_link(struct async *a)
+{
+	int rc;
+
+	if (a->watching || !a->h->live)
+		return 0;
+	rc = watch(a, rdma_cq_fd(&a->h->cq));
+	if (rc)
+		return rc;
+	a->watching = true;
+	if (a->h->lifeline >= 0)
+		rc = watch(a, a->h->lifeline);
+	if (rc) /* all or nothing: the next gkv_arm() tries again */
+		wait_unwatch(a);
+	return rc;
 }
 
 static int make(struct async *a)
@@ -110,15 +118,22 @@ void wait_signal(struct async *a)
 		return; /* it is at its greatest: readable */
 }
 
-void wait_awake(struct async *a)
+/* Not readable any more; where it was not, that one did not wake us. */
+static void drain(int fd)
 {
 	uint64_t count;
 
+	if (read(fd, &count, sizeof(count)) < 0)
+		return;
+}
+
+void wait_awake(struct async *a)
+{
 	a->armed = false;
 	if (a->h->live)
 		rdma_cq_drain_events(&a->h->cq);
-	if (read(a->timer, &count, sizeof(count)) < 0 || read(a->event, &count, sizeof(count)) < 0)
-		return; /* that one was not it */
+	drain(a->timer);
+	drain(a->event);
 }
 
 static int set_timer(const struct async *a)
@@ -140,12 +155,15 @@ static int arm(struct gkv *h)
 	if (rc)
 		return rc;
 	a = h->async;
-	if (a->done.first)
-		return -EAGAIN;
-	rc = h->live ? rdma_cq_arm(&h->cq) : 0;
-	if (rc)
-		channel_fail(h, "arming its completion queue failed: %s", error_name(rc));
-	async_step(a);
+	if (a->armed)
+		wait_awake(a);
+	do {
+		if (a->done.first)
+			return -EAGAIN;
+		rc = h->live ? rdma_cq_arm(&h->cq) : 0;
+		if (rc)
+			channel_fail(h, "arming its completion queue failed: %s", error_name(rc));
+	} while (async_step(a));
 	if (a->done.first)
 		return -EAGAIN;
 	rc = watch_link(a);

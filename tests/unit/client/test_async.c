@@ -28,12 +28,22 @@ static pid_t server;
 static struct gkv_session *session;
 static struct gkv *kv;
 
+struct slot {
+	unsigned key;
+	bool busy;
+	uint8_t value[LARGE + KEYS];
+};
+
+static struct slot slot[DEPTH];
+static unsigned key_of[KEYS];
+
 static int start(unsigned housekeeper, unsigned timeout_ms)
 {
 	struct gkv_handle_options ho;
 	struct gkv_options o;
 	char address[32], text[700];
 
+	memset(slot, 0, sizeof(slot)); /* of a test that failed */
 	port = 0;
 	server = server_start(&port, "128M");
 	snprintf(address, sizeof(address), "127.0.0.1:%u", port);
@@ -78,15 +88,6 @@ static size_t fill(unsigned i, unsigned life, uint8_t *value)
 		value[j] = (uint8_t)(i * 31 + j * 7 + life);
 	return len;
 }
-
-struct slot {
-	unsigned key;
-	bool busy;
-	uint8_t value[LARGE + KEYS];
-};
-
-static struct slot slot[DEPTH];
-static unsigned key_of[KEYS];
 
 static struct gkv_request request(unsigned op, unsigned key, unsigned at)
 {
@@ -522,6 +523,94 @@ static void test_sleeping_on_the_descriptor(void **state)
 	memset(slot, 0, sizeof(slot));
 }
 
+/* Whether the descriptor lets its owner sleep: after a few rounds it is not readable any more. */
+static bool comes_to_rest(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	const uint64_t end_ns = time_now_ns() + WAIT_MS * NS_PER_MS;
+	struct gkv_completion c;
+
+	do {
+		int rc = gkv_arm(kv);
+
+		if (rc == 0 && poll(&p, 1, 100) == 0)
+			return true;
+		assert_int_equal(gkv_poll(kv, &c, 1), 0);
+	} while (time_now_ns() < end_ns);
+	return false;
+}
+
+/* More completions than one look takes come before the arming, and end nothing. */
+static void test_sleeping_on_what_came_before(void **state)
+{
+	struct pollfd p = { .fd = gkv_fd(kv), .events = POLLIN };
+	struct gkv_request q[HANDLE_CREDITS];
+	struct gkv_completion c;
+
+	for (unsigned i = 0; i < HANDLE_CREDITS; i++)
+		q[i] = request(GKV_OP_INCR, i, i);
+	assert_int_equal(gkv_submit(kv, q, HANDLE_CREDITS), HANDLE_CREDITS);
+	usleep(300000);
+	if (gkv_arm(kv) == 0)
+		assert_int_equal(poll(&p, 1, 5000), 1);
+	for (unsigned i = 0; i < HANDLE_CREDITS; i++) {
+		sleep_and_poll(p.fd, &c);
+		assert_int_equal(c.status, 0);
+	}
+	memset(slot, 0, sizeof(slot));
+}
+
+/* With nothing in flight a connection that is lost wakes its owner, and lets it sleep again. */
+static void test_sleeping_beside_a_lost_connection(void **state)
+{
+	struct gkv_request q = request(GKV_OP_INCR, 1, 0);
+	struct gkv_completion c;
+	int fd = gkv_fd(kv);
+
+	assert_int_equal(gkv_submit(kv, &q, 1), 1);
+	sleep_and_poll(fd, &c);
+	assert_true(comes_to_rest(fd));
+	server_stop(server, SIGKILL);
+	assert_true(comes_to_rest(fd));
+	server = server_start(&port, "64M");
+	assert_int_equal(gkv_submit(kv, &q, 1), 1);
+	sleep_and_poll(fd, &c);
+	assert_int_equal(c.status, 0);
+	assert_true(comes_to_rest(fd)); /* the connector's signal was taken */
+	memset(slot, 0, sizeof(slot));
+}
+
+/* A write that is not answered ends in its time beside gets that complete in each poll. */
+static void test_deadline_beside_gets_that_keep_coming(void **state)
+{
+	struct gkv_request put, get = request(GKV_OP_GET, 1, 1);
+	struct gkv_completion c[DEPTH];
+	const uint64_t end_ns = time_now_ns() + WAIT_MS / 2 * NS_PER_MS;
+	bool ended = false;
+
+	all_keys(GKV_OP_PUT, 1);
+	server_pause(server);
+	put = request(GKV_OP_INCR, 2, 0);
+	put.timeout_ms = 100;
+	assert_int_equal(gkv_submit(kv, &put, 1), 1);
+	kv->async->polls |= 1; /* two calls more for each round: it stays odd */
+	while (!ended && time_now_ns() < end_ns) {
+		int n;
+
+		n = gkv_submit(kv, &get, 1);
+		assert_true(n == 1 || n == -EAGAIN); /* on a slow device all are in flight */
+		n = gkv_poll(kv, c, DEPTH);
+		assert_true(n >= 0);
+		for (int i = 0; i < n; i++)
+			ended = ended || c[i].user_data == 0;
+	}
+	assert_true(ended);
+	kill(server, SIGCONT);
+	while (gkv_pending(kv))
+		assert_true(gkv_wait(kv, c, DEPTH, WAIT_MS) > 0);
+	memset(slot, 0, sizeof(slot));
+}
+
 /* Who submits and does not poll holds no memory back for longer than the housekeeper's patience. */
 static void test_sections_of_a_handle_that_nobody_polls_end(void **state)
 {
@@ -591,6 +680,91 @@ static void test_sections_that_overlap_hold_nothing_back(void **state)
 	assert_int_equal(stats.polled, 0);
 	gkv_close(other);
 	memset(slot, 0, sizeof(slot));
+}
+
+static void submit_gets(void)
+{
+	struct gkv_request q[DEPTH];
+
+	all_keys(GKV_OP_PUT, 1);
+	for (unsigned i = 0; i < DEPTH; i++)
+		q[i] = request(GKV_OP_GET, i, i);
+	assert_int_equal(gkv_submit(kv, q, DEPTH), DEPTH);
+	assert_true(kv->sections > 0);
+}
+
+static void expect_gets(void)
+{
+	while (gkv_pending(kv)) {
+		struct gkv_completion c = wait_one();
+
+		expect_life(&c, 1);
+	}
+}
+
+/* A call that waits for the server does not keep it from memory by sections of its own handle. */
+static void test_sections_end_beside_a_call_that_waits(void **state)
+{
+	submit_gets();
+	kv->session->settings.timeout_ms = 1000;
+	server_pause(server);
+	assert_int_equal(gkv_put(kv, "k", 1, "v", 1, NULL), -ETIMEDOUT);
+	assert_int_equal(kv->sections, 0);
+	kill(server, SIGCONT);
+	kv->session->settings.timeout_ms = WAIT_MS;
+	expect_gets();
+}
+
+static int wait_for_housekeeper(void *arg, const void *key, size_t key_len, const void *value,
+				const struct gkv_meta *meta)
+{
+	struct gkv_session_stats stats;
+
+	for (unsigned i = 0; i < WAIT_MS; i++) {
+		gkv_session_stats_get(session, &stats);
+		if (stats.polled)
+			return 1;
+		assert_int_equal(gkv_ping(kv, NULL), -EDEADLK);
+		usleep(1000);
+	}
+	return 2;
+}
+
+/* The same of a visitor that takes long. */
+static void test_sections_end_beside_a_visitor(void **state)
+{
+	submit_gets();
+	assert_int_equal(gkv_scan(kv, wait_for_housekeeper, NULL), 1);
+	assert_int_equal(kv->sections, 0);
+	expect_gets();
+}
+
+/*
+ * A handle that nobody polls keeps no pin of a connection that was lost: over the next one, another
+ * handle's, nothing would be announced.
+ */
+static void test_sections_of_a_lost_connection_end(void **state)
+{
+	struct gkv_session_stats stats;
+	struct gkv *other;
+	uint64_t first = 0;
+
+	submit_gets();
+	assert_int_equal(gkv_open(session, &other), 0);
+	/* the transport is lost before it has brought anything */
+	channel_fail(kv, "by hand");
+	for (unsigned i = 0; i < WAIT_MS; i++) {
+		assert_int_equal(gkv_put(other, "other", 5, &i, sizeof(i), NULL), 0);
+		gkv_session_stats_get(session, &stats);
+		if (!first)
+			first = stats.epoch;
+		if (stats.announced > first)
+			break;
+		usleep(1000);
+	}
+	assert_true(stats.announced > first);
+	expect_gets();
+	gkv_close(other);
 }
 
 static void test_closing_with_operations_in_flight(void **state)
@@ -686,7 +860,14 @@ int main(int argc, char **argv)
 		TEST_TICK(test_server_started_anew),
 		TEST(test_server_gone),
 		TEST(test_sleeping_on_the_descriptor),
+		TEST(test_sleeping_on_what_came_before),
+		TEST(test_sleeping_beside_a_lost_connection),
+		TEST_TICK(test_sleeping_beside_a_lost_connection),
+		TEST(test_deadline_beside_gets_that_keep_coming),
 		TEST(test_sections_of_a_handle_that_nobody_polls_end),
+		TEST(test_sections_end_beside_a_call_that_waits),
+		TEST(test_sections_end_beside_a_visitor),
+		TEST(test_sections_of_a_lost_connection_end),
 		TEST(test_sections_that_overlap_hold_nothing_back),
 		TEST(test_closing_with_operations_in_flight),
 		TEST(test_many_writes_of_one_call),
