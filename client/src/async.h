@@ -106,7 +106,7 @@ struct async {
 	bool watching; /* the queue pair's descriptors are in it */
 	bool armed;
 
-	/* For the housekeeper, which has the handle for a moment (handle_borrow()). */
+	/* For the housekeeper, which has the handle for a moment (tend.c). */
 	uint64_t polls; /* grows with each call */
 	uint64_t polls_seen; /* its own: when it looked last, */
 	uint64_t seen_ns; /* and since when that did not change */

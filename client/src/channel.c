@@ -55,8 +55,9 @@ int channel_fail(struct gkv *h, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	h->live = false;
-	return error_set(&h->error, -ECONNRESET, "the queue pair to %s:%s was lost: %s",
-			 h->session->settings.host, h->session->settings.port, text);
+	return error_set(h->fail_error ? h->fail_error : &h->error, -ECONNRESET,
+			 "the queue pair to %s:%s was lost: %s", h->session->settings.host,
+			 h->session->settings.port, text);
 }
 
 int channel_receive(struct gkv *h, unsigned number)

@@ -148,6 +148,11 @@ bool connector_step(struct async *a)
 
 	if (!a->down)
 		handle_disconnect(h);
+	/* what a thread that has ended since has left is ours */
+	if (!housekeeper_serves(h->session) && take(c, CONNECTOR_WANTED, CONNECTOR_BUSY)) {
+		try_once(c);
+		set_state(c, CONNECTOR_DONE);
+	}
 	if (state_of(c) == CONNECTOR_DONE && finish(a))
 		return true;
 	if (state_of(c) != CONNECTOR_IDLE || !in_flight(a) || !prepare(a))

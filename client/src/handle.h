@@ -107,6 +107,7 @@ struct gkv {
 		visitor; /* gkv_visit runs: handle_thread() of who runs it; 0: it does not */
 
 	struct error error;
+	struct error *fail_error; /* where channel_fail() writes instead; NULL: to error */
 };
 
 /*
@@ -159,7 +160,7 @@ static inline int handle_begin(struct gkv *h)
 /* handle_end - the call is over. Returns @rc. */
 static inline int handle_end(struct gkv *h, int rc)
 {
-	if (h->owned) /* release pairs with handle_own(), handle_borrow() */
+	if (h->owned) /* release pairs with handle_own(), and tend.c's */
 		atomic_store_explicit(&h->owner, OWNER_NONE, memory_order_release);
 	return rc;
 }

@@ -56,11 +56,16 @@ int gkv_server_stats(struct gkv *h, char **text)
 void gkv_stats_get_sized(const struct gkv *h, struct gkv_stats *out, size_t size)
 {
 	struct gkv_stats all = { 0 };
+	bool owned;
 
 	if (!out)
 		return;
-	if (h)
+	if (h) { /* the housekeeper may be counting */
+		owned = h->owned && handle_own((struct gkv *)h) == 0;
 		all = h->reader.stats;
+		if (owned)
+			handle_end((struct gkv *)h, 0);
+	}
 	memset(out, 0, size);
 	memcpy(out, &all, size < sizeof(all) ? size : sizeof(all));
 }

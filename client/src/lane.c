@@ -82,6 +82,13 @@ static void lane_close(struct async *a, struct lane *lane)
 	section_close(a->h, lane_section(a, lane));
 }
 
+/* What had no memory for its block; the others of its lane have other places to be in. */
+static bool too_large(const struct lookup *l)
+{
+	return (l->state == LOOKUP_HINTED || l->state == LOOKUP_BLOCK) &&
+	       l->block_bytes > LANE_ARENA_BYTES;
+}
+
 /* What came of it, or where it goes on. */
 static void settle(struct async *a, struct lane *lane, unsigned i, int rc)
 {
@@ -100,7 +107,7 @@ static void settle(struct async *a, struct lane *lane, unsigned i, int rc)
 		op->age = lane->batch.age;
 		a->h->reader.stats.rpc_fallbacks++;
 		op_to(a, op, OP_ASK);
-	} else if (rc && rc != -ECONNRESET) {
+	} else if (rc && rc != -ECONNRESET && (rc != -ENOMEM || too_large(l))) {
 		op_end(a, op, rc);
 	} else { /* in another section */
 		op->state = OP_READ;

@@ -178,8 +178,8 @@ static void expire(struct async *a, struct op *op)
 		if (op->direct) { /* the READ is on its way: only its end frees the memory */
 			channel_fail(a->h, "an RDMA READ took longer than its operation may");
 			handle_disconnect(a->h); /* it waits again */
-			expire(a, op);
-			return;
+			ops_remove(&a->read, op);
+			break;
 		}
 		lane_drop(a, op);
 		status = unanswered(a);

@@ -36,11 +36,13 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 
 #define ROOM_ATTEMPTS 8u /* a value may grow while we make room for it */
 #define PULL_ATTEMPTS 3u
 #define BUSY_FIRST_MS 1u /* pauses before a write that was answered "not now" is sent again */
 #define BUSY_LAST_MS  5u
+#define STALE_NS      (2 * NS_PER_MS)
 
 /* Nothing that is on its way names its frame. */
 static bool slot_idle(const struct rpc_slot *slot)
@@ -124,13 +126,15 @@ static int post(struct gkv *h, struct rpc_call *c)
 }
 
 /* Our session was ended, and the news of it is on its way. */
-static void session_stale(struct gkv *h)
+static void session_stale(struct gkv *h, const struct rpc_call *c)
 {
 	struct gkv_session *s = h->session;
 	struct error ignored;
 
 	channel_fail(h, "the server knows a newer connection of this client");
-	if (session_lock(s, handle_deadline(h), &ignored))
+	/* an operation in flight has another poll */
+	if (session_lock(s, c->deadline_ns ? time_now_ns() + STALE_NS : handle_deadline(h),
+			 &ignored))
 		return; /* who connects holds it, and the time of this call is over */
 	/* relaxed: under the lock */
 	if (h->session_number == atomic_load_explicit(&s->number, memory_order_relaxed))
@@ -139,8 +143,9 @@ static void session_stale(struct gkv *h)
 }
 
 /*
- * Not now: the store has little room until sessions have announced, or the request's twin is at
- * work. Ours is one of them, and may have been idle: the housekeeper is not to wait.
+ * Not now: the store has little room until sessions have announced. Ours is one of them, and may
+ * have been idle: the housekeeper is not to wait. A request that changes nothing may be told so as
+ * well, where the server is busy with another one like it.
  */
 static void pause_busy(struct gkv *h, struct rpc_call *c)
 {
@@ -178,7 +183,7 @@ static int prepare_another(struct gkv *h, struct rpc_call *c, int rc)
 		return rpc_refused(h, c, rc == -EBUSY && rpc_is_write(c) ? -ENOMEM : -ETIMEDOUT);
 	c->state = RPC_QUEUED;
 	if (rc == -ESTALE) { /* an earlier copy may have been applied: the same number again */
-		session_stale(h);
+		session_stale(h, c);
 		return -EINPROGRESS;
 	}
 	if (rc == -EMSGSIZE)
@@ -273,8 +278,11 @@ int rpc_expired(struct gkv *h, struct rpc_call *c)
 
 int rpc_cut(struct gkv *h, struct rpc_call *c, int rc)
 {
+	static const char unknown[] = "whether the write was applied is not known";
+
 	if (c->posted && rpc_is_write(c)) {
-		error_prefix(&h->error, "whether the write was applied is not known");
+		if (strncmp(h->error.text, unknown, sizeof(unknown) - 1) != 0) /* of many */
+			error_prefix(&h->error, "%s", unknown);
 		if (rc != -ETIMEDOUT)
 			rc = -EREMOTEIO;
 	}

@@ -45,7 +45,9 @@ static unsigned tend(struct async *a, uint64_t now, uint64_t patience_ns)
 		a->polls_seen = a->polls;
 		a->seen_ns = now;
 	} else if (now - a->seen_ns >= patience_ns) {
+		h->fail_error = &a->why; /* the application may be reading h's own */
 		closed = end_sections(a);
+		h->fail_error = NULL;
 		if (closed) /* some may have ended, and their queue pair's events be gone with it */
 			wait_signal(a);
 	}
