@@ -513,6 +513,16 @@ GKV_API void gkv_scan_close(struct gkv_cursor *cursor);
 GKV_API int gkv_ping(struct gkv *handle, uint64_t *ns);
 
 /*
+ * gkv_clock - the server's wall clock, by which records expire, as this client estimates it.
+ * @ms: receives ms since 1970, at most GKV_EXPIRY_LATE_MS behind that clock, and ahead of it by no
+ *	more than the READ or the request took that told it.
+ * Mostly no message: it is known for some seconds from replies and from what the housekeeper READs;
+ * then the root page is READ, one-sided, or the server is asked. Where the server's clock is set
+ * the estimate follows when it is told next. -EINVAL: @ms is NULL.
+ */
+GKV_API int gkv_clock(struct gkv *handle, uint64_t *ms);
+
+/*
  * gkv_server_stats - the server's counters: lines "name value", values are decimal numbers.
  * @text: receives a string to be freed with free().
  */

@@ -40,9 +40,10 @@
  */
 #include "client/src/clock.h"
 
+#include <errno.h>
 #include <stddef.h>
 
-#include "client/src/handle.h"
+#include "client/src/rpc.h"
 
 static_assert(CLOCK_PERIOD_MS + CLOCK_FRESH_MS / 1000 + 3 < GKV_EXPIRY_LATE_MS, "bound");
 
@@ -105,4 +106,50 @@ uint64_t clock_estimate(void *ctx)
 	clock_root(h->reader.world, *(const uint64_t *)h->reader.scratch, now_ns);
 	s = newest(h);
 	return s.at_ns ? time_now_ns() / NS_PER_MS + s.ahead_ms : 0;
+}
+
+/* What it says now; 0: not known, and the connection may be lost. */
+static uint64_t clock_now(struct gkv *h)
+{
+	uint64_t now_ms;
+
+	section_open(h, SECTION_CALL);
+	now_ms = h->reader.ops->clock_ms(h->reader.ctx);
+	section_close(h, SECTION_CALL);
+	return now_ms;
+}
+
+/* Where the root does not say it a reply does, over a new connection if need be. */
+static int find_out(struct gkv *h, uint64_t *ms)
+{
+	uint64_t now_ms;
+	int rc;
+
+	if (!ms)
+		return error_set(&h->error, -EINVAL, "the place for the clock is NULL");
+	do {
+		struct rpc_call ping = { .op = RPC_PING };
+
+		rc = handle_ready(h);
+		if (rc)
+			return rc;
+		now_ms = clock_now(h);
+		if (now_ms) {
+			*ms = now_ms;
+			return 0;
+		}
+		rc = rpc_run(h, &ping); /* the reply tells, in the next round */
+		if (rc)
+			return rc;
+	} while (time_now_ns() < handle_deadline(h));
+	return error_set(&h->error, -ETIMEDOUT,
+			 "the server's clock could not be found out within %u ms",
+			 h->session->settings.timeout_ms);
+}
+
+int gkv_clock(struct gkv *h, uint64_t *ms)
+{
+	int rc = handle_begin(h);
+
+	return rc ? rc : handle_end(h, find_out(h, ms));
 }

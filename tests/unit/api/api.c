@@ -185,6 +185,13 @@ static int ping(struct gkv *kv)
 	return gkv_ping(kv, NULL);
 }
 
+static int clock_of(struct gkv *kv)
+{
+	uint64_t ms;
+
+	return gkv_clock(kv, &ms);
+}
+
 static int server_stats(struct gkv *kv)
 {
 	char *text = NULL;
@@ -211,6 +218,7 @@ const struct api_call api_calls[] = {
 	{ "gkv_scan", scan, 0 },
 	{ "gkv_scan_open", api_scan_chunks, 0 },
 	{ "gkv_ping", ping, 0 },
+	{ "gkv_clock", clock_of, 0 },
 	{ "gkv_server_stats", server_stats, 0 },
 	{ NULL },
 };

@@ -287,8 +287,13 @@ static int stop(void *arg, const void *key, size_t key_len, const void *value,
 static void test_other_places(void **state)
 {
 	int values[] = { 1, -1, INT_MAX, INT_MIN, -ECONNRESET, -ENOENT };
-	uint64_t ns = 0;
+	uint64_t ns = 0, ms = 0;
 
+	REFUSED(gkv_clock(api_kv, NULL), -EINVAL, "clock is NULL");
+	assert_int_equal(gkv_clock(NULL, &ms), -EINVAL);
+	assert_int_equal(ms, 0);
+	assert_int_equal(gkv_clock(api_kv, &ms), 0);
+	assert_true(ms > 1600000000000); /* ms, of this century */
 	REFUSED(gkv_scan(api_kv, NULL, NULL), -EINVAL, "NULL");
 	REFUSED(gkv_server_stats(api_kv, NULL), -EINVAL, "NULL");
 	assert_int_equal(gkv_put(api_kv, "k", 1, "v", 1, NULL), 0);

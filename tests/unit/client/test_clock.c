@@ -131,6 +131,26 @@ static void test_what_is_not_known_is_said(void **state)
 	assert_true(clock_estimate(&h) >= WALL);
 }
 
+/* The public call: the same estimate, in a section of its own, which is closed again. */
+static void test_the_call_tells_the_estimate(void **state)
+{
+	uint64_t ms = 0, before_ns = time_now_ns();
+
+	h.reader.ops = &ops;
+	f->root->clock_ms = WALL;
+	assert_int_equal(gkv_clock(&h, &ms), 0);
+	assert_int_equal(f->chains, 1);
+	assert_in_range(ms, WALL, WALL + (time_now_ns() - before_ns) / NS_PER_MS + 1);
+	clock_reply(&h, WALL + RUNS_MS, time_now_ns());
+	before_ns = time_now_ns();
+	assert_int_equal(gkv_clock(&h, &ms), 0);
+	assert_int_equal(f->chains, 1);
+	assert_in_range(ms, WALL + RUNS_MS - 1,
+			WALL + RUNS_MS + (time_now_ns() - before_ns) / NS_PER_MS + 2);
+	assert_int_equal(h.sections, 0);
+	assert_int_equal(gkv_clock(&h, NULL), -EINVAL);
+}
+
 #define CLOCK(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -141,6 +161,7 @@ int main(void)
 		CLOCK(test_a_word_that_stands_still_is_no_sample),
 		CLOCK(test_the_root_is_read_where_no_sample_is_fresh),
 		CLOCK(test_what_is_not_known_is_said),
+		CLOCK(test_the_call_tells_the_estimate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,7 @@
 #define LONG_MS	   GKV_TTL_MAX
 #define TTL_MS	   300u
 #define BRIEF_MS   5000u
+#define SOON_MS	   2000u /* a call ends then */
 #define TRIES	   60u
 #define AWAY_MS	   20u
 #define NUMBER_MAX 3000u /* some 50 in a segment */
@@ -152,6 +153,77 @@ static void test_another_life_has_another_clock(void **state)
 	assert_int_equal(kv->reader.stats.rpc_fallbacks, asked + 1);
 }
 
+/* As if nobody had heard of the server for long. */
+static void forget(struct gkv *h)
+{
+	h->clock_at_ns = 0;
+	atomic_store(&h->reader.world->clock_at_ns, 0);
+	atomic_store(&h->reader.world->clock_ms, 0);
+}
+
+/* What gkv_clock() says is right, but for a thread of the server or of ours that does not run. */
+static void clock_is_right(struct gkv *h)
+{
+	uint64_t before_ms = server_ms(), ms = 0;
+
+	assert_int_equal(gkv_clock(h, &ms), 0);
+	assert_in_range(ms, before_ms - WAIT_NS / NS_PER_MS, server_ms() + WAIT_NS / NS_PER_MS);
+	assert_int_equal(h->sections, 0);
+}
+
+static void test_the_clock_is_read_where_nothing_is_known(void **state)
+{
+	uint64_t reads = kv->reader.stats.reads, set_ms = server_ms() + 10 * HOUR_MS, ms;
+
+	forget(kv);
+	clock_is_right(kv);
+	if (kv->reader.stats.reconnects == 0)
+		assert_int_equal(kv->reader.stats.reads, reads + 1);
+	assert_int_equal(kv->clock_at_ns, 0); /* no reply: it was one-sided */
+	reads = kv->reader.stats.reads;
+	clock_reply(kv, set_ms, time_now_ns()); /* told that it was set */
+	assert_int_equal(gkv_clock(kv, &ms), 0);
+	assert_in_range(ms, set_ms, set_ms + HOUR_MS);
+	assert_int_equal(kv->reader.stats.reads, reads);
+	channel_fail(kv, "it is lost");
+	assert_int_equal(gkv_clock(kv, &ms), 0);
+	assert_true(kv->live); /* as any call: not by what is known alone */
+	channel_fail(kv, "it is lost");
+	forget(kv);
+	clock_is_right(kv);
+	assert_true(kv->live);
+}
+
+static unsigned unknown; /* times that the root tells nothing */
+
+static uint64_t no_clock(void *ctx)
+{
+	if (!unknown)
+		return clock_estimate(ctx);
+	unknown--;
+	return 0;
+}
+
+static void test_the_clock_is_asked_for_where_the_root_says_nothing(void **state)
+{
+	const struct reader_ops *ops = kv->reader.ops;
+	struct reader_ops mute = *ops;
+	uint64_t ms = 7;
+
+	mute.clock_ms = no_clock;
+	kv->reader.ops = &mute;
+	forget(kv);
+	unknown = 1;
+	clock_is_right(kv);
+	assert_true(kv->clock_at_ns > 0); /* by a reply */
+	unknown = UINT32_MAX;
+	kv->session->settings.timeout_ms = SOON_MS;
+	assert_int_equal(gkv_clock(kv, &ms), -ETIMEDOUT);
+	assert_non_null(strstr(gkv_error(kv), "2000 ms"));
+	assert_int_equal(ms, 7);
+	kv->reader.ops = ops;
+}
+
 /* How old the root's word is, in ms by the server's clock. */
 static uint64_t word_age(uint64_t now_ms)
 {
@@ -276,6 +348,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		WITH_THREAD(test_the_housekeeper_takes_samples),
 		WITH_TICKS(test_without_ticks_the_handle_reads_the_root),
+		WITH_TICKS(test_the_clock_is_read_where_nothing_is_known),
+		WITH_THREAD(test_the_clock_is_asked_for_where_the_root_says_nothing),
 		WITH_THREAD(test_another_life_has_another_clock),
 		WITH_THREAD(test_no_later_than_the_bound),
 		WITH_THREAD(test_a_scan_hands_out_nothing_that_has_expired),
