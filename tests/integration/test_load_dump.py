@@ -4,11 +4,13 @@
 import base64
 import json
 import random
+import re
+import time
 
 import pytest
 
 from kvt_client import assert_error
-from kvt_process import scaled
+from kvt_process import scaled, wait_until
 
 STANZAS = [
     ("alpha", "Package: alpha\nVersion: 1.0\nDescription: the first\n with a second line\n"
@@ -170,6 +172,87 @@ def test_a_bad_record_in_the_middle_names_its_line(world, form, good, bad, line)
     for key in ("k1", "k2"):
         assert b"v" + key[1:].encode() in cli.get(key), "records before the bad one are there"
     assert cli("exists", "k3").rc == 1
+
+
+LONG_S = 1000  # does not expire during a test
+# What kv-cli knows of the server's clock is late by 0.15 s, and by what the server does not run.
+LATE_S = 5
+GONE_EARLY_MS = 4000  # where the load took so long to be told the clock
+
+
+def expiries(data):
+    return {d["key"]: d.get("expiry_ms") for d in map(json.loads, data.splitlines())}
+
+
+def server_ms(cli):
+    """The server's clock, by what it answers."""
+    answer = json.loads(cli.good("--json", "put", "--ttl", str(LONG_S), "clock", ""))
+    cli.good("del", "clock")
+    return answer["expiry_ms"] - LONG_S * 1000
+
+
+def test_a_dump_in_jsonl_keeps_when_records_expire(world, tmp_path):
+    """Loaded again they expire when they would have, and not never; the others never."""
+    cli = world.cli(world.server())
+    cli.put("stays", b"x")
+    cli.good("put", "--ttl", str(LONG_S), "long", "y")
+    cli.good("put", "--ttl", "1", "brief", "z")
+    path = tmp_path / "kept.jsonl"
+    cli.good("dump", "-o", str(path))
+    was = expiries(path.read_bytes())
+    if "brief" not in was:  # gone before it was dumped: as if it had been dumped then
+        was["brief"] = server_ms(cli)
+        with path.open("a", encoding="ascii") as out:
+            out.write(f'{{"key":"brief","value":"z","expiry_ms":{was["brief"]}}}\n')
+    assert was["stays"] is None and was["long"] > was["brief"] > 1600000000000
+    time.sleep(1.5 + LATE_S)
+    second = world.cli(world.server())
+    result = second("load", str(path))
+    assert result.rc == 0 and result.err == "", result
+    assert b"loaded 2 records" in result.out and b", skipped 1 expired\n" in result.out
+    now = expiries(second.good("dump", "--format", "jsonl"))
+    assert set(now) == {"stays", "long"} and now["stays"] is None
+    assert abs(now["long"] - was["long"]) < LATE_S * 1000, "not LONG_S from now"
+    result = second("verify", str(path))
+    assert result.rc == 0 and b"verified 2 records" in result.out, result
+    assert result.out.endswith(b", 0 mismatches, 1 expired\n")
+
+
+def test_a_record_that_was_loaded_expires(world):
+    cli = world.cli(world.server())
+    soon = server_ms(cli) + 6000
+    line = json.dumps({"key": "soon", "value": "v", "expiry_ms": soon}).encode()
+    cli.good("load", "--format", "jsonl", "-", stdin=line)
+    wait_until("it has expired", lambda: cli("exists", "soon").rc == 1, 30)
+    assert server_ms(cli) > soon - GONE_EARLY_MS, "not at once"
+    assert_error(cli("ttl", "soon"), 1, "not found")
+
+
+def test_a_dump_in_tsv_says_that_it_loses_expiries(world, tmp_path):
+    cli = world.cli(world.server())
+    cli.put("stays", b"x")
+    assert cli("dump").err == ""
+    for number in range(3):
+        cli.good("put", "--ttl", str(LONG_S), f"long {number}", "y")
+    for words in ([], ["-o", str(tmp_path / "out.tsv")]):
+        result = cli("dump", *words)
+        assert result.rc == 0
+        assert re.fullmatch(r"kv-cli: dump: 3 records had a time to live, .* "
+                            r"\(use --format jsonl\)\n", result.err), result.err
+    assert cli("dump", "--format", "jsonl").err == ""
+
+
+@pytest.mark.parametrize("value", ['"1893456000000"', "-1", "1893456000000.0", "1e12", "null",
+                                   "true", "[]", "253402300800000", "9223372036854775807",
+                                   "9223372036854775808", "1" + 40 * "0"])
+def test_garbage_as_expiry_is_refused(world, value):
+    cli = world.cli(world.server())
+    lines = '{"key":"k1","value":"v1"}\n{"key":"k2","value":"v2","expiry_ms":%s}\n' % value
+    assert_error(cli("load", "--format", "jsonl", "-", stdin=lines.encode()), 3,
+                 "line 2: (expiry_ms is |not JSON)")
+    assert cli.get("k1") == b"v1" and cli("exists", "k2").rc == 1
+    result = cli("load", "--format", "jsonl", "--skip-bad", "-", stdin=lines.encode())
+    assert result.rc == 1 and "line 2: " in result.err, result
 
 
 def test_load_of_a_missing_file(world, tmp_path):

@@ -48,6 +48,13 @@ int cli_call_failed(const struct cli *cli, int rc, const char *what, const void 
 	return cli_error(CLI_FAILED, "%s%s%s: %s", what, key ? " " : "", shown, why);
 }
 
+int cli_clock(const struct cli *cli, uint64_t *now_ms)
+{
+	int rc = gkv_clock(cli->handle, now_ms);
+
+	return rc ? cli_call_failed(cli, rc, "reading the server's clock", NULL, 0) : 0;
+}
+
 int cli_key(const struct cli *cli, const char *operand, size_t *len)
 {
 	char shown[TEXT_KEY_MAX];

@@ -111,6 +111,12 @@ int cli_error(int exit_code, const char *fmt, ...) __attribute__((format(printf,
 int cli_call_failed(const struct cli *cli, int rc, const char *what, const void *key,
 		    size_t key_len);
 
+/*
+ * cli_clock - the server's wall clock, ms since 1970. What a view shows is gone after it.
+ * Returns 0, or CLI_FAILED after it printed why.
+ */
+int cli_clock(const struct cli *cli, uint64_t *now_ms);
+
 /* cli_key - the operand as a key. Returns 0, or CLI_USAGE after it printed why. */
 int cli_key(const struct cli *cli, const char *operand, size_t *len);
 

@@ -19,6 +19,7 @@ struct dump {
 	struct buffer line;
 	struct progress progress;
 	uint64_t records, bytes;
+	uint64_t expiring; /* records that have a time to live */
 	int write_code; /* negative errno of a write that failed */
 	bool no_memory;
 };
@@ -27,7 +28,7 @@ struct dump {
 #define DUMP_ENDED 1
 
 static int dump_json(struct buffer *line, const void *key, size_t key_len, const void *value,
-		     size_t value_len)
+		     const struct gkv_meta *meta)
 {
 	json_t *object = json_object();
 	char *text = NULL;
@@ -36,7 +37,10 @@ static int dump_json(struct buffer *line, const void *key, size_t key_len, const
 	if (rc == 0)
 		rc = text_json_set(object, "key", key, key_len);
 	if (rc == 0)
-		rc = text_json_set(object, "value", value, value_len);
+		rc = text_json_set(object, "value", value, meta->value_len);
+	if (rc == 0 && meta->expiry_ms &&
+	    json_object_set_new(object, "expiry_ms", json_integer((json_int_t)meta->expiry_ms)))
+		rc = -ENOMEM;
 	if (rc == 0)
 		text = json_dumps(object, JSON_COMPACT);
 	if (rc == 0)
@@ -54,7 +58,7 @@ static int dump_visit(void *arg, const void *key, size_t key_len, const void *va
 
 	d->line.len = 0;
 	if (d->format == RECORD_JSONL) {
-		rc = dump_json(&d->line, key, key_len, value, meta->value_len);
+		rc = dump_json(&d->line, key, key_len, value, meta);
 	} else {
 		rc = text_escape(&d->line, key, key_len);
 		if (rc == 0)
@@ -72,6 +76,7 @@ static int dump_visit(void *arg, const void *key, size_t key_len, const void *va
 		return DUMP_ENDED;
 	}
 	d->records++;
+	d->expiring += meta->expiry_ms != 0;
 	d->bytes += key_len + meta->value_len;
 	progress_show(&d->progress, 0, d->records, d->bytes);
 	return cli_stopped() ? DUMP_ENDED : 0;
@@ -121,15 +126,26 @@ static int dump_scan(struct cli *cli, struct dump *d, const char *name)
 			 d->records);
 }
 
+/* What the format could not keep, once. */
+static void dump_lost(const struct dump *d)
+{
+	if (d->format == RECORD_TSV && d->expiring)
+		cli_error(0,
+			  "dump: %" PRIu64 " records had a time to live, which tsv does not keep: "
+			  "loaded again they never expire (use --format jsonl)",
+			  d->expiring);
+}
+
 static int dump_summary(const struct cli *cli, const struct dump *d)
 {
 	double seconds = progress_seconds(&d->progress);
 	char size[TEXT_SIZE_MAX];
 
 	if (cli->json)
-		return cli_print_json(json_pack("{s:I, s:I, s:f}", "records",
+		return cli_print_json(json_pack("{s:I, s:I, s:I, s:f}", "records",
 						(json_int_t)d->records, "bytes",
-						(json_int_t)d->bytes, "seconds", seconds));
+						(json_int_t)d->bytes, "expiring",
+						(json_int_t)d->expiring, "seconds", seconds));
 	printf("dumped %" PRIu64 " records, %s in %.1f s (%.0f/s) to %s\n", d->records,
 	       text_size(size, d->bytes), seconds, (double)d->records / seconds, cli->output);
 	return cli_flush(stdout, "stdout");
@@ -149,7 +165,10 @@ static int dump_to_file(struct cli *cli, struct dump *d)
 		code = cli_error(CLI_FAILED, "dump -o %s: %s (no dump was left there)", cli->output,
 				 err.text);
 	out_file_abandon(&file);
-	return code ? code : dump_summary(cli, d);
+	if (code)
+		return code;
+	dump_lost(d);
+	return dump_summary(cli, d);
 }
 
 int cli_dump(struct cli *cli)
@@ -165,5 +184,7 @@ int cli_dump(struct cli *cli)
 	if (cli->output && strcmp(cli->output, "-") != 0)
 		return dump_to_file(cli, &d);
 	code = dump_scan(cli, &d, "stdout");
+	if (code == 0)
+		dump_lost(&d);
 	return code ? code : cli_flush(stdout, "stdout");
 }

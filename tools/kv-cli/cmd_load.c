@@ -18,9 +18,11 @@
 #include "tools/kv-cli/progress.h"
 #include "tools/kv-cli/record_reader.h"
 #include "tools/kv-cli/text.h"
+#include "tools/kv-cli/units.h"
 #include "tools/kv-cli/verify.h"
 
 #define LOAD_REPORT_MAX 10u /* differing records that are named */
+#define LOAD_EARLY_MS	1000u /* with so little time left a record may be gone before we know */
 
 struct load {
 	struct cli *cli;
@@ -35,16 +37,20 @@ struct load {
 	struct progress progress;
 	/* what the pass under way did */
 	uint64_t records, bytes, skipped;
+	uint64_t expired; /* records that were left out as their time had passed */
 	/* results */
 	uint64_t repeated;
 	bool repeated_more; /* the set was full: there may be more */
 	double seconds, verify_seconds;
-	uint64_t loaded, loaded_bytes, verified, verified_bytes;
+	uint64_t loaded, loaded_bytes, loaded_expired, verified, verified_bytes;
 	size_t differing;
 	struct gkv_stats stats; /* of the pass that gets */
 };
 
-/* What a pass does with a record. Returns 0 or an exit code after it printed why. */
+/* What a pass may say of a record: it is left out, its time has passed. No exit code. */
+#define LOAD_EXPIRED (-1)
+
+/* What a pass does with a record. Returns 0, LOAD_EXPIRED, or an exit code after it printed why. */
 typedef int (*load_each)(struct load *l, const struct record *record, void *arg);
 
 static int load_open(struct load *l)
@@ -104,7 +110,7 @@ static int load_pass(struct load *l, const char *verb, bool report, load_each ea
 	struct error err;
 	int rc, code = 0;
 
-	l->records = l->bytes = l->skipped = 0;
+	l->records = l->bytes = l->skipped = l->expired = 0;
 	progress_start(&l->progress, verb, l->file_bytes);
 	if (record_reader_init(&reader, l->fd, l->format))
 		return cli_error(CLI_FAILED, "%s: no memory", l->what);
@@ -114,10 +120,15 @@ static int load_pass(struct load *l, const char *verb, bool report, load_each ea
 			continue;
 		}
 		code = each(l, &record, arg);
-		if (code)
+		if (code == LOAD_EXPIRED) {
+			l->expired++;
+			code = 0;
+		} else if (code) {
 			break;
-		l->records++;
-		l->bytes += record.key_len + record.value_len;
+		} else {
+			l->records++;
+			l->bytes += record.key_len + record.value_len;
+		}
 		progress_show(&l->progress, reader.lines.consumed, l->records, l->bytes);
 		if (cli_stopped()) {
 			progress_clear(&l->progress);
@@ -132,14 +143,39 @@ static int load_pass(struct load *l, const char *verb, bool report, load_each ea
 	return code;
 }
 
+/*
+ * The time that a record has left; 0: it never expires. Returns 0; LOAD_EXPIRED: none, or no more
+ * than @early_ms; CLI_FAILED after it printed why.
+ */
+static int load_left(struct load *l, const struct record *record, uint64_t early_ms,
+		     uint64_t *ttl_ms)
+{
+	uint64_t now_ms;
+
+	*ttl_ms = 0;
+	if (!record->expiry_ms)
+		return 0;
+	if (cli_clock(l->cli, &now_ms))
+		return CLI_FAILED;
+	*ttl_ms = units_left_ms(record->expiry_ms, now_ms);
+	if (*ttl_ms > GKV_TTL_MAX)
+		*ttl_ms = GKV_TTL_MAX; /* of a server whose clock was ahead */
+	return *ttl_ms > early_ms ? 0 : LOAD_EXPIRED;
+}
+
 static int load_put(struct load *l, const struct record *record, void *arg)
 {
+	struct gkv_terms terms = { .condition = GKV_ALWAYS };
 	struct key_set *keys = arg;
 	char shown[TEXT_KEY_MAX];
+	struct gkv_meta meta;
 	const char *why;
-	int rc = gkv_put(l->cli->handle, record->key, record->key_len, record->value,
-			 record->value_len, NULL);
+	int rc = load_left(l, record, 0, &terms.ttl_ms);
 
+	if (rc)
+		return rc;
+	rc = gkv_put_with(l->cli->handle, record->key, record->key_len, record->value,
+			  record->value_len, &terms, &meta);
 	if (rc == 0) {
 		l->repeated += key_set_add(keys, record->key, record->key_len);
 		return 0;
@@ -158,12 +194,21 @@ static int load_compare(struct load *l, const struct record *record, void *arg)
 	struct verify *v = arg;
 	const void *value = NULL;
 	struct gkv_meta meta;
-	int rc = gkv_get_view(l->cli->handle, record->key, record->key_len, &value, &meta);
+	uint64_t left_ms;
+	int rc, code = load_left(l, record, 0, &left_ms); /* first: a view is gone after it */
+
+	if (code)
+		return code;
+	rc = gkv_get_view(l->cli->handle, record->key, record->key_len, &value, &meta);
 
 	if (rc && rc != -ENOENT) {
 		progress_clear(&l->progress);
 		return cli_call_failed(l->cli, rc, "verify: get", record->key, record->key_len);
 	}
+	if (rc)
+		code = load_left(l, record, LOAD_EARLY_MS, &left_ms);
+	if (code)
+		return code;
 	if (rc == 0 && !value)
 		value = ""; /* an empty value that was found */
 	rc = verify_record(v, record, rc ? NULL : value, rc ? 0 : meta.value_len);
@@ -193,11 +238,11 @@ static int load_verify_round(struct load *l, uint64_t round, struct verify *v)
 	l->verify_seconds += progress_seconds(&l->progress);
 	l->verified += l->records;
 	l->verified_bytes += l->bytes;
-	if (code == 0 && l->puts && l->records != l->loaded)
+	if (code == 0 && l->puts && l->records + l->expired != l->loaded + l->loaded_expired)
 		code = cli_error(CLI_FAILED,
 				 "%s: changed meanwhile: %" PRIu64
 				 " records at first, then %" PRIu64,
-				 l->what, l->loaded, l->records);
+				 l->what, l->loaded + l->loaded_expired, l->records + l->expired);
 	return code;
 }
 
@@ -230,13 +275,14 @@ static double load_reads_per_get(const struct load *l)
 
 static json_t *load_verify_json(const struct load *l)
 {
-	return json_pack("{s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:f, s:I, s:I}", "records",
+	return json_pack("{s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:f, s:I, s:I, s:I}", "records",
 			 (json_int_t)l->verified, "bytes", (json_int_t)l->verified_bytes,
 			 "mismatches", (json_int_t)l->differing, "seconds", l->verify_seconds,
 			 "gets_per_s", (double)l->verified / l->verify_seconds, "gets",
 			 (json_int_t)l->stats.gets, "reads", (json_int_t)l->stats.reads,
 			 "reads_per_get", load_reads_per_get(l), "rpc_fallbacks",
-			 (json_int_t)l->stats.rpc_fallbacks, "skipped", (json_int_t)l->skipped);
+			 (json_int_t)l->stats.rpc_fallbacks, "skipped", (json_int_t)l->skipped,
+			 "expired", (json_int_t)l->expired);
 }
 
 static int load_print_json(const struct load *l)
@@ -244,10 +290,11 @@ static int load_print_json(const struct load *l)
 	if (!l->puts)
 		return cli_print_json(load_verify_json(l));
 	return cli_print_json(json_pack(
-		"{s:I, s:I, s:f, s:f, s:I, s:b, s:I, s:o*}", "records", (json_int_t)l->loaded,
+		"{s:I, s:I, s:f, s:f, s:I, s:b, s:I, s:I, s:o*}", "records", (json_int_t)l->loaded,
 		"bytes", (json_int_t)l->loaded_bytes, "seconds", l->seconds, "records_per_s",
 		(double)l->loaded / l->seconds, "repeated", (json_int_t)l->repeated,
-		"repeated_is_exact", !l->repeated_more, "skipped", (json_int_t)l->skipped, "verify",
+		"repeated_is_exact", !l->repeated_more, "skipped", (json_int_t)l->skipped,
+		"expired", (json_int_t)l->loaded_expired, "verify",
 		l->gets ? load_verify_json(l) : NULL));
 }
 
@@ -266,6 +313,8 @@ static int load_print(const struct load *l)
 		       l->repeated_more ? "at least " : "", l->repeated);
 	if (l->puts && l->skipped)
 		printf(", %" PRIu64 " bad ones skipped", l->skipped);
+	if (l->loaded_expired)
+		printf(", skipped %" PRIu64 " expired", l->loaded_expired);
 	if (l->puts && l->gets)
 		putchar('\n');
 	if (l->gets)
@@ -276,6 +325,8 @@ static int load_print(const struct load *l)
 		       l->differing);
 	if (!l->puts && l->skipped)
 		printf(", %" PRIu64 " bad ones skipped", l->skipped);
+	if (l->gets && l->expired)
+		printf(", %" PRIu64 " expired", l->expired);
 	putchar('\n');
 	return cli_flush(stdout, "stdout");
 }
@@ -289,6 +340,7 @@ static int load_puts(struct load *l)
 	l->repeated_more = keys.full;
 	l->loaded = l->records;
 	l->loaded_bytes = l->bytes;
+	l->loaded_expired = l->expired;
 	key_set_free(&keys);
 	return code;
 }
@@ -302,7 +354,7 @@ static int load_run(struct load *l)
 		code = load_puts(l);
 	if (code == 0 && l->gets)
 		code = load_verify(l);
-	if (code == 0 && l->records + l->skipped == 0)
+	if (code == 0 && l->records + l->skipped + l->expired == 0)
 		code = cli_error(CLI_FAILED, "%s: there are no records in it", l->what);
 	if (code || load_print(l))
 		return CLI_FAILED;

@@ -18,7 +18,7 @@
 #define MGET_VALUE_CAP 4096u /* longer values are fetched one by one */
 
 static int get_print_json(const struct cli *cli, const char *key, size_t key_len, const void *value,
-			  const struct gkv_meta *meta)
+			  const struct gkv_meta *meta, uint64_t now_ms)
 {
 	json_t *object = record_json(key, key_len, true);
 	int rc = object ? text_json_set(object, "value", value, meta->value_len) : -ENOMEM;
@@ -26,7 +26,7 @@ static int get_print_json(const struct cli *cli, const char *key, size_t key_len
 	if (rc == 0 && (cli->given & CLI_META)) {
 		json_object_set_new(object, "version", json_integer((json_int_t)meta->version));
 		json_object_set_new(object, "size", json_integer(meta->value_len));
-		rc = record_json_expiry(object, meta->expiry_ms);
+		rc = record_json_expiry(object, meta->expiry_ms, now_ms);
 	}
 	if (rc) {
 		json_decref(object);
@@ -40,6 +40,7 @@ int cli_get(struct cli *cli)
 	const char *key = cli->operands[0];
 	struct gkv_meta meta;
 	const void *value;
+	uint64_t now_ms = 0;
 	size_t key_len;
 	int rc;
 
@@ -47,13 +48,15 @@ int cli_get(struct cli *cli)
 		return CLI_USAGE;
 	if (cli_connect(cli))
 		return CLI_FAILED;
+	if ((cli->given & CLI_META) && cli_clock(cli, &now_ms))
+		return CLI_FAILED;
 	rc = gkv_get_view(cli->handle, key, key_len, &value, &meta);
 	if (rc == -ENOENT)
 		return record_missing(cli, key, key_len);
 	if (rc)
 		return cli_call_failed(cli, rc, "get", key, key_len);
 	if (cli->json)
-		return get_print_json(cli, key, key_len, value, &meta);
+		return get_print_json(cli, key, key_len, value, &meta, now_ms);
 	if (meta.value_len)
 		cli_write(stdout, value, meta.value_len);
 	if (cli->shell || isatty(STDOUT_FILENO))
@@ -66,7 +69,7 @@ int cli_get(struct cli *cli)
 		fprintf(stderr, "version=%" PRIu64 " size=%" PRIu32 " expiry=%s", meta.version,
 			meta.value_len, units_time(expiry, meta.expiry_ms));
 		if (meta.expiry_ms)
-			fprintf(stderr, " ttl=%s", units_left(left, meta.expiry_ms));
+			fprintf(stderr, " ttl=%s", units_left(left, meta.expiry_ms, now_ms));
 		fputc('\n', stderr);
 	}
 	return CLI_OK;
@@ -192,6 +195,7 @@ int cli_ttl(struct cli *cli)
 	const char *key = cli->operands[0];
 	char left[UNITS_LEFT_MAX];
 	struct gkv_meta meta;
+	uint64_t now_ms = 0;
 	json_t *object;
 	size_t key_len;
 	int rc;
@@ -205,12 +209,14 @@ int cli_ttl(struct cli *cli)
 		return record_missing(cli, key, key_len);
 	if (rc)
 		return cli_call_failed(cli, rc, "ttl", key, key_len);
+	if (meta.expiry_ms && cli_clock(cli, &now_ms))
+		return CLI_FAILED;
 	if (!cli->json) {
-		printf("%s\n", units_left(left, meta.expiry_ms));
+		printf("%s\n", units_left(left, meta.expiry_ms, now_ms));
 		return cli_flush(stdout, "stdout");
 	}
 	object = record_json(key, key_len, true);
-	if (object && record_json_expiry(object, meta.expiry_ms)) {
+	if (object && record_json_expiry(object, meta.expiry_ms, now_ms)) {
 		json_decref(object);
 		object = NULL;
 	}

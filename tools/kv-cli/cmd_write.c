@@ -71,15 +71,22 @@ static int refused(const struct cli *cli, const char *key, size_t key_len, const
 static int written(const struct cli *cli, const char *key, size_t key_len, const char *done,
 		   unsigned condition, bool expires, const struct gkv_meta *meta)
 {
+	char shown[TEXT_KEY_MAX];
+	uint64_t now_ms = 0;
 	json_t *object;
 
 	if (!cli->json) {
 		printf("%s, version %" PRIu64 "\n", done, meta->version);
 		return cli_flush(stdout, "stdout");
 	}
+	if (expires && meta->expiry_ms && gkv_clock(cli->handle, &now_ms))
+		return cli_error(CLI_FAILED,
+				 "%s %s: %s, version %" PRIu64 "; reading the server's clock: %s",
+				 cli->command->name, text_key(shown, key, key_len), done,
+				 meta->version, gkv_error(cli->handle));
 	object = record_json_version(key, key_len, NULL, meta->version);
 	if (object && ((condition && json_object_set_new(object, done, json_true())) ||
-		       (expires && record_json_expiry(object, meta->expiry_ms)))) {
+		       (expires && record_json_expiry(object, meta->expiry_ms, now_ms)))) {
 		json_decref(object);
 		object = NULL;
 	}

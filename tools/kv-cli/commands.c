@@ -12,8 +12,8 @@ const struct command cli_commands[] = {
 		.summary = "write a value to stdout as it is; exit 1 if there is none",
 		.details =
 			"On a terminal a newline follows. --meta says on stderr version, size, and\n"
-			"when it expires: in UTC, and in how many seconds (ttl) by this machine's\n"
-			"clock. With --json these are in the document.\n",
+			"when it expires: in UTC, and in how many seconds (ttl), both by the\n"
+			"server's clock. With --json these are in the document.\n",
 		.example = "kv-cli get --meta greeting",
 		.allowed = CLI_META,
 		.operands_min = 1,
@@ -82,8 +82,7 @@ const struct command cli_commands[] = {
 		.summary =
 			"print in how many seconds a record expires, or never; exit 1 if there is "
 			"none",
-		.details = "The seconds are by this machine's clock, the expiry by the server's: "
-			   "where the two\ndiffer, so does what is printed.\n",
+		.details = "By the server's clock, as it is known here: up to 0.15 s too many.\n",
 		.example = "kv-cli ttl lock/nightly",
 		.operands_min = 1,
 		.operands_max = 1,
@@ -137,9 +136,12 @@ const struct command cli_commands[] = {
 			"          the stanza's text the value\n"
 			"  tsv     KEY<TAB>VALUE a line, escaped as \\t \\n \\\\ \\xHH\n"
 			"  jsonl   {\"key\": ..., \"value\": ...} a line; key_b64 and value_b64 carry\n"
-			"          bytes that are not UTF-8\n"
+			"          bytes that are not UTF-8; expiry_ms, since 1970 by the server's\n"
+			"          clock, is when the record expires, 0 or without it never\n"
 			"\n"
-			"A key that comes more than once gets its last value.\n",
+			"A key that comes more than once gets its last value. A record with an expiry_ms\n"
+			"is stored with the time that it has left; one whose time has passed is left\n"
+			"out, and counted.\n",
 		.example = "apt-cache dumpavail | kv-cli load --format deb822 -",
 		.allowed = CLI_FORMAT | CLI_SKIP_BAD | CLI_VERIFY,
 		.operands_min = 1,
@@ -153,7 +155,8 @@ const struct command cli_commands[] = {
 			   "one differs",
 		.details =
 			"Formats are those of load. Of a key that comes more than once, the last "
-			"record counts.\n"
+			"record counts.\nValues are compared. Records whose time has passed are "
+			"not looked for, and counted.\n"
 			"  -c, --count COUNT   read it all so many times, for a longer measurement\n",
 		.example = "kv-cli verify backup.jsonl",
 		.allowed = CLI_FORMAT | CLI_SKIP_BAD | CLI_COUNT,
@@ -167,7 +170,11 @@ const struct command cli_commands[] = {
 		.summary = "write all records, in no order",
 		.details =
 			"  --format F     tsv (the default) or jsonl; with -o the file's name tells\n"
-			"  -o, --output FILE   written as FILE.part, renamed when it is complete\n",
+			"  -o, --output FILE   written as FILE.part, renamed when it is complete\n"
+			"\n"
+			"jsonl keeps when a record expires (expiry_ms), so that load goes on with the\n"
+			"time that is left. tsv does not: how many records had one is said on stderr.\n"
+			"Versions are not kept: a record that is loaded gets another.\n",
 		.example = "kv-cli dump -o backup.jsonl",
 		.allowed = CLI_FORMAT | CLI_OUTPUT,
 		.operands_min = 0,

@@ -31,9 +31,10 @@ json_t *record_json_version(const char *key, size_t key_len, const bool *found, 
 	return object;
 }
 
-int record_json_expiry(json_t *object, uint64_t expiry_ms)
+int record_json_expiry(json_t *object, uint64_t expiry_ms, uint64_t now_ms)
 {
-	json_t *left = expiry_ms ? json_integer((json_int_t)units_left_ms(expiry_ms)) : json_null();
+	uint64_t left_ms = units_left_ms(expiry_ms, now_ms);
+	json_t *left = expiry_ms ? json_integer((json_int_t)left_ms) : json_null();
 
 	if (json_object_set_new(object, "expiry_ms", json_integer((json_int_t)expiry_ms)) ||
 	    json_object_set_new(object, "ttl_ms", left))

@@ -19,10 +19,10 @@ json_t *record_json(const char *key, size_t key_len, bool found);
 json_t *record_json_version(const char *key, size_t key_len, const bool *found, uint64_t version);
 
 /*
- * record_json_expiry - add "expiry_ms", 0 for never, and "ttl_ms", what is left of it by this
- * machine's clock, or null. Returns 0 or -ENOMEM.
+ * record_json_expiry - add "expiry_ms", 0 for never, and "ttl_ms", what is left of it at
+ * @now_ms, or null. Returns 0 or -ENOMEM.
  */
-int record_json_expiry(json_t *object, uint64_t expiry_ms);
+int record_json_expiry(json_t *object, uint64_t expiry_ms, uint64_t now_ms);
 
 /*
  * record_missing - the answer is no: on stdout with --json, else on stderr.

@@ -143,10 +143,28 @@ static int record_json_field(struct record_reader *r, const char *name, size_t m
 	return record_over(rc, err, name, max);
 }
 
+/* The field that a record may have besides its bytes. Returns 0 or -EBADMSG. */
+static int record_json_until(const json_t *object, uint64_t *expiry_ms, struct error *err)
+{
+	const json_t *field = json_object_get(object, "expiry_ms");
+	json_int_t ms = field ? json_integer_value(field) : 0;
+
+	if (field && !json_is_integer(field))
+		return error_set(err, -EBADMSG, "expiry_ms is not an integer");
+	if (ms < 0 || ms > (json_int_t)RECORD_EXPIRY_MAX)
+		return error_set(err, -EBADMSG,
+				 "expiry_ms is %" JSON_INTEGER_FORMAT ", it must be between 0 and "
+				 "%" PRIu64 ", ms since 1970",
+				 ms, (uint64_t)RECORD_EXPIRY_MAX);
+	*expiry_ms = (uint64_t)ms;
+	return 0;
+}
+
 static int record_jsonl(struct record_reader *r, const struct line *line, struct record *out,
 			struct error *err)
 {
-	static const char *const known[] = { "key", "key_b64", "value", "value_b64" };
+	static const char *const known[] = { "key", "key_b64", "value", "value_b64", "expiry_ms" };
+	const size_t count = sizeof(known) / sizeof(known[0]);
 	const char *name;
 	json_error_t json_err;
 	json_t *field;
@@ -163,18 +181,20 @@ static int record_jsonl(struct record_reader *r, const struct line *line, struct
 	{
 		size_t i = 0;
 
-		while (i < 4 && strcmp(name, known[i]) != 0)
+		while (i < count && strcmp(name, known[i]) != 0)
 			i++;
-		if (i == 4)
+		if (i == count)
 			return error_set(err, -EBADMSG,
 					 "unknown field '%.40s' (known are key, key_b64, value, "
-					 "value_b64)",
+					 "value_b64, expiry_ms)",
 					 name);
 	}
 	rc = record_json_field(r, "key", GKV_KEY_MAX, &r->key, &out->key, &out->key_len, err);
 	if (rc == 0)
 		rc = record_json_field(r, "value", GKV_VALUE_MAX, &r->value, &out->value,
 				       &out->value_len, err);
+	if (rc == 0)
+		rc = record_json_until(r->json, &out->expiry_ms, err);
 	return rc ? rc : 1;
 }
 

@@ -10,7 +10,8 @@
  *	   Lines that start with a space or tab continue a field, lines that start with # are
  *	   comments: those before a stanza are dropped, those inside it belong to its text.
  * tsv	   a record a line: key TAB value, with the escapes of text.h.
- * jsonl   an object a line: key or key_b64, and value or value_b64.
+ * jsonl   an object a line: key or key_b64, value or value_b64, and expiry_ms where the record
+ *	   expires.
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -21,6 +22,8 @@
 #include "tools/kv-cli/buffer.h"
 #include "tools/kv-cli/line_reader.h"
 
+#define RECORD_EXPIRY_MAX 253402300799999u /* ms since 1970: 9999-12-31T23:59:59.999Z */
+
 enum record_format { RECORD_DEB822, RECORD_TSV, RECORD_JSONL };
 
 struct record {
@@ -28,6 +31,7 @@ struct record {
 	size_t key_len;
 	const void *value; /* 0 to GKV_VALUE_MAX bytes */
 	size_t value_len;
+	uint64_t expiry_ms; /* ms since 1970, up to RECORD_EXPIRY_MAX; 0: never, or not known */
 	uint64_t line; /* where it begins, from 1 */
 };
 

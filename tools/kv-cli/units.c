@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "client/include/gracekv.h"
-#include "common/base/time.h"
 
 #define DIGITS "0123456789"
 
@@ -84,16 +83,14 @@ int units_i64(const char *what, const char *text, int64_t *out, struct error *er
 	return 0;
 }
 
-uint64_t units_left_ms(uint64_t expiry_ms)
+uint64_t units_left_ms(uint64_t expiry_ms, uint64_t now_ms)
 {
-	uint64_t now = time_wall_ms();
-
-	return expiry_ms > now ? expiry_ms - now : 0;
+	return expiry_ms > now_ms ? expiry_ms - now_ms : 0;
 }
 
-const char *units_left(char out[UNITS_LEFT_MAX], uint64_t expiry_ms)
+const char *units_left(char out[UNITS_LEFT_MAX], uint64_t expiry_ms, uint64_t now_ms)
 {
-	uint64_t left = units_left_ms(expiry_ms);
+	uint64_t left = units_left_ms(expiry_ms, now_ms);
 
 	if (expiry_ms)
 		snprintf(out, UNITS_LEFT_MAX, "%" PRIu64 ".%03" PRIu64, left / 1000, left % 1000);

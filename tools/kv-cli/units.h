@@ -2,8 +2,8 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * Times and numbers as people write them. What is left until an expiry goes by this machine's
- * clock: the library has no call for the server's, which decides. Any thread.
+ * Times and numbers as people write them. @now_ms is the server's clock, by which records expire
+ * (cli_clock()). Any thread.
  */
 #include <stdint.h>
 
@@ -19,13 +19,13 @@ int units_seconds(const char *what, const char *text, uint64_t min_ms, uint64_t 
 /* units_i64 - a decimal number with or without a sign. Returns 0, -EINVAL or -ERANGE. */
 int units_i64(const char *what, const char *text, int64_t *out, struct error *err);
 
-/* units_left_ms - from now until @expiry_ms; 0 where it is over. */
-uint64_t units_left_ms(uint64_t expiry_ms);
+/* units_left_ms - from @now_ms until @expiry_ms; 0 where it is over. */
+uint64_t units_left_ms(uint64_t expiry_ms, uint64_t now_ms);
 
 #define UNITS_LEFT_MAX 32
 
 /* units_left - the same in seconds, "12.345"; "never" for 0. Returns @out. */
-const char *units_left(char out[UNITS_LEFT_MAX], uint64_t expiry_ms);
+const char *units_left(char out[UNITS_LEFT_MAX], uint64_t expiry_ms, uint64_t now_ms);
 
 #define UNITS_TIME_MAX 48
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "client/include/gracekv.h"
-#include "common/base/time.h"
 
 #define FAKE_MAX 4096
 
@@ -20,6 +19,7 @@ struct fake_record {
 
 struct fake_faults fake_faults;
 struct gkv_terms fake_terms;
+uint64_t fake_clock_ms;
 unsigned fake_sessions;
 static struct fake_record fake_records[FAKE_MAX];
 static size_t fake_used;
@@ -60,6 +60,7 @@ void fake_clear(void)
 	fake_error = "";
 	fake_version = 0;
 	fake_sessions = 0;
+	fake_clock_ms = FAKE_CLOCK_MS;
 	fake_faults = (struct fake_faults){ 0 };
 }
 
@@ -171,7 +172,7 @@ int gkv_put_with(struct gkv *handle, const void *key, size_t key_len, const void
 	if (rc)
 		return rc;
 	r = fake_find(key, key_len);
-	r->meta.expiry_ms = terms->ttl_ms ? time_wall_ms() + terms->ttl_ms : 0;
+	r->meta.expiry_ms = terms->ttl_ms ? fake_clock_ms + terms->ttl_ms : 0;
 	*meta = r->meta;
 	return 0;
 }
@@ -198,7 +199,7 @@ int gkv_touch(struct gkv *handle, const void *key, size_t key_len, uint64_t ttl_
 	if (!r)
 		return -ENOENT;
 	r->meta.version = ++fake_version;
-	r->meta.expiry_ms = ttl_ms ? time_wall_ms() + ttl_ms : 0;
+	r->meta.expiry_ms = ttl_ms ? fake_clock_ms + ttl_ms : 0;
 	*meta = r->meta;
 	return 0;
 }
@@ -279,6 +280,18 @@ int gkv_scan(struct gkv *handle, gkv_visit visit, void *arg)
 int gkv_ping(struct gkv *handle, uint64_t *ns)
 {
 	*ns = 12300;
+	return 0;
+}
+
+int gkv_clock(struct gkv *handle, uint64_t *ms)
+{
+	free(fake_view); /* as any call: a view is over */
+	fake_view = NULL;
+	if (fake_faults.no_clock) {
+		fake_error = "the clock stands still (wind it up)";
+		return -ETIMEDOUT;
+	}
+	*ms = fake_clock_ms;
 	return 0;
 }
 

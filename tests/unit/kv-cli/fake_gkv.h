@@ -4,6 +4,7 @@
 /* The public API over a table in this process, with faults on demand, to test kv-cli's commands. */
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "client/include/gracekv.h"
 
@@ -13,11 +14,15 @@ struct fake_faults {
 	const char *corrupt; /* gets of this key answer with one byte changed */
 	bool vanish; /* a delete that is refused leaves no record behind */
 	const char *lose; /* gets of this key find nothing */
+	bool no_clock; /* the server's clock cannot be read */
 };
 
 extern struct fake_faults fake_faults;
 extern struct gkv_terms fake_terms; /* of the last gkv_put_with() */
+extern uint64_t fake_clock_ms; /* the server's wall clock, another one than this machine's */
 extern unsigned fake_sessions; /* that were opened */
+
+#define FAKE_CLOCK_MS 951827696789u /* that of fake_clear(): 2000-02-29T12:34:56.789Z */
 
 /* fake_clear - an empty store without faults. */
 void fake_clear(void);

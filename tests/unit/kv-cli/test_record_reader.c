@@ -161,6 +161,52 @@ static void test_jsonl(void **state)
 	expect_end();
 }
 
+static void test_jsonl_expiry(void **state)
+{
+	static const char *const bad[] = { "\"5\"",
+					   "-1",
+					   "5.0",
+					   "1e3",
+					   "null",
+					   "true",
+					   "[5]",
+					   "253402300800000",
+					   "-9223372036854775808",
+					   "9223372036854775807" };
+	char line[128];
+
+	start_text(RECORD_JSONL,
+		   "{\"key\": \"a\", \"value\": \"\"}\n"
+		   "{\"key\": \"b\", \"value\": \"\", \"expiry_ms\": 951827696789}\n"
+		   "{\"key\": \"c\", \"value\": \"\", \"expiry_ms\": 0}\n"
+		   "{\"key\": \"d\", \"value\": \"\", \"expiry_ms\": 253402300799999}\n"
+		   "{\"key\": \"e\", \"value\": \"\"}\n");
+	expect_text("a", "", 1);
+	assert_int_equal(record.expiry_ms, 0);
+	expect_text("b", "", 2);
+	assert_int_equal(record.expiry_ms, 951827696789);
+	expect_text("c", "", 3);
+	assert_int_equal(record.expiry_ms, 0);
+	expect_text("d", "", 4);
+	assert_int_equal(record.expiry_ms, RECORD_EXPIRY_MAX);
+	expect_text("e", "", 5);
+	assert_int_equal(record.expiry_ms, 0);
+	expect_end();
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(line, sizeof(line), "\n{\"key\":\"a\",\"value\":\"\",\"expiry_ms\":%s}\n",
+			 bad[i]);
+		start_text(RECORD_JSONL, line);
+		expect_bad("line 2: expiry_ms is ");
+		expect_end();
+	}
+	start_text(RECORD_JSONL,
+		   "{\"key\":\"a\",\"value\":\"\",\"expiry_ms\":9223372036854775808}\n"
+		   "{\"key\":\"a\",\"value\":\"\",\"expiry_ms\":1,\"expiry_ms\":1}");
+	expect_bad("line 1: not JSON");
+	expect_bad("line 2: not JSON");
+	expect_end();
+}
+
 /* Keys and values at their limits are read, one byte more is refused and the next record comes. */
 static void limits_of(enum record_format format, const char *head, const char *middle,
 		      const char *tail, size_t key_len, size_t value_len, const char *sentence)
@@ -284,11 +330,11 @@ static void test_unreadable(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_stanzas),	   cmocka_unit_test(test_bad_stanzas),
-		cmocka_unit_test(test_tsv),	   cmocka_unit_test(test_jsonl),
-		cmocka_unit_test(test_limits),	   cmocka_unit_test(test_endless_line),
-		cmocka_unit_test(test_pieces),	   cmocka_unit_test(test_format_names),
-		cmocka_unit_test(test_unreadable),
+		cmocka_unit_test(test_stanzas),	     cmocka_unit_test(test_bad_stanzas),
+		cmocka_unit_test(test_tsv),	     cmocka_unit_test(test_jsonl),
+		cmocka_unit_test(test_jsonl_expiry), cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_endless_line), cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_format_names), cmocka_unit_test(test_unreadable),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,9 +58,12 @@ static void test_put_json(void **state)
 	assert_string_equal(out,
 			    "{\n  \"key\": \"k\",\n  \"version\": 2,\n  \"stored\": true\n}\n");
 	assert_int_equal(run("", "--json", "put", "--ttl", "100", "k", "v", NULL), CLI_OK);
-	has(out, "\"version\": 3,\n  \"expiry_ms\": ");
-	has(out, "\"ttl_ms\": ");
-	assert_null(strstr(out, "null"));
+	has(out, "\"version\": 3,\n  \"expiry_ms\": 951827796789,\n  \"ttl_ms\": 100000\n}");
+	fake_faults.no_clock = true;
+	assert_int_equal(run("", "--json", "put", "k", "v", NULL), CLI_OK); /* not asked for */
+	assert_int_equal(run("", "--json", "put", "--ttl", "9", "k", "v", NULL), CLI_FAILED);
+	assert_string_equal(errors, "kv-cli: put k: stored, version 5; reading the server's clock: "
+				    "the clock stands still (wind it up)\n");
 }
 
 static void test_cas(void **state)
@@ -143,8 +146,6 @@ static void test_incr(void **state)
 
 static void test_ttl_and_touch(void **state)
 {
-	double left;
-
 	assert_int_equal(run("", "ttl", "k", NULL), CLI_NO);
 	assert_string_equal(errors, "kv-cli: ttl k: not found\n");
 	assert_int_equal(run("", "put", "k", "v", NULL), CLI_OK);
@@ -155,15 +156,30 @@ static void test_ttl_and_touch(void **state)
 	assert_int_equal(run("", "touch", "k", "1000.5", NULL), CLI_OK);
 	assert_string_equal(out, "touched, version 2\n");
 	assert_int_equal(run("", "ttl", "k", NULL), CLI_OK);
-	left = strtod(out, NULL);
-	assert_true(left <= 1000.5 && left > 900);
-	assert_non_null(strchr(out, '.'));
-	assert_int_equal(strlen(strchr(out, '.')), strlen(".123\n"));
+	assert_string_equal(out, "1000.500\n");
+	fake_clock_ms += 400;
+	assert_int_equal(run("", "ttl", "k", NULL), CLI_OK);
+	assert_string_equal(out, "1000.100\n");
+	assert_int_equal(run("", "--json", "ttl", "k", NULL), CLI_OK);
+	has(out, "\"expiry_ms\": 951828697289,\n  \"ttl_ms\": 1000100\n");
 	assert_int_equal(run("", "get", "--meta", "k", NULL), CLI_OK);
-	has(errors, "version=2 size=1 expiry=20");
-	has(errors, "Z ttl=");
+	assert_string_equal(out, "v");
+	assert_string_equal(errors,
+			    "version=2 size=1 expiry=2000-02-29T12:51:37.289Z ttl=1000.100\n");
 	assert_int_equal(run("", "--json", "get", "--meta", "k", NULL), CLI_OK);
-	has(out, "\"ttl_ms\": ");
+	has(out, "\"ttl_ms\": 1000100");
+	has(out, "\"value\": \"v\"");
+	assert_int_equal(run("ttl k\nget --meta k\n", NULL), CLI_OK); /* a script, as the prompt */
+	assert_string_equal(out, "1000.100\nv\n");
+	has(errors, " ttl=1000.100\n");
+	fake_faults.no_clock = true;
+	assert_int_equal(run("", "ttl", "k", NULL), CLI_FAILED);
+	assert_string_equal(errors, "kv-cli: reading the server's clock: the clock stands still "
+				    "(wind it up)\n");
+	assert_int_equal(run("", "get", "--meta", "k", NULL), CLI_FAILED);
+	assert_int_equal(out_len, 0);
+	assert_int_equal(run("", "get", "k", NULL), CLI_OK); /* not asked for */
+	fake_faults.no_clock = false;
 	assert_int_equal(run("", "--json", "touch", "k", "0", NULL), CLI_OK);
 	has(out, "\"version\": 3,\n  \"expiry_ms\": 0,\n  \"ttl_ms\": null\n");
 	assert_int_equal(run("", "touch", "none", "1", NULL), CLI_NO);
