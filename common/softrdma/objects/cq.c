@@ -5,8 +5,9 @@
  * process makes: of sends, and flushed receives. Completions of receives are made by the initiator
  * in the peer, who puts them into the ring of the QP in our arena (single producer, single
  * consumer) and sets the QP's bit in the CQ. Polling takes from the own ring first and then from
- * the QPs whose bit is set. Where completions of one QP must stay in order across the two (a flush
- * comes after what was received), soft_cq_collect() moves the latter into the former.
+ * the QPs whose bit is set; these come first next time where no room was left for them. Where
+ * completions of one QP must stay in order across the two (a flush comes after what was received),
+ * soft_cq_collect() moves the latter into the former.
  *
  * Arming: the poller stores "armed" and then looks for completions; a producer publishes its
  * completion and then looks for "armed"; both are seq_cst, so one of them sees the other.
