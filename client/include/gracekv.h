@@ -204,7 +204,7 @@ GKV_API int gkv_open_with(struct gkv_session *session, const struct gkv_handle_o
  * gkv_close - NULL is fine. The queue pair is destroyed: a request whose call timed out gets no
  * reply any more, and operations in flight end without a completion: writes among them were
  * applied once, or never. Where another queue pair is being made for such a handle, it waits for
- * that: 5 s at most, and as long as the machine's resolver takes.
+ * that: timeout_ms at most, and as long as the machine's resolver takes.
  */
 GKV_API void gkv_close(struct gkv *handle);
 

@@ -42,12 +42,14 @@ static bool take(struct connector *c, enum connector_state from, enum connector_
 						       memory_order_acquire, memory_order_relaxed);
 }
 
-/* By whoever serves: BUSY. One attempt. */
-static void try_once(struct connector *c)
+/* By whoever serves: BUSY. One attempt, until @until_ns at most. */
+static void try_once(struct connector *c, uint64_t until_ns)
 {
 	struct gkv *fresh = c->fresh;
 
 	fresh->deadline_ns = time_now_ns() + EXCHANGE_DEADLINE_MS * NS_PER_MS;
+	if (fresh->deadline_ns > until_ns)
+		fresh->deadline_ns = until_ns;
 	if (handle_attempt(fresh, fresh->deadline_ns, &c->next_ns, &c->again))
 		handle_disconnect(fresh);
 }
@@ -65,7 +67,9 @@ bool connector_serve(struct gkv_session *s, unsigned *next)
 		pthread_mutex_unlock(&s->async_lock);
 		if (!wanted)
 			continue;
-		try_once(&a->connector);
+		/* not the 5 s of an attempt where calls have less: gkv_close() waits for it */
+		try_once(&a->connector,
+			 time_now_ns() + (uint64_t)s->settings.timeout_ms * NS_PER_MS);
 		pthread_mutex_lock(&s->async_lock); /* until it is signalled it stays */
 		set_state(&a->connector, CONNECTOR_DONE);
 		wait_signal(a);
@@ -150,7 +154,7 @@ bool connector_step(struct async *a)
 		handle_disconnect(h);
 	/* what a thread that has ended since has left is ours */
 	if (!housekeeper_serves(h->session) && take(c, CONNECTOR_WANTED, CONNECTOR_BUSY)) {
-		try_once(c);
+		try_once(c, handle_deadline(h));
 		set_state(c, CONNECTOR_DONE);
 	}
 	if (state_of(c) == CONNECTOR_DONE && finish(a))
@@ -162,7 +166,7 @@ bool connector_step(struct async *a)
 		housekeeper_wake(&h->session->keeper);
 		return false;
 	}
-	try_once(c);
+	try_once(c, handle_deadline(h)); /* it is this call's time */
 	return finish(a);
 }
 

@@ -2,6 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Operations in flight: many at once, cancelled, too late, over connections that are lost. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -844,6 +846,54 @@ static void test_many_writes_of_one_call(void **state)
 	assert_int_equal(gkv_mput(kv, item + 8, KEYS - 8), 0);
 }
 
+#define SHORT_MS 500u
+
+/* Something listens where the server was, and is silent. Returns its descriptor. */
+static int listen_silently(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+				  .sin_port = htons((uint16_t)port) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+
+	assert_true(fd >= 0);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	return fd;
+}
+
+/* Without a thread gkv_poll() connects: it waits for who does not answer, but not for longer than
+ * its own time. */
+static void test_poll_that_connects_ends_in_time(void **state)
+{
+	struct gkv_completion c = { 0 };
+	struct gkv_request q;
+	uint64_t from, longest = 0;
+	int fd, n;
+
+	all_keys(GKV_OP_PUT, 0);
+	server_stop(server, SIGKILL);
+	fd = listen_silently();
+	kv->session->settings.timeout_ms = SHORT_MS;
+	q = request(GKV_OP_PUT, 1, 0);
+	q.len = 10;
+	assert_int_equal(gkv_submit(kv, &q, 1), 1);
+	do {
+		from = time_now_ns();
+		n = gkv_poll(kv, &c, 1);
+		if (time_now_ns() - from > longest)
+			longest = time_now_ns() - from;
+	} while (n == 0);
+	assert_int_equal(n, 1);
+	assert_int_not_equal(c.status, 0);
+	assert_in_range(longest / NS_PER_MS, 0, EXCHANGE_DEADLINE_MS / 2);
+	close(fd);
+	memset(slot, 0, sizeof(slot));
+	kv->session->settings.timeout_ms = WAIT_MS;
+	server = server_start(&port, "128M");
+}
+
 int main(int argc, char **argv)
 {
 #define TEST(name)	cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -859,6 +909,7 @@ int main(int argc, char **argv)
 		TEST(test_server_started_anew),
 		TEST_TICK(test_server_started_anew),
 		TEST(test_server_gone),
+		TEST_TICK(test_poll_that_connects_ends_in_time),
 		TEST(test_sleeping_on_the_descriptor),
 		TEST(test_sleeping_on_what_came_before),
 		TEST(test_sleeping_beside_a_lost_connection),
