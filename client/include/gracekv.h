@@ -448,7 +448,10 @@ GKV_API int gkv_submit(struct gkv *handle, const struct gkv_request *requests, s
  */
 GKV_API int gkv_poll(struct gkv *handle, struct gkv_completion *out, size_t max);
 
-/* gkv_wait - the same, and where nothing has, waits for one; @timeout_ms: 0 to a day. */
+/*
+ * gkv_wait - the same, and where nothing has, waits for one; @timeout_ms: 0 to a day. With nothing
+ * in flight, or @max 0, it does not wait.
+ */
 GKV_API int gkv_wait(struct gkv *handle, struct gkv_completion *out, size_t max,
 		     unsigned timeout_ms);
 

@@ -77,9 +77,10 @@ int rdma_context_open(struct rdma_device *dev, struct ibv_device *ibdev, struct 
 		rc = errno ? -errno : -EIO;
 		return error_set(err, rc, "ibv_open_device of %s failed: %s (%s)", dev->name,
 				 error_name(rc),
-				 dev->software ? "at most 256 processes of a machine can use it; "
-						 "SOFTRDMA_* in the environment?"
-					       : "is /dev/infiniband readable for this user?");
+				 rc == -EMFILE	 ? "raise the limit of open files with ulimit -n"
+				 : dev->software ? "at most 256 processes of a machine can use it; "
+						   "SOFTRDMA_* in the environment?"
+						 : "is /dev/infiniband readable for this user?");
 	}
 	rc = dev->ops->query_device(dev->context, &dev->attr);
 	if (rc == 0)

@@ -23,6 +23,13 @@ static void memlock_words(char *text, size_t cap)
 		snprintf(text, cap, "%llu KiB", (unsigned long long)limit.rlim_cur >> 10);
 }
 
+/* What to do about it, where it is a limit of files. */
+static const char *files_words(int rc)
+{
+	return rc == EMFILE || rc == -EMFILE ? " (raise the limit of open files with ulimit -n)"
+					     : "";
+}
+
 static int registration_failed(const struct rdma_device *dev, size_t len, const char *what, int rc,
 			       struct error *err)
 {
@@ -37,8 +44,8 @@ static int registration_failed(const struct rdma_device *dev, size_t len, const 
 			"the systemd unit or a memlock line in /etc/security/limits.conf, "
 			"or give less --memory",
 			what, (len + 1023) >> 10, dev->name, error_name(rc), limit);
-	return error_set(err, rc, "ibv_reg_mr of %s (%zu KiB) on %s failed: %s", what,
-			 (len + 1023) >> 10, dev->name, error_name(rc));
+	return error_set(err, rc, "ibv_reg_mr of %s (%zu KiB) on %s failed: %s%s", what,
+			 (len + 1023) >> 10, dev->name, error_name(rc), files_words(rc));
 }
 
 int rdma_region_register(const struct rdma_device *dev, void *addr, size_t len, unsigned access,
@@ -83,8 +90,8 @@ int rdma_buffer_create(const struct rdma_device *dev, size_t len, unsigned acces
 	     : ftruncate(fd, (off_t)len) ? errno
 					 : -posix_fallocate(fd, 0, (off_t)len);
 	if (rc)
-		return error_set(err, rc < 0 ? rc : -rc, "memory for %s (%zu KiB) failed: %s", what,
-				 len >> 10, error_name(rc));
+		return error_set(err, rc < 0 ? rc : -rc, "memory for %s (%zu KiB) failed: %s%s",
+				 what, len >> 10, error_name(rc), files_words(rc));
 	addr = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (addr == MAP_FAILED)
 		return error_set(err, -errno, "mmap of %s (%zu KiB) failed: %s", what, len >> 10,

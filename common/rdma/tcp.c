@@ -164,6 +164,7 @@ int tcp_connect_list(const struct addrinfo *list, const char *host, const char *
 	return error_set(err, rc, "connecting to %s:%s failed: %s (%s)", host, port,
 			 many ? tried : error_name(rc),
 			 rc == -ECONNREFUSED ? "is kv-server running there?"
+			 : rc == -EMFILE     ? "raise the limit of open files with ulimit -n"
 					     : "check address, route and firewall");
 }
 
