@@ -169,7 +169,8 @@ differ_lie() {
 differ_lies() {
     local lie
     for lie in foreign stale torn miss ghost late early version expiry condition:status sum view \
-        beyond old_life twice skipped; do
+        beyond old_life twice skipped walk_twice:twice walk_skipped:skipped walk_stale:walk \
+        again:completion lost cancelled:'[a-z]*' doubled:'[a-z]*' rest; do
         differ_lie "${lie%:*}" "${lie#*:}" || return 1
     done
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Many records in one call: mget, scan. Each record is judged as a read of its own. */
+/* Many records in one call. Each record is judged as an operation of its own. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,10 @@
 #include "tests/stress/differ/differ.h"
 
 static const struct op mget_op = { .name = "mget", .kind = KIND_READ };
-static const struct op scan_op = { .name = "scan", .kind = KIND_READ };
+static const struct op mput_op = { .name = "mput", .kind = KIND_PUT };
+static const struct op mdel_op = { .name = "mdel", .kind = KIND_DEL };
+
+#define WRITES_MAX 40u
 
 void batch_mget(struct differ *d, struct end *end)
 {
@@ -21,7 +24,9 @@ void batch_mget(struct differ *d, struct end *end)
 
 	end_use(d, end);
 	for (unsigned i = 0; i < n; i++) {
-		a[i] = (struct action){ .op = &mget_op, .end = end, .key = key_choose(d) };
+		a[i] = (struct action){ .op = &mget_op,
+					.end = end,
+					.key = key_choose(d, KIND_READ) };
 		a[i].cap = below(d, 3) ? DIFFER_VALUE_MAX : below(d, 100);
 		a[i].place = d->room + (size_t)i * DIFFER_VALUE_MAX;
 		item[i].key = d->keys[a[i].key].bytes;
@@ -49,63 +54,83 @@ void batch_mget(struct differ *d, struct end *end)
 	}
 }
 
-/* A scan under way. */
-struct walk {
-	struct differ *d;
-	struct end *end;
-	uint8_t *seen; /* of each key */
-	uint64_t before_ms;
-};
-
-static int visit(void *arg, const void *key, size_t key_len, const void *value,
-		 const struct gkv_meta *meta)
+/* Keys that are all different: of two items with one key either may be the later. */
+static unsigned choose_different(struct differ *d, struct action *a, const struct op *op,
+				 struct end *end)
 {
-	struct walk *w = arg;
-	struct differ *d = w->d;
-	uint32_t k = key_find(d, key, key_len);
-	struct action a = { .op = &scan_op, .key = k, .before_ms = w->before_ms };
-	struct record *r;
+	unsigned n = 1 + (unsigned)below(d, below(d, 4) ? 8 : WRITES_MAX), have = 0;
 
-	if (k == UINT32_MAX)
-		wrong(d, 0, "foreign", "a scan has visited a key of %zu bytes that nobody wrote",
-		      key_len);
-	r = &d->record[k];
-	a.after_ms = time_wall_ms();
-	a.meta = *meta;
-	a.version = meta->version;
-	remember(d, &a);
-	if (w->seen[k]++)
-		wrong(d, k, "twice", "a scan has visited it twice");
-	if (presence(r, a.before_ms, a.after_ms, late_ms(d)) == GONE)
-		wrong(d, k, r->there ? "late" : "ghost", "a scan has visited what has gone");
-	judge_meta(d, &a, r);
-	judge_value(d, &a, &r->shape, value, r->shape.len);
-	if (lies(d, "twice"))
-		w->seen[k]++;
-	return 0;
+	for (unsigned i = 0; i < n; i++) {
+		uint32_t key = key_choose(d, op->kind);
+		unsigned k = 0;
+
+		while (k < have && a[k].key != key)
+			k++;
+		if (k == have)
+			a[have++] = (struct action){
+				.op = op, .end = end, .key = key, .floor = d->version
+			};
+	}
+	return have;
 }
 
-void batch_scan(struct differ *d, struct end *end)
+static void choose_terms(struct differ *d, struct action *a)
 {
-	struct walk w = { .d = d, .end = end, .seen = calloc(d->o.keys, 1) };
-	uint64_t after_ms;
+	const struct op *like = &ops[0];
+
+	while (like->kind != a->op->kind || !like->prepare)
+		like++;
+	for (const struct op *op = like; op->name; op++) /* a random one of the kind */
+		if (op->kind == a->op->kind && op->prepare && below(d, 2))
+			like = op;
+	like->prepare(d, a);
+}
+
+static void writes(struct differ *d, struct end *end, const struct op *op,
+		   int (*call)(struct gkv *, struct gkv_item *, size_t))
+{
+	struct gkv_item item[WRITES_MAX] = { 0 };
+	struct action a[WRITES_MAX];
+	unsigned n = choose_different(d, a, op, end);
+	uint64_t before_ms, after_ms;
 	int rc;
 
-	if (!w.seen)
-		wrong(d, 0, "error", "out of memory");
 	end_use(d, end);
-	w.before_ms = time_wall_ms();
-	rc = gkv_scan(end->kv, visit, &w);
+	for (unsigned i = 0; i < n; i++) {
+		choose_terms(d, &a[i]);
+		item[i].key = d->keys[a[i].key].bytes;
+		item[i].key_len = d->keys[a[i].key].len;
+		item[i].value = d->room + (size_t)i * DIFFER_VALUE_MAX;
+		item[i].len = a[i].shape.len;
+		item[i].terms = a[i].terms;
+		item[i].status = 1;
+		if (op->kind == KIND_PUT)
+			shape_fill(d, &a[i].shape, item[i].value);
+	}
+	before_ms = time_wall_ms();
+	rc = call(end->kv, item, n);
 	after_ms = time_wall_ms();
 	if (rc)
-		wrong(d, 0, "error", "gkv_scan() returned %d: %s", rc, gkv_error(end->kv));
-	for (uint32_t k = 0; k < d->o.keys; k++) {
-		if (lies(d, "twice") && w.seen[k] > 1)
-			wrong(d, k, "twice", "a scan has visited it twice");
-		if (lies(d, "skipped") && k % 64 == 0)
-			w.seen[k] = 0;
-		if (!w.seen[k] && presence(&d->record[k], w.before_ms, after_ms, 0) == THERE)
-			wrong(d, k, "skipped", "a scan has not visited it");
+		wrong(d, a[0].key, "error", "%s returned %d: %s", op->name, rc, gkv_error(end->kv));
+	for (unsigned i = 0; i < n; i++) {
+		a[i].before_ms = before_ms;
+		a[i].after_ms = after_ms;
+		a[i].status = item[i].status;
+		a[i].meta = item[i].meta;
+		a[i].version = item[i].meta.version;
+		a[i].has_meta = a[i].has_version = op->kind == KIND_PUT;
+		lie(d, &a[i]);
+		remember(d, &a[i]);
+		judge(d, &a[i]);
 	}
-	free(w.seen);
+}
+
+void batch_mput(struct differ *d, struct end *end)
+{
+	writes(d, end, &mput_op, gkv_mput);
+}
+
+void batch_mdel(struct differ *d, struct end *end)
+{
+	writes(d, end, &mdel_op, gkv_mdel);
 }

@@ -32,9 +32,7 @@ uint64_t late_ms(const struct differ *d)
 	return GKV_EXPIRY_LATE_MS + stall_ms();
 }
 
-/* What the call returns where the record is there, or is not. */
-static int expected(const struct differ *d, const struct action *a, const struct record *r,
-		    bool there)
+int expected(const struct differ *d, const struct action *a, const struct record *r, bool there)
 {
 	int64_t number, sum;
 
@@ -64,6 +62,33 @@ static int expected(const struct differ *d, const struct action *a, const struct
 								      : -EEXIST;
 	}
 	return there || a->op->kind == KIND_PUT ? 0 : -ENOENT;
+}
+
+/* How many bytes of the value the call has shown. */
+static size_t shown(const struct action *a, const struct record *r)
+{
+	return a->has_len && a->cap < r->shape.len ? a->cap : r->shape.len;
+}
+
+bool fits(struct differ *d, const struct action *a, const struct record *r)
+{
+	const uint64_t late = a->op->kind == KIND_READ ? late_ms(d) : 0;
+	const enum presence p = presence(r, a->before_ms, a->after_ms, late);
+
+	if (p != THERE && a->status == expected(d, a, r, false))
+		return true;
+	if (p == GONE || a->status != expected(d, a, r, true))
+		return false;
+	if (a->op->kind != KIND_READ)
+		return true;
+	if (a->has_len && a->len != r->shape.len)
+		return false;
+	if (a->has_meta &&
+	    (a->meta.value_len != r->shape.len ||
+	     (r->version ? a->meta.version != r->version : a->meta.version <= r->floor)))
+		return false;
+	shape_fill(d, &r->shape, d->want);
+	return !a->has_bytes || !shown(a, r) || memcmp(a->bytes, d->want, shown(a, r)) == 0;
 }
 
 /* It is no value of the key as it is: whose is it? */
@@ -136,8 +161,7 @@ static void judge_read(struct differ *d, struct action *a, struct record *r)
 	if (a->has_meta)
 		judge_meta(d, a, r);
 	if (a->has_bytes)
-		judge_value(d, a, &r->shape, a->bytes,
-			    a->has_len && a->cap < r->shape.len ? a->cap : r->shape.len);
+		judge_value(d, a, &r->shape, a->bytes, shown(a, r));
 	d->met[a->status ? MET_CUT : MET_FOUND]++;
 }
 
@@ -146,7 +170,8 @@ static void written(struct differ *d, struct action *a, struct record *r, uint64
 {
 	r->there = true;
 	r->version = 0;
-	r->floor = d->version;
+	r->floor = a->floor;
+	past_add(d, a->key, &r->shape);
 	r->or_never = false;
 	r->expiry_first = ttl_ms ? a->before_ms + ttl_ms : 0;
 	r->expiry_last = ttl_ms ? a->after_ms + ttl_ms : 0;
@@ -183,6 +208,7 @@ static void judge_incr(struct differ *d, struct action *a, struct record *r, boo
 static void judge_done(struct differ *d, struct action *a, struct record *r, bool as_there,
 		       bool as_gone)
 {
+	r->touched += a->op->kind != KIND_READ;
 	switch (a->op->kind) {
 	case KIND_READ:
 		judge_read(d, a, r);
@@ -201,6 +227,11 @@ static void judge_done(struct differ *d, struct action *a, struct record *r, boo
 		judge_incr(d, a, r, as_there, as_gone);
 		break;
 	}
+}
+
+void judge_applied(struct differ *d, struct action *a, bool as_there)
+{
+	judge_done(d, a, &d->record[a->key], as_there, !as_there);
 }
 
 /* What a wrong status is called. */
@@ -235,11 +266,17 @@ void judge(struct differ *d, struct action *a)
 {
 	struct record *r = &d->record[a->key];
 	uint64_t late = a->op->kind == KIND_READ ? late_ms(d) : 0;
-	enum presence p = presence(r, a->before_ms, a->after_ms, late);
-	int if_there = expected(d, a, r, true), if_gone = expected(d, a, r, false);
-	bool as_there = p != GONE && a->status == if_there;
-	bool as_gone = p != THERE && a->status == if_gone;
+	enum presence p;
+	int if_there, if_gone;
+	bool as_there, as_gone;
 
+	if (r->doubt != SURE && !doubt_read(d, a))
+		return;
+	p = presence(r, a->before_ms, a->after_ms, late);
+	if_there = expected(d, a, r, true);
+	if_gone = expected(d, a, r, false);
+	as_there = p != GONE && a->status == if_there;
+	as_gone = p != THERE && a->status == if_gone;
 	if (!as_there && !as_gone)
 		wrong_status(d, a, p, p == GONE ? if_gone : if_there, late);
 	d->in_doubt += p == MAYBE;

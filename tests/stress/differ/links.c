@@ -31,20 +31,32 @@ static void link_open(struct differ *d, struct link *l)
 	if (rc)
 		wrong(d, 0, "error", "gkv_session_open() returned %d: %s", rc, text);
 	d->sessions++;
+	places_open(d, l);
 }
 
 static void end_open(struct differ *d, struct link *l, struct end *end)
 {
+	static const unsigned depth[] = { 1, 4, 64, 256 };
 	struct gkv_handle_options o;
 	int rc;
 
 	gkv_handle_options_init(&o);
 	o.no_hints = below(d, 4) == 0;
+	o.depth = end->depth = depth[below(d, 4)];
 	rc = gkv_open_with(l->session, &o, &end->kv);
 	if (rc)
 		wrong(d, 0, "error", "gkv_open_with() returned %d: %s", rc,
 		      gkv_session_error(l->session));
 	end->view = NULL;
+}
+
+struct link *link_of(struct differ *d, const struct end *end)
+{
+	struct link *l = d->link;
+
+	while (end < l->end || end >= l->end + DIFFER_ENDS)
+		l++;
+	return l;
 }
 
 struct end *end_choose(struct differ *d)
@@ -82,18 +94,29 @@ static void end_close(struct differ *d, struct end *end)
 	d->reads += stats.reads;
 	d->hint_hits += stats.hint_hits;
 	d->hint_stale += stats.hint_stale;
+	if (below(d, 2))
+		walk_end(end);
 	gkv_close(end->kv);
 	end->kv = NULL;
+	walk_end(end);
+	flights_leave(d, end);
 }
 
 static void link_close(struct differ *d, struct link *l, bool session_first)
 {
+	for (unsigned i = 0; i < DIFFER_ENDS; i++)
+		if (l->end[i].kv)
+			flights_settle(d, &l->end[i]);
+	places_release(d, l);
 	if (session_first)
 		gkv_session_close(l->session);
 	for (unsigned i = 0; i < DIFFER_ENDS; i++)
 		end_close(d, &l->end[i]);
+	if (l->memory && below(d, 2))
+		places_release(d, l);
 	if (!session_first)
 		gkv_session_close(l->session);
+	places_close(d, l);
 	l->session = NULL;
 }
 
@@ -102,10 +125,12 @@ void link_churn(struct differ *d, struct end *end)
 {
 	struct link *l = &d->link[below(d, DIFFER_LINKS)];
 
-	if (below(d, 3))
+	if (below(d, 3)) {
+		flights_settle(d, end);
 		end_close(d, end);
-	else if (l->session)
+	} else if (l->session) {
 		link_close(d, l, below(d, 2));
+	}
 }
 
 void link_tick(struct differ *d, struct end *end)
@@ -138,13 +163,37 @@ void server_renew(struct differ *d)
 	d->life_nonce = d->nonce;
 	d->version = 0;
 	d->twins = false;
+	d->dark = 0;
+	memset(d->past, 0, d->o.keys * sizeof(*d->past));
+	flights_orphan(d); /* looks at what was */
 	for (uint32_t k = 0; k < d->o.keys; k++) {
 		struct record *r = &d->record[k];
 		struct shape old = r->shape;
 
 		if (!r->there || k < DIFFER_TWINS || old.is_number || old.len < 32)
 			old.len = UINT32_MAX;
-		*r = (struct record){ .old = old };
+		*r = (struct record){ .old = old, .flying = r->flying };
+	}
+}
+
+/* Operations that the server's end has left over may have written the first keys as they were. */
+static void clear_twins(struct differ *d, struct end *end)
+{
+	for (unsigned i = 0; i < DIFFER_LINKS * DIFFER_ENDS; i++) {
+		struct end *one = &d->link[i / DIFFER_ENDS].end[i % DIFFER_ENDS];
+
+		while (one->flights)
+			flights_settle(d, one);
+		walk_end(one);
+	}
+	for (uint32_t k = 0; k < DIFFER_TWINS; k++) {
+		struct record *r = &d->record[k];
+		int rc = gkv_del(end->kv, d->keys[k].bytes, d->keys[k].len);
+
+		if (rc && rc != -ENOENT)
+			wrong(d, k, "error", "gkv_del() returned %d: %s", rc, gkv_error(end->kv));
+		d->dark -= r->doubt != SURE;
+		*r = (struct record){ .old = r->old };
 	}
 }
 
@@ -159,5 +208,6 @@ void server_twins(struct differ *d, struct end *end)
 	rc = gkv_exists(end->kv, "none", 4, NULL); /* its root page is read by now */
 	if (rc != -ENOENT)
 		wrong(d, 0, "error", "gkv_exists() returned %d: %s", rc, gkv_error(end->kv));
+	clear_twins(d, end);
 	keys_twin(d, end->kv->reader.world->hash_seed);
 }

@@ -38,10 +38,12 @@ static int create(struct differ *d)
 		unsetenv("SOFTRDMA_WEAK");
 	d->keys = calloc(d->o.keys, sizeof(*d->keys));
 	d->record = calloc(d->o.keys, sizeof(*d->record));
+	d->other = calloc(d->o.keys, sizeof(*d->other));
+	d->past = calloc(d->o.keys, sizeof(*d->past));
 	d->out = malloc(DIFFER_VALUE_MAX);
 	d->want = malloc(DIFFER_VALUE_MAX);
 	d->room = malloc((size_t)DIFFER_VALUE_MAX * (DIFFER_BATCH + 1));
-	if (!d->keys || !d->record || !d->out || !d->want || !d->room)
+	if (!d->keys || !d->record || !d->out || !d->want || !d->room || !d->other || !d->past)
 		return die("memory", strerror(ENOMEM));
 	keys_create(d);
 	return stall_start() ? die("watching the cores", "no thread") : 0;
@@ -76,8 +78,14 @@ static void live(struct differ *d, uint64_t end_ns)
 
 static int report(const struct differ *d)
 {
-	static const char *const names[METS] = { "found",   "none",	 "cut",		"exists",
-						 "expired", "no number", "out of range" };
+	static const char *const names[METS] = { "found",	 "none",
+						 "cut",		 "exists",
+						 "expired",	 "no number",
+						 "out of range", "landed",
+						 "cancelled",	 "direct",
+						 "broken",	 "left in flight",
+						 "walks",	 "written meanwhile",
+						 "orphans",	 "unknown" };
 	int rc = 0;
 
 	printf("differ: %" PRIu64 " operations, %" PRIu64 " lives of the server, %" PRIu64
@@ -89,7 +97,7 @@ static int report(const struct differ *d)
 	for (unsigned i = 0; i < METS; i++)
 		printf(" %s %" PRIu64, names[i], d->met[i]);
 	printf("\n");
-	for (unsigned i = 0; i < METS && d->deeds >= ENOUGH; i++)
+	for (unsigned i = 0; i < (d->lives > 2 ? METS : METS_EVER) && d->deeds >= ENOUGH; i++)
 		rc |= !d->met[i];
 	if (d->deeds >= ENOUGH && d->o.seconds * 1000 >= 2 * LIFE_MOST_MS &&
 	    (!d->hint_hits || !d->hint_stale || d->lives < 2 || !d->views))

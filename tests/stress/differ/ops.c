@@ -11,9 +11,6 @@
 #include "common/base/time.h"
 #include "tests/stress/differ/differ.h"
 
-#define BEYOND 16u /* bytes behind a place, which nobody may write */
-#define FILL   0xa5
-
 static uint64_t choose_ttl(struct differ *d)
 {
 	return below(d, 4) ? 0 : below(d, 5) ? 10 + below(d, 290) : 100000 + below(d, 100000);
@@ -50,7 +47,7 @@ static void prepare_get(struct differ *d, struct action *a)
 	default:
 		a->cap = DIFFER_VALUE_MAX;
 	}
-	memset(a->place + a->cap, FILL, BEYOND);
+	memset(a->place + a->cap, DIFFER_FILL, DIFFER_BEYOND);
 }
 
 static void run_get(struct differ *d, struct action *a)
@@ -64,8 +61,8 @@ static void run_get(struct differ *d, struct action *a)
 	a->bytes = a->place;
 	if (lies(d, "beyond"))
 		a->place[a->cap] = 0;
-	for (unsigned i = 0; i < BEYOND; i++)
-		if (a->place[a->cap + i] != FILL)
+	for (unsigned i = 0; i < DIFFER_BEYOND; i++)
+		if (a->place[a->cap + i] != DIFFER_FILL)
 			wrong(d, a->key, "beyond", "byte %u behind a place of %zu", i, a->cap);
 }
 
@@ -190,21 +187,48 @@ static void run_touch(struct differ *d, struct action *a)
 			      a->has_meta ? &a->meta : NULL);
 }
 
+static void run_get_into(struct differ *d, struct action *a)
+{
+	const struct key *k = &d->keys[a->key];
+	struct link *l = link_of(d, a->end);
+	struct place *p = place_take(d, l, a->cap);
+
+	if (!p) {
+		run_get(d, a);
+		return;
+	}
+	a->status = gkv_get_into(a->end->kv, k->bytes, k->len, l->memory, p->at, a->cap, &a->meta);
+	a->has_len = a->has_meta = a->has_bytes = true;
+	a->len = a->meta.value_len;
+	memcpy(d->room, p->at, a->cap);
+	a->bytes = d->room;
+	place_leave(d, p);
+	d->met[MET_DIRECT]++;
+}
+
 const struct op ops[] = {
-	{ "get", 3000, KIND_READ, prepare_get, run_get, NULL },
-	{ "get_view", 2000, KIND_READ, NULL, run_view, NULL },
-	{ "exists", 1000, KIND_READ, NULL, run_exists, NULL },
-	{ "put", 800, KIND_PUT, prepare_put, run_put, NULL },
-	{ "put_with", 1600, KIND_PUT, prepare_put_with, run_put_with, NULL },
-	{ "cas", 400, KIND_PUT, prepare_cas, run_cas, NULL },
-	{ "del", 300, KIND_DEL, NULL, run_del, NULL },
-	{ "del_if", 300, KIND_DEL, prepare_del_if, run_del_if, NULL },
-	{ "incr", 600, KIND_INCR, prepare_incr, run_incr, NULL },
-	{ "touch", 400, KIND_TOUCH, prepare_touch, run_touch, NULL },
-	{ "mget", 100, KIND_READ, NULL, NULL, batch_mget },
-	{ "scan", 4, KIND_READ, NULL, NULL, batch_scan },
-	{ "tick", 100, KIND_READ, NULL, NULL, link_tick },
-	{ "churn", 20, KIND_READ, NULL, NULL, link_churn },
+	{ "get", 3000, KIND_READ, prepare_get, run_get, NULL, GKV_OP_GET },
+	{ "get_into", 1000, KIND_READ, prepare_get, run_get_into, NULL, GKV_OP_GET },
+	{ "get_view", 2000, KIND_READ, NULL, run_view, NULL, 0 },
+	{ "exists", 1000, KIND_READ, NULL, run_exists, NULL, GKV_OP_EXISTS },
+	{ "put", 800, KIND_PUT, prepare_put, run_put, NULL, GKV_OP_PUT },
+	{ "put_with", 1600, KIND_PUT, prepare_put_with, run_put_with, NULL, GKV_OP_PUT },
+	{ "cas", 400, KIND_PUT, prepare_cas, run_cas, NULL, GKV_OP_PUT },
+	{ "del", 300, KIND_DEL, NULL, run_del, NULL, GKV_OP_DEL },
+	{ "del_if", 300, KIND_DEL, prepare_del_if, run_del_if, NULL, GKV_OP_DEL },
+	{ "incr", 600, KIND_INCR, prepare_incr, run_incr, NULL, GKV_OP_INCR },
+	{ "touch", 400, KIND_TOUCH, prepare_touch, run_touch, NULL, GKV_OP_TOUCH },
+	{ "submit", 1000, KIND_READ, NULL, NULL, flight_submit, 0 },
+	{ "collect", 2000, KIND_READ, NULL, NULL, flight_collect, 0 },
+	{ "cancel", 200, KIND_READ, NULL, NULL, flight_cancel, 0 },
+	{ "break", 10, KIND_READ, NULL, NULL, flight_break, 0 },
+	{ "mget", 100, KIND_READ, NULL, NULL, batch_mget, 0 },
+	{ "mput", 50, KIND_READ, NULL, NULL, batch_mput, 0 },
+	{ "mdel", 20, KIND_READ, NULL, NULL, batch_mdel, 0 },
+	{ "scan", 4, KIND_READ, NULL, NULL, walk_scan, 0 },
+	{ "walk", 500, KIND_READ, NULL, NULL, walk_step, 0 },
+	{ "tick", 100, KIND_READ, NULL, NULL, link_tick, 0 },
+	{ "churn", 20, KIND_READ, NULL, NULL, link_churn, 0 },
 	{ NULL },
 };
 
@@ -228,7 +252,8 @@ void act(struct differ *d, const struct op *op, struct end *end)
 		op->whole(d, end);
 		return;
 	}
-	a.key = key_choose(d);
+	a.key = key_choose(d, op->kind);
+	a.floor = d->version;
 	end_use(d, end);
 	if (op->prepare)
 		op->prepare(d, &a);

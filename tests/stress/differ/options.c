@@ -8,7 +8,7 @@ static struct differ_options given = { .keys = 600, .seconds = 15, .lie = "none"
 
 static const struct bench_option options[] = {
 	{ "seed", 's', BENCH_NUMBER, .value = &given.seed, .min = 1, .max = UINT64_MAX },
-	{ "keys", 'k', BENCH_NUMBER, .value = &given.keys, .min = DIFFER_TWINS + 1, .max = 20000 },
+	{ "keys", 'k', BENCH_NUMBER, .value = &given.keys, .min = DIFFER_TWINS + 8, .max = 20000 },
 	{ "seconds", 't', BENCH_NUMBER, .value = &given.seconds, .min = 1, .max = 86400 },
 	{ "weak", 'W', BENCH_NUMBER, .value = &given.weak, .min = 0, .max = 1000000 },
 	{ "lie", 'L', BENCH_CHOICE, .value = &given.lie, .words = LIES },

@@ -95,7 +95,7 @@ struct shape shape_choose(struct differ *d, uint32_t key)
 	return s;
 }
 
-uint32_t key_choose(struct differ *d)
+static uint32_t choose_key(struct differ *d)
 {
 	uint64_t others = d->o.keys - DIFFER_TWINS, hot = others < HOT ? others : HOT;
 
@@ -109,6 +109,25 @@ uint32_t key_choose(struct differ *d)
 	default:
 		return DIFFER_TWINS + (uint32_t)below(d, others);
 	}
+}
+
+uint32_t key_choose(struct differ *d, enum kind kind)
+{
+	for (;;) { /* there are more than fly and are in doubt */
+		uint32_t k = choose_key(d);
+		const struct record *r = &d->record[k];
+
+		if (!r->flying && (kind == KIND_READ || r->doubt == SURE))
+			return k;
+	}
+}
+
+void past_add(struct differ *d, uint32_t key, const struct shape *s)
+{
+	struct past *p = &d->past[key];
+
+	p->deed[p->n % DIFFER_PAST] = d->deeds;
+	p->shape[p->n++ % DIFFER_PAST] = *s;
 }
 
 /* Of 4 bytes to GKV_KEY_MAX, most of them short; the first bytes are the key's number. */
