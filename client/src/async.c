@@ -210,9 +210,9 @@ static int submit(struct gkv *h, const struct gkv_request *requests, size_t coun
 		return error_set(&h->error, -EAGAIN,
 				 "%u operations are in flight, the handle's depth (poll first)",
 				 a->depth);
-	if (handle_current(h)) {
-		asks_step(a);
+	if (handle_current(h)) { /* in this order: a look-up may end as a request */
 		lanes_step(a);
+		asks_step(a);
 	}
 	return (int)taken;
 }
@@ -284,9 +284,9 @@ bool async_step(struct async *a)
 		wait_awake(a);
 	if (h->live)
 		n = channel_poll(h);
-	if (handle_current(h)) {
-		asks_step(a);
+	if (handle_current(h)) { /* in this order: a look-up may end as a request */
 		lanes_step(a);
+		asks_step(a);
 	}
 	if (n > 0) {
 		a->quiet_ns = 0;
