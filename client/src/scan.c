@@ -85,11 +85,7 @@ int scan_ready(struct gkv_cursor *s)
 {
 	int rc = handle_ready(s->h);
 
-	if (rc == 0)
-		rc = scan_same_life(s);
-	if (rc == 0)
-		s->incarnation = s->h->reader.world->incarnation;
-	return rc;
+	return rc ? rc : scan_same_life(s);
 }
 
 /* A block that does not verify: can its key be read? Its state is not under the checksum. */
@@ -220,6 +216,8 @@ static int make_pass(struct gkv_cursor *s)
 		return rc;
 	if (rc)
 		return count_idle(s);
+	/* not before: the one that the handle knew may be gone */
+	s->incarnation = s->h->reader.world->incarnation;
 	if (!s->range_known) {
 		s->range_last = s->pass.last;
 		s->range_known = true;

@@ -70,7 +70,7 @@ struct scan_record {
 struct gkv_cursor {
 	struct gkv *h;
 	struct scan pass;
-	uint64_t incarnation; /* of the server that the scan began on; 0: not yet */
+	uint64_t incarnation; /* of the server that gave the first records; 0: none did yet */
 	uint64_t range_first, range_last; /* hashes */
 	bool range_known; /* range_last is set, by the range's first pass */
 	bool settled; /* the group is finished in the segment under way */

@@ -14,15 +14,17 @@ SOON = 5000  # ms: longer than it takes to fill a store
 
 
 def fill_with_brief_records(it, size):
-    """Records that expire soon, until the store is full; how many."""
-    done, again = 0, 0
+    """Records that expire soon, until the store is full; how many, and when the last was sent."""
+    done, again, last = 0, 0, 0
     while again < 50:
+        sent = time.monotonic()
         status = it.put(done + 1, size, ttl_ms=SOON)
         assert status in (0, EBUSY, ENOMEM)
         done += status == 0
+        last = last if status else sent
         again = 0 if status == 0 else again + 1  # memory grows, it may be
         time.sleep(0.01 if status else 0)
-    return done
+    return done, last
 
 
 def test_expired_records_make_room(world, rogue):
@@ -31,8 +33,7 @@ def test_expired_records_make_room(world, rogue):
     cli, it = world.cli(server), rogue(server)
     for key in (1001, 1002):
         assert it.put(key, 100, ttl_ms=LATER if key == 1002 else 0) == 0
-    done = fill_with_brief_records(it, MIB - 200)
-    last = time.monotonic()
+    done, last = fill_with_brief_records(it, MIB - 200)
     assert done > 10
     it.close()  # it announces nothing, and would hold all of it back
     wait_until("they are gone", lambda: cli.stats()["records_expiring"] == 1, 30)
@@ -51,7 +52,7 @@ def test_a_full_store_of_expired_records_accepts_new_ones(world, rogue):
     """At once: who finds no memory waits for those that are being deleted."""
     server = world.server(*PATIENT, memory="16M")
     it, client = rogue(server), world.client(server, 10000)
-    done = fill_with_brief_records(it, 1000)
+    done, _ = fill_with_brief_records(it, 1000)
     assert done > 4000
     it.close()
     time.sleep(SOON / 1000)
