@@ -328,18 +328,12 @@ static pid_t server;
 static int set_up(void **state)
 {
 	struct gkv_options o;
-	char address[32], text[700];
 	unsigned port = 0;
 
 	server = server_start(&port, "256M");
-	snprintf(address, sizeof(address), "127.0.0.1:%u", port);
 	gkv_options_init(&o);
-	o.server = address;
-	o.device = "soft0";
-	if (gkv_session_open(&session, &o, text, sizeof(text))) {
-		printf("%s\n", text);
+	if (server_session(port, &o, &session))
 		return -1;
-	}
 	return gkv_open(session, &kv);
 }
 

@@ -26,18 +26,12 @@ static struct gkv *kv;
 static int set_up(void **state)
 {
 	struct gkv_options o;
-	char address[32], text[700];
 
 	server = server_start(&port, "64M");
-	snprintf(address, sizeof(address), "127.0.0.1:%u", port);
 	gkv_options_init(&o);
-	o.server = address;
-	o.device = "soft0";
 	o.timeout_ms = 1500;
-	if (gkv_session_open(&session, &o, text, sizeof(text))) {
-		printf("%s\n", text);
+	if (server_session(port, &o, &session))
 		return -1;
-	}
 	return gkv_open(session, &kv);
 }
 

@@ -33,17 +33,11 @@ static struct gkv *kv[HANDLES];
 static int open_session(unsigned housekeeper)
 {
 	struct gkv_options o;
-	char address[32], text[700];
 
-	snprintf(address, sizeof(address), "127.0.0.1:%u", port);
 	gkv_options_init(&o);
-	o.server = address;
-	o.device = "soft0";
 	o.housekeeper = housekeeper;
-	if (gkv_session_open(&session, &o, text, sizeof(text))) {
-		printf("%s\n", text);
+	if (server_session(port, &o, &session))
 		return -1;
-	}
 	return 0;
 }
 

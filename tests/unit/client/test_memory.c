@@ -39,17 +39,11 @@ static struct gkv_session *open_session(void)
 {
 	struct gkv_session *s;
 	struct gkv_options o;
-	char address[32], text[700];
 
-	snprintf(address, sizeof(address), "127.0.0.1:%u", port);
 	gkv_options_init(&o);
-	o.server = address;
-	o.device = "soft0";
 	o.timeout_ms = 60000;
-	if (gkv_session_open(&s, &o, text, sizeof(text))) {
-		printf("%s\n", text);
+	if (server_session(port, &o, &s))
 		return NULL;
-	}
 	return s;
 }
 

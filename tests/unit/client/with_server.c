@@ -85,3 +85,16 @@ void server_pause(pid_t pid)
 	got = waitpid(pid, &status, WUNTRACED);
 	assert(got == pid && WIFSTOPPED(status));
 }
+
+int server_session(unsigned port, struct gkv_options *o, struct gkv_session **out)
+{
+	char address[32], text[700];
+
+	snprintf(address, sizeof(address), "127.0.0.1:%u", port);
+	o->server = address;
+	o->device = "soft0";
+	if (gkv_session_open(out, o, text, sizeof(text)) == 0)
+		return 0;
+	printf("%s\n", text);
+	return -1;
+}

@@ -4,6 +4,8 @@
 /* A kv-server of the test's own, on soft0. */
 #include <sys/types.h>
 
+#include "client/include/gracekv.h"
+
 /* server_program - the path of kv-server; the first argument of the test program. */
 void server_program(const char *path);
 
@@ -18,3 +20,8 @@ int server_stop(pid_t pid, int signal);
 
 /* server_pause - SIGSTOP; returns when all its threads stand still. SIGCONT ends it. */
 void server_pause(pid_t pid);
+
+/*
+ * server_session - with it, on soft0, with what else @o says. Returns 0; -1, and says why.
+ */
+int server_session(unsigned port, struct gkv_options *o, struct gkv_session **out);
