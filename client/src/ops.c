@@ -177,7 +177,9 @@ static void expire(struct async *a, struct op *op)
 	case OP_READING:
 		if (op->direct) { /* the READ is on its way: only its end frees the memory */
 			channel_fail(a->h, "an RDMA READ took longer than its operation may");
-			handle_disconnect(a->h); /* it waits again */
+			handle_disconnect(a->h); /* it waits again, or, cancelled, has ended */
+			if (op->state != OP_READ)
+				return;
 			ops_remove(&a->read, op);
 			break;
 		}
