@@ -154,6 +154,34 @@ static void test_gets_into_registered_memory(void **state)
 	memset(slot, 0, sizeof(slot));
 }
 
+/* Its time is over while its READ is under way: the queue pair goes with it, and it ends once. */
+static void test_late_get_into_registered_memory_ends_once(void **state)
+{
+	struct gkv_memory *memory;
+	struct gkv_completion c;
+
+	all_keys(GKV_OP_PUT, 1);
+	assert_int_equal(gkv_memory_register(session, slot, sizeof(slot), &memory), 0);
+	for (unsigned cancelled = 0; cancelled < 2; cancelled++) {
+		struct gkv_request q = request(GKV_OP_GET, 1, 0);
+
+		q.memory = memory;
+		q.timeout_ms = 1;
+		assert_int_equal(gkv_ping(kv, NULL), 0); /* connected again */
+		assert_int_equal(gkv_submit(kv, &q, 1), 1);
+		assert_int_equal(kv->async->reads, 1);
+		assert_int_equal(gkv_cancel(kv, cancelled ? 0 : 1), cancelled ? 1 : -ENOENT);
+		usleep(2000);
+		channel_fail(kv, "this test says so");
+		c = wait_one();
+		assert_int_equal(c.status, cancelled ? -ECANCELED : -ETIMEDOUT);
+		assert_int_equal(gkv_pending(kv), 0);
+		assert_int_equal(gkv_poll(kv, &c, 1), 0);
+	}
+	assert_int_equal(gkv_memory_release(memory), 0);
+	all_keys(GKV_OP_GET, 1);
+}
+
 static void test_terms_and_sums(void **state)
 {
 	struct gkv_request q = { .op = GKV_OP_INCR, .key = "n", .key_len = 1, .delta = 5 };
@@ -377,6 +405,7 @@ int main(int argc, char **argv)
 		TEST(test_one_call_is_one_chain),
 		TEST(test_wrong_requests_complete),
 		TEST(test_gets_into_registered_memory),
+		TEST(test_late_get_into_registered_memory_ends_once),
 		TEST(test_terms_and_sums),
 		TEST(test_deadlines_and_cancels),
 		TEST(test_calls_in_between),
