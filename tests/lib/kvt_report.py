@@ -8,6 +8,7 @@ Environment: GRACEKV_TEST_NAME, the suite's name; GRACEKV_TEST_COUNTS, a file th
 import io
 import os
 import signal
+import sys
 
 import pytest
 from _pytest.config import create_terminal_writer
@@ -32,6 +33,7 @@ class Report:
         print(f"FAIL  {self.name(nodeid)}{where}")
         for line in str(text).splitlines()[-200:]:
             print(f"      | {line}")
+        sys.stdout.flush()  # the machine may not live to see the end
 
     def pytest_runtest_logreport(self, report):
         self.spent[report.nodeid] = self.spent.get(report.nodeid, 0) + report.duration

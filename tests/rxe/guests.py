@@ -4,8 +4,8 @@
 """Boot one or two guests with soft-RoCE under emulated QEMU and run a job in each.
 
 README.md beside this file says what a job finds. Exit status: 0 every job exited 0; 1 one did not,
-or a guest ended without a result, or time was up: then what the guests printed is printed here;
-2 wrong usage; 3 there is nothing to boot, or no qemu.
+or time was up: then what the guests printed is printed here; 2 wrong usage; 3 there is nothing to
+boot, or no qemu; 4 a guest's machine died: it ended by itself, without a result of its job.
 """
 import argparse
 import contextlib
@@ -88,6 +88,7 @@ class Guest:
         self.output = self.folder / f"output.{number}"
         self.result = self.folder / f"rc.{number}"
         self.continue_at = None
+        self.died = False
         self.cables = {kind: ends and ends[number - 1] for kind, ends in options.cables.items()}
         self.write_job(job, options.jobs)
         with open(self.folder / f"qemu.{number}", "wb") as log:
@@ -161,6 +162,7 @@ class Guest:
             self.continue_at = None
 
     def kill(self):
+        self.died = not self.running() and self.code() is None
         if self.running():
             self.popen.kill()
         self.popen.wait()
@@ -247,7 +249,7 @@ def run(options):
         print(f"guests.py: {why}")
         for guest in guests:
             guest.explain()
-        return 1
+        return 4 if any(guest.died for guest in guests) else 1
     if options.show:
         for guest in guests:
             sys.stdout.write(guest.output.read_text(errors="replace"))
