@@ -48,6 +48,9 @@
  * asked, which deletes the record before it says that there is none. So no record is missed before
  * its time, and one may be returned for GKV_EXPIRY_LATE_MS longer by a client whose clock runs as
  * fast as the server's to one part in a thousand.
+ *
+ * A time to live counts from when the server took the request, in whole ms rounded up: it is up to
+ * 1 ms longer, and never shorter. Who holds a lock so may count from before the call.
  */
 #include <stddef.h>
 #include <stdint.h>

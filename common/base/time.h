@@ -17,13 +17,19 @@ static inline uint64_t time_now_ns(void)
 	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-/* time_wall_ms - CLOCK_REALTIME in milliseconds since 1970, the unit of a record's expiry. */
-static inline uint64_t time_wall_ms(void)
+/* time_wall_ns - CLOCK_REALTIME in nanoseconds since 1970: 64 bits are enough until 2554. */
+static inline uint64_t time_wall_ns(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / NS_PER_MS;
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+/* time_wall_ms - the same in milliseconds that have passed, the unit of a record's expiry. */
+static inline uint64_t time_wall_ms(void)
+{
+	return time_wall_ns() / NS_PER_MS;
 }
 
 /* time_relax - tell the core that this is a spin loop. */

@@ -14,11 +14,13 @@
  *
  * Lock order: client entry (session/clients.h), bucket (index.h), memory's own.
  */
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/base/error.h"
+#include "common/base/time.h"
 #include "common/layout/wire_rpc.h"
 #include "server/index/index.h"
 #include "server/memory/memory.h"
@@ -96,6 +98,17 @@ struct store_put {
 	struct memory_place place;
 	uint64_t hash;
 };
+
+/*
+ * store_expiry - of a record that lives for @ttl_ms from @now_ns on (wall clock); 0: never. Never
+ * early: of a millisecond that has begun all counts. @ttl_ms: as decoded, at most RPC_TTL_MAX_MS.
+ */
+static_assert(UINT64_MAX / NS_PER_MS + 1 + RPC_TTL_MAX_MS < INT64_MAX, "no expiry overflows");
+
+static inline uint64_t store_expiry(uint64_t now_ns, uint64_t ttl_ms)
+{
+	return ttl_ms ? now_ns / NS_PER_MS + (now_ns % NS_PER_MS != 0) + ttl_ms : 0;
+}
 
 /*
  * store_put_begin - take a block and write all but the value and the version.

@@ -92,7 +92,7 @@ static void writes(struct differ *d, struct end *end, const struct op *op,
 	struct gkv_item item[WRITES_MAX] = { 0 };
 	struct action a[WRITES_MAX];
 	unsigned n = choose_different(d, a, op, end);
-	uint64_t before_ms, after_ms;
+	uint64_t before_ns, after_ms;
 	int rc;
 
 	end_use(d, end);
@@ -107,13 +107,13 @@ static void writes(struct differ *d, struct end *end, const struct op *op,
 		if (op->kind == KIND_PUT)
 			shape_fill(d, &a[i].shape, item[i].value);
 	}
-	before_ms = time_wall_ms();
+	before_ns = time_wall_ns();
 	rc = call(end->kv, item, n);
 	after_ms = time_wall_ms();
 	if (rc)
 		wrong(d, a[0].key, "error", "%s returned %d: %s", op->name, rc, gkv_error(end->kv));
 	for (unsigned i = 0; i < n; i++) {
-		a[i].before_ms = before_ms;
+		begins(&a[i], before_ns);
 		a[i].after_ms = after_ms;
 		a[i].status = item[i].status;
 		a[i].meta = item[i].meta;

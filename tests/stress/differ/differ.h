@@ -111,7 +111,8 @@ struct action {
 	uint8_t *place; /* of a get, cap bytes */
 	uint64_t floor; /* a version that was told before it began */
 
-	uint64_t before_ms, after_ms; /* the call was made between them */
+	uint64_t before_ms, after_ms; /* the call was made between them, in ms that have passed */
+	uint64_t begun_ms; /* of a write: before it, in ms that have begun */
 	int status;
 	bool has_len, has_version, has_meta, has_bytes, has_sum;
 	size_t len;
@@ -218,6 +219,8 @@ void past_add(struct differ *d, uint32_t key, const struct shape *s);
 enum presence { GONE, MAYBE, THERE };
 enum presence presence(const struct record *r, uint64_t before_ms, uint64_t after_ms,
 		       uint64_t late_ms);
+/* begins - the call is about to be made, at @now_ns. */
+void begins(struct action *a, uint64_t now_ns);
 void judge(struct differ *d, struct action *a);
 /* judge_applied - the write has succeeded; @as_there: it met the record. */
 void judge_applied(struct differ *d, struct action *a, bool as_there);

@@ -153,11 +153,11 @@ void flight_submit(struct differ *d, struct end *end)
 	static struct flight *f[BURST];
 	unsigned n = 1 + (unsigned)below(d, below(d, 3) ? 8 : below(d, 3) ? 64 : BURST), have = 0;
 	int room = (int)(end->depth - end->flights), want, taken;
-	uint64_t now = time_wall_ms();
+	uint64_t now_ns = time_wall_ns();
 
 	while (have < n && d->flying < d->o.keys / KEYS_PART) {
 		f[have] = create(d, end, &q[have]);
-		f[have++]->a.before_ms = now;
+		begins(&f[have++]->a, now_ns);
 	}
 	if (!have)
 		return;

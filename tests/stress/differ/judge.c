@@ -4,18 +4,20 @@
  * What must have come.
  *
  * Time. A record that is written with a time to live expires between two moments: that after which
- * the call began, and that before which it ended, plus the time. What a call told of the expiry
- * must lie between the two and makes them one. Server and model go by one clock, that of the
- * machine. A call that was over before the first moment must find the record, one that began at
- * the last or later must not; in between either is right, and the model goes by what came. What
- * was seen to be gone stays gone. Reads go by the client's estimate of the clock: they may return
- * a record for GKV_EXPIRY_LATE_MS longer, and for as long as this machine let threads wait.
+ * the call began, and that before which it ended, plus the time, both in whole ms, rounded up: it
+ * is never early. What a call told of the expiry must lie between the two and makes them one.
+ * Server and model go by one clock, that of the machine. A call that was over before the first
+ * moment must find the record, one that began at the last or later must not; in between either is
+ * right, and the model goes by what came. What was seen to be gone stays gone. Reads go by the
+ * client's estimate of the clock: they may return a record for GKV_EXPIRY_LATE_MS longer, and for
+ * as long as this machine let threads wait.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/time.h"
 #include "tests/stress/differ/differ.h"
 
 enum presence presence(const struct record *r, uint64_t before_ms, uint64_t after_ms, uint64_t late)
@@ -25,6 +27,12 @@ enum presence presence(const struct record *r, uint64_t before_ms, uint64_t afte
 	if (!r->expiry_last || after_ms < r->expiry_first)
 		return THERE;
 	return !r->or_never && before_ms >= r->expiry_last + late ? GONE : MAYBE;
+}
+
+void begins(struct action *a, uint64_t now_ns)
+{
+	a->before_ms = now_ns / NS_PER_MS;
+	a->begun_ms = (now_ns + NS_PER_MS - 1) / NS_PER_MS;
 }
 
 uint64_t late_ms(const struct differ *d)
@@ -173,8 +181,8 @@ static void written(struct differ *d, struct action *a, struct record *r, uint64
 	r->floor = a->floor;
 	past_add(d, a->key, &r->shape);
 	r->or_never = false;
-	r->expiry_first = ttl_ms ? a->before_ms + ttl_ms : 0;
-	r->expiry_last = ttl_ms ? a->after_ms + ttl_ms : 0;
+	r->expiry_first = ttl_ms ? a->begun_ms + ttl_ms : 0;
+	r->expiry_last = ttl_ms ? a->after_ms + 1 + ttl_ms : 0;
 	if (a->has_meta)
 		judge_meta(d, a, r);
 	else if (a->has_version)

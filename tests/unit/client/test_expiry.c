@@ -25,6 +25,7 @@
 #define SOON_MS	   2000u /* a call ends then */
 #define TRIES	   60u
 #define AWAY_MS	   20u
+#define CUTS	   200u
 #define NUMBER_MAX 3000u /* some 50 in a segment */
 #define BUFFERED   10u
 
@@ -74,7 +75,7 @@ static uint64_t put(struct gkv *h, const char *key, uint64_t ttl_ms)
 	return meta.expiry_ms;
 }
 
-/* The server's clock, by a reply to another handle. */
+/* The server's clock, by a reply to another handle: in ms that have begun. */
 static uint64_t server_ms(void)
 {
 	return put(other, "clock", LONG_MS) - LONG_MS;
@@ -85,6 +86,25 @@ static int get(struct gkv *h, const char *key)
 	char value[8];
 
 	return gkv_get(h, key, strlen(key), value, sizeof(value), NULL);
+}
+
+/* The server's clock is this machine's: neither before a time to live is over, nor a ms later. */
+static void test_a_time_to_live_is_never_cut_short(void **state)
+{
+	for (unsigned i = 0; i < CUTS; i++) {
+		uint64_t first = time_wall_ns() + HOUR_MS * NS_PER_MS, expiry_ms, last;
+		struct gkv_meta meta;
+
+		if (i % 2) {
+			assert_int_equal(gkv_touch(kv, "k", 1, HOUR_MS, &meta), 0);
+			expiry_ms = meta.expiry_ms;
+		} else {
+			expiry_ms = put(kv, "k", HOUR_MS);
+		}
+		last = time_wall_ns() + HOUR_MS * NS_PER_MS;
+		assert_true(expiry_ms * NS_PER_MS >= first);
+		assert_true((expiry_ms - 1) * NS_PER_MS < last);
+	}
 }
 
 static void test_the_housekeeper_takes_samples(void **state)
@@ -340,6 +360,7 @@ static void test_a_scan_beside_a_clock_that_was_set_back(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		WITH_THREAD(test_a_time_to_live_is_never_cut_short),
 		WITH_THREAD(test_the_housekeeper_takes_samples),
 		WITH_TICKS(test_without_ticks_the_handle_reads_the_root),
 		WITH_TICKS(test_the_clock_is_read_where_nothing_is_known),

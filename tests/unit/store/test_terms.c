@@ -286,6 +286,20 @@ static void numbers_begin_at_zero(void **state)
 	assert_int_equal(found("0", 0), r.version);
 }
 
+static void an_expiry_is_never_early(void **state)
+{
+	assert_int_equal(store_expiry(NOW * NS_PER_MS, 0), 0);
+	assert_int_equal(store_expiry(NOW * NS_PER_MS, 1), NOW + 1);
+	assert_int_equal(store_expiry(NOW * NS_PER_MS + 1, 1), NOW + 2);
+	assert_int_equal(store_expiry(NOW * NS_PER_MS + NS_PER_MS - 1, 1), NOW + 2);
+	assert_int_equal(store_expiry((NOW + 1) * NS_PER_MS, 1), NOW + 2);
+	assert_int_equal(store_expiry(NOW * NS_PER_MS + 1, RPC_TTL_MAX_MS),
+			 NOW + 1 + RPC_TTL_MAX_MS);
+	assert_int_equal(store_expiry(UINT64_MAX, RPC_TTL_MAX_MS),
+			 UINT64_MAX / NS_PER_MS + 1 + RPC_TTL_MAX_MS);
+	assert_int_equal(store_expiry(UINT64_MAX, 0), 0);
+}
+
 static void touch_sets_the_expiry(void **state)
 {
 	struct store_result first, r;
@@ -467,6 +481,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(refused_before_there_is_a_block, setup, teardown),
 		cmocka_unit_test_setup_teardown(numbers_are_added, setup, teardown),
 		cmocka_unit_test_setup_teardown(numbers_begin_at_zero, setup, teardown),
+		cmocka_unit_test(an_expiry_is_never_early),
 		cmocka_unit_test_setup_teardown(touch_sets_the_expiry, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_increment_is_lost, setup, teardown),
 		cmocka_unit_test_setup_teardown(of_a_version_one_swap_wins, setup, teardown),
