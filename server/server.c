@@ -193,6 +193,7 @@ int server_create(struct server *s, const struct config *config, struct error *e
 	memset(s, 0, sizeof(*s));
 	s->config = *config;
 	s->config.rdma.device = s->config.device;
+	s->config.rdma.spare = "give less --memory";
 	s->started_ns = time_now_ns();
 	s->listen_fd = -1;
 	if (getrandom(&incarnation, sizeof(incarnation), 0) != sizeof(incarnation))

@@ -179,6 +179,7 @@ int settings_take(struct settings *out, const struct gkv_options *options, struc
 	out->trace = o.trace;
 	out->trace_arg = o.trace_arg;
 	out->rdma = (struct rdma_options){
+		.spare = "register less (fewer handles, smaller memory of the application)",
 		.device = out->device,
 		.ib_port = o.ib_port,
 		.gid_index = o.gid_index,

@@ -33,6 +33,7 @@ static const char *files_words(int rc)
 static int registration_failed(const struct rdma_device *dev, size_t len, const char *what, int rc,
 			       struct error *err)
 {
+	const char *spare = dev->options.spare;
 	char limit[32];
 
 	memlock_words(limit, sizeof(limit));
@@ -41,9 +42,9 @@ static int registration_failed(const struct rdma_device *dev, size_t len, const 
 			err, rc,
 			"ibv_reg_mr of %s (%zu KiB) on %s failed: %s; RLIMIT_MEMLOCK is "
 			"%s: raise it with 'ulimit -l unlimited', LimitMEMLOCK=infinity in "
-			"the systemd unit or a memlock line in /etc/security/limits.conf, "
-			"or give less --memory",
-			what, (len + 1023) >> 10, dev->name, error_name(rc), limit);
+			"the systemd unit or a memlock line in /etc/security/limits.conf%s%s",
+			what, (len + 1023) >> 10, dev->name, error_name(rc), limit,
+			spare ? ", or " : "", spare ? spare : "");
 	return error_set(err, rc, "ibv_reg_mr of %s (%zu KiB) on %s failed: %s%s", what,
 			 (len + 1023) >> 10, dev->name, error_name(rc), files_words(rc));
 }

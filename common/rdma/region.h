@@ -19,7 +19,8 @@ struct rdma_region {
  * rdma_region_register - register @len bytes at @addr.
  * @access: IBV_ACCESS_ flags, without relaxed ordering: the protocols rest on order.
  * @what: names it in the error's sentence ("the root page").
- * Returns 0 or a negative errno; for -ENOMEM and -EAGAIN @err names RLIMIT_MEMLOCK and what to set.
+ * Returns 0 or a negative errno; for -ENOMEM and -EAGAIN @err names RLIMIT_MEMLOCK, what to set,
+ * and rdma_options.spare.
  * The memory stays the caller's and must outlive the region. Never on the data path.
  */
 int rdma_region_register(const struct rdma_device *dev, void *addr, size_t len, unsigned access,

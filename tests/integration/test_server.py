@@ -284,7 +284,7 @@ def test_registration_that_fails_names_the_limit(world, tmp_path, soft_device, c
     except ServerFailed as failure:
         failure.err = failure.stderr
         assert_error(failure, 3, "ibv_reg_mr|register", "Cannot allocate memory",
-                     "RLIMIT_MEMLOCK", who="kv-server")
+                     "RLIMIT_MEMLOCK", "or give less --memory$", who="kv-server")
         return
     assert call > 1, "the first registration is needed to start"
     result = world.cli(server)("put", "key", "value", seconds=10)
@@ -299,7 +299,8 @@ def test_registration_that_fails_in_the_client(world, soft_device):
         result = world.cli(server)("put", "key", "-", stdin=bytes(100000), seconds=10,
                                    env={"SOFTRDMA_FAULT": f"reg_mr=ENOMEM@{call}"})
         if result.rc:
-            assert_error(result, 3, "memory")
+            assert_error(result, 3, "memory", "RLIMIT_MEMLOCK", r"or register less \(fewer handles")
+            assert "--memory" not in result.err, "a server's"
         else:
             assert call > 1
     assert world.cli(server).put("key", b"v") is not None

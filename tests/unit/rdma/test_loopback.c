@@ -75,6 +75,41 @@ static void a_device_that_does_not_move_bytes_is_found_out(void **state)
 	assert_non_null(strstr(err.text, "other bytes"));
 }
 
+static struct ibv_mr *register_nothing(struct ibv_pd *pd, void *addr, size_t len, unsigned access)
+{
+	errno = ENOMEM;
+	return NULL;
+}
+
+/* In the caller's words, as it is the caller that has more memory than may be locked. */
+static void what_helps_where_memory_is_not_registered(void **state)
+{
+	const char *const spares[] = { NULL, "keep less" };
+	struct rdma_options o = rdma_options_default();
+	struct rdma_provider no_memory;
+	struct rdma_device *dev;
+	struct error err = { 0 };
+
+	o.device = "soft0";
+	for (unsigned i = 0; i < 2; i++) {
+		o.spare = spares[i];
+		assert_int_equal(rdma_device_open(&dev, &o, NULL, &err), 0);
+		no_memory = *dev->ops;
+		no_memory.reg_mr = register_nothing;
+		dev->ops = &no_memory;
+		assert_int_equal(rdma_loopback_read(dev, 200, &err), -ENOMEM);
+		assert_non_null(strstr(err.text, "RLIMIT_MEMLOCK is "));
+		assert_null(strstr(err.text, "--memory"));
+		if (i)
+			assert_non_null(strstr(err.text, "limits.conf, or keep less"));
+		else
+			assert_non_null(strstr(err.text, "limits.conf"));
+		assert_int_equal(dev->ops->dealloc_pd(dev->pd), 0);
+		assert_int_equal(dev->ops->close_device(dev->context), 0);
+		free(dev);
+	}
+}
+
 static void a_survey_has_soft0_and_its_gids(void **state)
 {
 	struct rdma_options o = rdma_options_default();
@@ -125,6 +160,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(soft0_reads_itself_and_leaves_nothing),
 		cmocka_unit_test(a_device_that_does_not_move_bytes_is_found_out),
+		cmocka_unit_test(what_helps_where_memory_is_not_registered),
 		cmocka_unit_test(a_survey_has_soft0_and_its_gids),
 		cmocka_unit_test(every_address_says_why_it_failed),
 	};
