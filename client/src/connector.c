@@ -136,7 +136,7 @@ static bool prepare(struct async *a)
 	c->fresh->reads_max = h->reads_max;
 	c->fresh->backoff = h->backoff;
 	c->fresh->attempted = h->attempted;
-	c->fresh->error = h->error;
+	c->fresh->error = a->why; /* where nobody comes to try */
 	return true;
 }
 
