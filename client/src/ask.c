@@ -130,8 +130,14 @@ void asks_lost(struct async *a)
 int ask_expire(struct async *a, struct op *op)
 {
 	struct async_call *x = &a->call[op->at];
-	int rc = a->down ? rpc_cut(a->h, &x->call, -ETIMEDOUT) : rpc_expired(a->h, &x->call);
+	int rc;
 
+	if (a->down) {
+		connector_why(a);
+		rc = rpc_cut(a->h, &x->call, -ETIMEDOUT);
+	} else {
+		rc = rpc_expired(a->h, &x->call);
+	}
 	if (!op_is_get(op))
 		write_done(a->h, &x->call, 0, rc, NULL);
 	leave(a, x);

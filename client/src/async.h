@@ -72,7 +72,8 @@ struct connector {
 	struct gkv *fresh; /* all but IDLE: gets the queue pair; DONE: live, or says why not */
 	bool again; /* DONE: it may go well later, */
 	uint64_t next_ns; /* then */
-	uint64_t due_ns; /* not before; 0: at once. The handle's own */
+	uint64_t due_ns; /* not before; 0: at once. The handle's own, */
+	uint64_t wanted_ns; /* and since when it is WANTED */
 };
 
 struct async {
@@ -207,6 +208,8 @@ bool ask_abandon(struct async *a, struct op *op);
 bool connector_step(struct async *a);
 /* connector_due - when that has something to do, whatever comes; UINT64_MAX: never. */
 uint64_t connector_due(const struct async *a);
+/* connector_why - there is no queue pair: h->error says why, and what goes on. Returns its code. */
+int connector_why(struct async *a);
 /* connector_serve - by the housekeeper's thread, without locks: make one that is wanted, from
  * handle @next on, which is moved behind it. Returns whether there was one. */
 bool connector_serve(struct gkv_session *s, unsigned *next);

@@ -327,11 +327,11 @@ int handle_connect(struct gkv *h)
 	int rc;
 
 	handle_disconnect(h);
-	if (h->async && !connector_settle(h->async, deadline_ns))
-		return error_set(&h->error, -ETIMEDOUT,
-				 "the connection to %s:%s was lost, and could not be made anew in "
-				 "the time of this call",
-				 h->session->settings.host, h->session->settings.port);
+	if (h->async && !connector_settle(h->async, deadline_ns)) {
+		connector_why(h->async);
+		h->error.code = -ETIMEDOUT;
+		return -ETIMEDOUT;
+	}
 	if (handle_current(h))
 		return 0;
 	if (h->connected_before)

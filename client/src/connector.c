@@ -16,10 +16,12 @@
  * Where there is no thread, the handle's own does both, in gkv_poll().
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "client/src/async.h"
+#include "client/src/trace.h"
 
 static enum connector_state state_of(const struct connector *c)
 {
@@ -162,12 +164,33 @@ bool connector_step(struct async *a)
 	if (state_of(c) != CONNECTOR_IDLE || !in_flight(a) || !prepare(a))
 		return false;
 	if (housekeeper_serves(h->session)) {
+		c->wanted_ns = time_now_ns();
 		set_state(c, CONNECTOR_WANTED);
 		housekeeper_wake(&h->session->keeper);
 		return false;
 	}
 	try_once(c, handle_deadline(h)); /* it is this call's time */
 	return finish(a);
+}
+
+/* Of the attempt under way nothing is known here but how far any has come: it has the handle. */
+int connector_why(struct async *a)
+{
+	const enum connector_state state = state_of(&a->connector);
+	const struct settings *o = &a->h->session->settings;
+	char step[64] = "not begun";
+
+	a->h->error = a->why;
+	if (state == CONNECTOR_IDLE || state == CONNECTOR_DONE)
+		return a->why.code;
+	if (state == CONNECTOR_BUSY)
+		snprintf(step, sizeof(step), "at step %s", trace_step(a->h->session));
+	return error_set(
+		&a->h->error, a->why.code,
+		"%.400s; the next attempt to connect to %s:%s is %s after %llu ms (is "
+		"kv-server alive there?)",
+		a->why.text, o->host, o->port, step,
+		(unsigned long long)((time_now_ns() - a->connector.wanted_ns) / NS_PER_MS));
 }
 
 uint64_t connector_due(const struct async *a)

@@ -154,10 +154,8 @@ static int unanswered(struct async *a)
 {
 	struct gkv *h = a->h;
 
-	if (a->down) {
-		h->error = a->why;
-		return h->error.code;
-	}
+	if (a->down)
+		return connector_why(a);
 	return error_set(&h->error, -ETIMEDOUT,
 			 "the operation was not done in its time (is the server at %s:%s stopped "
 			 "or overloaded? are too many in flight?)",

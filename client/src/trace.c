@@ -7,9 +7,17 @@
 
 void trace_begin(struct gkv_session *s, const char *step)
 {
-	s->step = step;
+	/* relaxed: under the lock; for others it is a word in a sentence */
+	atomic_store_explicit(&s->step, step, memory_order_relaxed);
 	if (s->settings.trace && !s->hushed)
 		s->settings.trace(s->settings.trace_arg, step, NULL);
+}
+
+const char *trace_step(const struct gkv_session *s)
+{
+	const char *step = atomic_load_explicit(&s->step, memory_order_relaxed);
+
+	return step ? step : "none";
 }
 
 void trace_done(struct gkv_session *s, const char *fmt, ...)
@@ -22,11 +30,11 @@ void trace_done(struct gkv_session *s, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(words, sizeof(words), fmt, ap);
 	va_end(ap);
-	s->settings.trace(s->settings.trace_arg, s->step, words);
+	s->settings.trace(s->settings.trace_arg, trace_step(s), words);
 }
 
 int trace_failed(const struct gkv_session *s, struct error *err)
 {
 	return error_prefix(err, "connecting to the server at %s:%s, step %s", s->settings.host,
-			    s->settings.port, s->step);
+			    s->settings.port, trace_step(s));
 }

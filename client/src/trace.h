@@ -2,13 +2,16 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * Steps of connecting, told to the application (gkv_trace) and named in errors. All of it under
- * the session's lock, and never on the data path.
+ * Steps of connecting, told to the application (gkv_trace) and named in errors. Under the
+ * session's lock, where nothing else is said, and never on the data path.
  */
 #include "client/src/session.h"
 
 /* trace_begin - @step: static, one of those that gkv_trace lists. */
 void trace_begin(struct gkv_session *s, const char *step);
+
+/* trace_step - the one that was begun last, by whomever. Any thread, without the lock. */
+const char *trace_step(const struct gkv_session *s);
 
 /* trace_done - the step that was begun last went well; nothing is put into words for nobody. */
 void trace_done(struct gkv_session *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

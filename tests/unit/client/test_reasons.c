@@ -2,6 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Operations in flight that end without a connection: their sentence says why there is none. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -9,11 +10,13 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "client/src/async.h"
+#include "client/src/trace.h"
 #include "flight.h"
 #include "with_server.h"
 
@@ -55,6 +58,75 @@ static void wait_until_wanted(void)
 		assert_int_equal(gkv_wait(kv, NULL, 0, 1), 0);
 }
 
+static void test_nobody_listens(void **state)
+{
+	struct gkv_request wrong = request(GKV_OP_GET, 0, 5);
+
+	all_keys(GKV_OP_PUT, 1);
+	server_pause(server);
+	submit(GKV_OP_PUT, 0); /* it is on its way */
+	server_stop(server, SIGKILL);
+	submit(GKV_OP_GET, 1);
+	while (kv->async->why.code != -ECONNREFUSED)
+		assert_int_equal(gkv_wait(kv, NULL, 0, 1), 0);
+	wrong.key_len = 0; /* the last error of the handle is another one */
+	assert_int_equal(gkv_submit(kv, &wrong, 1), 1);
+	assert_int_equal(wait_one().status, -EINVAL);
+	assert_int_equal(end(0).status, -ETIMEDOUT);
+	expect_words("Connection refused");
+	expect_words("not known");
+	assert_int_equal(end(1).status, -ECONNREFUSED);
+	expect_words("Connection refused");
+}
+
+/* In place of the server: it accepts, and is silent. */
+static int listen_in_its_place(void)
+{
+	const struct sockaddr_in at = {
+		.sin_family = AF_INET,
+		.sin_port = htons((uint16_t)port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+
+	assert_true(fd >= 0);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), 0);
+	assert_int_equal(bind(fd, (const void *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	return fd;
+}
+
+static bool is_welcomed(void)
+{
+	return atomic_load(&kv->async->connector.state) == CONNECTOR_BUSY &&
+	       strcmp(trace_step(session), "welcome") == 0;
+}
+
+/* The attempt takes longer than the operation may: it is known how far it has come. */
+static void test_a_silent_server(void **state)
+{
+	struct gkv_completion c;
+	char byte;
+	int fd;
+
+	all_keys(GKV_OP_PUT, 1);
+	server_stop(server, SIGKILL);
+	fd = listen_in_its_place();
+	submit(GKV_OP_GET, 0);
+	while (!is_welcomed())
+		assert_int_equal(gkv_wait(kv, NULL, 0, 1), 0);
+	c = end(0);
+	assert_true(c.status == -ECONNRESET || c.status == -ETIMEDOUT);
+	expect_words("step welcome");
+	submit(GKV_OP_GET, 0);
+	while (!is_welcomed())
+		assert_int_equal(gkv_wait(kv, NULL, 0, 1), 0);
+	kv->session->settings.timeout_ms = SOON_MS; /* and so of a call */
+	assert_int_equal(gkv_get(kv, "k", 1, &byte, 1, NULL), -ETIMEDOUT);
+	expect_words("step welcome");
+	close(fd);
+}
+
 /* An attempt that nobody began leaves no error behind, and certainly no success. */
 static void test_an_attempt_that_was_not_begun(void **state)
 {
@@ -79,11 +151,15 @@ static void test_an_attempt_that_was_not_begun(void **state)
 	assert_true(rc < 0);
 	assert_int_equal(c.status, -ECONNRESET);
 	expect_words("was lost");
+	expect_words("not begun");
 }
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_nobody_listens, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_nobody_listens, set_up_tick, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_silent_server, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_an_attempt_that_was_not_begun, set_up,
 						tear_down),
 	};
