@@ -66,7 +66,8 @@ int rdma_qp_rts_attr(const struct rdma_qp *qp, struct ibv_qp_attr *attr);
 int rdma_qp_fail(struct rdma_qp *qp);
 
 /*
- * rdma_qp_destroy - no remote access through it after this returned 0. A zeroed one is fine.
- * Returns 0 or a negative errno, which is logged: the peer may still have access.
+ * rdma_qp_destroy - no remote access through it after this returned 0, and nothing that was posted
+ * names memory. One that cannot be destroyed is reset, and stays. A zeroed one is fine.
+ * Returns 0 or a negative errno, which is logged: it could not be reset either.
  */
 int rdma_qp_destroy(struct rdma_qp *qp);

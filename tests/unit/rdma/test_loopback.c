@@ -9,8 +9,10 @@
 
 #include "common/base/time.h"
 #include "common/rdma/loopback.h"
+#include "common/rdma/qp.h"
 #include "common/rdma/survey.h"
 #include "common/rdma/tcp.h"
+#include "common/softrdma/softrdma.h"
 
 static void soft0_reads_itself_and_leaves_nothing(void **state)
 {
@@ -110,6 +112,59 @@ static void what_helps_where_memory_is_not_registered(void **state)
 	}
 }
 
+static struct rdma_provider stuck;
+
+static int destroy_nothing(struct ibv_qp *qp)
+{
+	return EBUSY;
+}
+
+static int modify_nothing(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	return EIO;
+}
+
+/* It goes on to be there, so memory may be used again only where it is out of work. */
+static void a_queue_pair_that_cannot_be_destroyed_is_reset(void **state)
+{
+	struct rdma_options o = rdma_options_default();
+	struct error err = { 0 };
+
+	o.device = "soft0";
+	for (unsigned i = 0; i < 2; i++) {
+		const struct rdma_provider *real;
+		struct ibv_qp_init_attr init;
+		struct ibv_qp_attr attr;
+		struct rdma_device *dev;
+		struct rdma_cq cq;
+		struct rdma_qp qp;
+		struct ibv_qp *left;
+
+		assert_int_equal(rdma_device_open(&dev, &o, NULL, &err), 0);
+		assert_int_equal(rdma_cq_create(dev, 8, false, &cq, &err), 0);
+		assert_int_equal(rdma_qp_create(dev,
+						&(struct rdma_qp_config){
+							.cq = &cq, .max_send = 2, .max_recv = 1 },
+						&qp, &err),
+				 0);
+		left = qp.qp;
+		real = dev->ops;
+		stuck = *real;
+		stuck.destroy_qp = destroy_nothing;
+		if (i)
+			stuck.modify_qp = modify_nothing;
+		dev->ops = &stuck;
+		assert_int_equal(rdma_qp_destroy(&qp), i ? -EBUSY : 0);
+		assert_null(qp.qp);
+		assert_int_equal(softrdma_query_qp(left, &attr, IBV_QP_STATE, &init), 0);
+		assert_int_equal(attr.qp_state, i ? IBV_QPS_INIT : IBV_QPS_RESET);
+		assert_int_equal(real->destroy_qp(left), 0);
+		dev->ops = real;
+		rdma_cq_destroy(&cq);
+		rdma_device_close(dev);
+	}
+}
+
 static void a_survey_has_soft0_and_its_gids(void **state)
 {
 	struct rdma_options o = rdma_options_default();
@@ -161,6 +216,7 @@ int main(void)
 		cmocka_unit_test(soft0_reads_itself_and_leaves_nothing),
 		cmocka_unit_test(a_device_that_does_not_move_bytes_is_found_out),
 		cmocka_unit_test(what_helps_where_memory_is_not_registered),
+		cmocka_unit_test(a_queue_pair_that_cannot_be_destroyed_is_reset),
 		cmocka_unit_test(a_survey_has_soft0_and_its_gids),
 		cmocka_unit_test(every_address_says_why_it_failed),
 	};
