@@ -127,7 +127,7 @@ static bool prepare(struct async *a)
 
 	if (due > c->due_ns)
 		c->due_ns = due;
-	if (c->due_ns > now)
+	if (c->due_ns > now && !housekeeper_stopped(&h->session->keeper))
 		return false;
 	c->fresh = handle_new(h->session, h->number, h->credits_wish);
 	if (!c->fresh) {

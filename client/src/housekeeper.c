@@ -369,7 +369,7 @@ static int own_round(struct gkv_session *s, uint64_t deadline_ns, struct error *
 	return rc < 0 ? rc : 0;
 }
 
-static bool stopping(struct housekeeper *k)
+bool housekeeper_stopped(struct housekeeper *k)
 {
 	bool stop;
 
@@ -387,7 +387,7 @@ int housekeeper_begin(struct gkv_session *s, uint64_t deadline_ns, struct error 
 
 	if (rc)
 		return rc;
-	if (stopping(k)) /* what is begun now would have no end */
+	if (housekeeper_stopped(k)) /* what is begun now would have no end */
 		rc = error_set(err, -ECONNRESET, "the session was closed (open another one)");
 	else if (!k->h)
 		rc = create(s, err);
@@ -402,7 +402,8 @@ int housekeeper_begin(struct gkv_session *s, uint64_t deadline_ns, struct error 
 
 bool housekeeper_serves(struct gkv_session *s)
 {
-	return s->settings.housekeeper == GKV_HOUSEKEEPER_THREAD && !stopping(&s->keeper);
+	return s->settings.housekeeper == GKV_HOUSEKEEPER_THREAD &&
+	       !housekeeper_stopped(&s->keeper);
 }
 
 void housekeeper_wake(struct housekeeper *k)

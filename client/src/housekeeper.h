@@ -77,6 +77,9 @@ void housekeeper_nudge(struct gkv_session *s, uint64_t deadline_ns);
 /* housekeeper_serves - whether there is a thread that connects handles (connector.c). */
 bool housekeeper_serves(struct gkv_session *s);
 
+/* housekeeper_stopped - whether the session was closed: no attempt to connect goes well. */
+bool housekeeper_stopped(struct housekeeper *k);
+
 /* housekeeper_leave - a handle is about to be given back: with the last one goes our queue pair. */
 void housekeeper_leave(struct gkv_session *s);
 

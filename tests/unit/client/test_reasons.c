@@ -154,6 +154,23 @@ static void test_an_attempt_that_was_not_begun(void **state)
 	expect_words("not begun");
 }
 
+/* What waits for the next attempt does not where there will be none. */
+static void test_a_session_that_is_closed(void **state)
+{
+	struct gkv_completion c;
+
+	server_stop(server, SIGKILL);
+	submit(GKV_OP_GET, 0);
+	while (kv->async->connector.due_ns < time_now_ns() + SOON_MS * NS_PER_MS)
+		assert_int_equal(gkv_wait(kv, NULL, 0, 1), 0);
+	kv->async->connector.due_ns += 10 * WAIT_MS * NS_PER_MS;
+	gkv_session_close(session);
+	session = NULL; /* it is gone with its last handle */
+	c = wait_one();
+	assert_int_equal(c.status, -ECONNRESET);
+	expect_words("was closed");
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -161,6 +178,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(test_nobody_listens, set_up_tick, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_silent_server, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_an_attempt_that_was_not_begun, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_a_session_that_is_closed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_session_that_is_closed, set_up_tick,
 						tear_down),
 	};
 
