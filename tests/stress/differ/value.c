@@ -202,9 +202,11 @@ void keys_twin(struct differ *d, uint64_t hash_seed)
 		if (c[i - 1].bits != c[i].bits)
 			continue;
 		make_candidate(&d->keys[n++], c[i - 1].number);
-		make_candidate(&d->keys[n++], c[i].number);
+		make_candidate(&d->keys[n++], c[i++].number); /* of three alike one is left over */
 	}
 	free(c);
 	assert(n == DIFFER_TWINS); /* twice as many are to be expected */
+	for (uint32_t k = 0; k < n; k++)
+		assert(key_find(d, d->keys[k].bytes, d->keys[k].len) == k);
 	d->twins = true;
 }
