@@ -5,7 +5,7 @@
 
 README.md beside this file says what a job finds. Exit status: 0 every job exited 0; 1 one did not,
 or time was up: then what the guests printed is printed here; 2 wrong usage; 3 there is nothing to
-boot, or no qemu; 4 a guest's machine died: it ended by itself, without a result of its job.
+boot, or no qemu; 4 a guest's kernel died: it said so, and ended without a result of its job.
 """
 import argparse
 import contextlib
@@ -13,6 +13,7 @@ import ctypes
 import mmap
 import os
 import pathlib
+import re
 import resource
 import shlex
 import shutil
@@ -31,6 +32,7 @@ STOPPED_POLL_S = 0.002
 # What the others have to end in, once a job has failed.
 GRACE_S = 10
 TAIL_LINES = 200
+DEATH = re.compile(r"-\[ cut here \]-|Kernel panic|BUG: |Oops: ")
 PR_SET_PDEATHSIG = 1
 libc = ctypes.CDLL(None)
 
@@ -162,10 +164,15 @@ class Guest:
             self.continue_at = None
 
     def kill(self):
-        self.died = not self.running() and self.code() is None
+        self.died = not self.running() and self.code() is None and bool(
+            DEATH.search(self.text(self.console)))
         if self.running():
             self.popen.kill()
         self.popen.wait()
+
+    @staticmethod
+    def text(path):
+        return path.read_text(errors="replace") if path.exists() else ""
 
     def explain(self):
         """Print what it printed."""
@@ -173,8 +180,7 @@ class Guest:
         print(f"guest {self.number}: " + ("no result" if code is None else f"exit code {code}"))
         for title, path in (("qemu", self.folder / f"qemu.{self.number}"),
                             ("console", self.console), ("output", self.output)):
-            text = path.read_text(errors="replace") if path.exists() else ""
-            for line in text.splitlines()[-TAIL_LINES:]:
+            for line in self.text(path).splitlines()[-TAIL_LINES:]:
                 print(f"guest {self.number} {title} | {line.rstrip()}")
 
 

@@ -46,7 +46,8 @@ rxe_finish() {
     rc=$?
     if [ "$rc" = 4 ]; then
         sed 's/^/      | /' "$log"
-        echo "      | $2: a guest's machine died, which is no result: once more, and only that counts"
+        echo "      | $2: a guest's kernel died, which is no result: once more, and only that counts"
+        cp "$log" "${log%.log}-died.log"
         rxe_start "$@"
         rxe_follow "$rxe_runner" "$1"
         rc=$?
@@ -70,8 +71,20 @@ rxe_alone() {
     rxe_finish "$rxe_runner" "$@"
 }
 
+# rxe_integration CASES SECONDS JOB-ONE JOB-TWO - in one guest and between two, side by side: each
+# waits a good deal of its time. The limit is for machines that do other things as well.
+rxe_integration() {
+    local -x GRACEKV_TEST_CASES=$1
+    local alone=(one "rxe (one guest)" "$2" "$3") one
+    rxe_start "${alone[@]}"
+    one=$rxe_runner
+    rxe_alone two "rxe (two guests)" "$2" "$here/rxe/job server" "$4"
+    rxe_alone up "rxe (rxe-up and rxe-down)" 200 "$here/rxe/test_rxe_up.sh"
+    rxe_finish "$one" "${alone[@]}"
+}
+
 suite_rxe() {
-    local job=$here/rxe/job select='-m "not no_device"' far="" part one seconds=900 cases=1
+    local job=$here/rxe/job select='-m "not no_device"' far="" part seconds=900 cases=1
     build build-test || return 0
     check "rxe: pytest in a venv" make_venv
     [ -x "$venv/bin/python" ] || return 0
@@ -86,17 +99,8 @@ suite_rxe() {
             far+=" --ignore=$here/integration/test_$part.py"
         done
     fi
-    # Side by side: each waits a good deal of its time. The limits are for machines that do other
-    # things as well.
-    local alone=(one "rxe (one guest)" "$seconds"
-        "$job one $select --ignore=$here/integration/test_ratios.py")
-    export GRACEKV_TEST_CASES=$cases
-    rxe_start "${alone[@]}"
-    one=$rxe_runner
-    rxe_alone two "rxe (two guests)" "$seconds" "$job server" "$job client $select$far"
-    rxe_alone up "rxe (rxe-up and rxe-down)" 200 "$here/rxe/test_rxe_up.sh"
-    rxe_finish "$one" "${alone[@]}"
-    unset GRACEKV_TEST_CASES
+    rxe_integration "$cases" "$seconds" \
+        "$job one $select --ignore=$here/integration/test_ratios.py" "$job client $select$far"
     # Alone: they are about time.
     rxe_alone ratios "rxe (ratios)" 300 "$job ratios $select"
     rxe_alone failure "rxe (peer failure)" 300 "$job server" "$job failure $select"
