@@ -186,6 +186,7 @@ static void take(struct async *a, const struct gkv_request *q, uint64_t now)
 	}
 	if (op->deadline_ns < a->next_ns)
 		a->next_ns = op->deadline_ns;
+	h->reader.stats.gets += op_is_get(op);
 	op_to(a, op, op_is_get(op) ? OP_READ : OP_ASK);
 }
 
@@ -229,9 +230,10 @@ void async_lost(struct async *a)
 	if (a->down)
 		return;
 	a->down = true;
-	a->why = a->h->error;
-	if (a->why.code != -ECONNRESET)
-		error_set(&a->why, -ECONNRESET, "the connection was lost");
+	a->why = a->h->lost;
+	if (!a->why.code)
+		error_set(&a->why, -ECONNRESET, "the connection to %s:%s was lost",
+			  a->h->session->settings.host, a->h->session->settings.port);
 	wait_unwatch(a);
 	lanes_lost(a);
 	asks_lost(a);

@@ -239,6 +239,7 @@ static int attach(struct gkv *h, uint64_t deadline_ns)
 	/* seq_cst, behind the queue pair: a greater round has READ hint_floor later */
 	h->hints_after = atomic_load_explicit(&s->keeper.begun, memory_order_seq_cst);
 	h->hints_ready = false;
+	h->lost.code = 0;
 	h->live = true;
 	return 0;
 }
@@ -266,6 +267,7 @@ int handle_attach(struct gkv *h, uint64_t deadline_ns, struct wire_welcome *welc
 	} else {
 		rc = -ENOTCONN;
 	}
+	trace_end(s);
 	session_unlock(s);
 	if (rc)
 		handle_disconnect(h);
@@ -278,15 +280,14 @@ int handle_attempt(struct gkv *h, uint64_t deadline_ns, uint64_t *due, bool *aga
 	uint64_t now;
 	int rc;
 
-	*again = false;
+	*again = true;
+	*due = time_now_ns();
 	rc = session_lock(s, deadline_ns, &h->error);
-	if (rc)
+	if (rc) /* others connect: nothing is known of ours */
 		return rc;
 	if (h->attempted && !s->closed) {
 		trace_begin(s, "again");
-		trace_done(s, "%s",
-			   h->error.code == -ECONNRESET ? h->error.text
-							: "the connection was lost");
+		trace_done(s, "%s", h->lost.code ? h->lost.text : "the connection was lost");
 	}
 	h->attempted = true;
 	rc = session_connect(s, deadline_ns, &h->error);
@@ -301,6 +302,7 @@ int handle_attempt(struct gkv *h, uint64_t deadline_ns, uint64_t *due, bool *aga
 			     s->unkept.text);
 	now = time_now_ns();
 	*due = s->connected ? now : backoff_due(&s->backoff, now);
+	trace_end(s);
 	session_unlock(s);
 	return rc;
 }
@@ -308,13 +310,14 @@ int handle_attempt(struct gkv *h, uint64_t deadline_ns, uint64_t *due, bool *aga
 /* The pause is longer than the call may take; why the last queue pair broke is known still. */
 static int never_due(struct gkv *h)
 {
-	if (h->error.code != -ECONNRESET)
+	if (!h->lost.code)
 		return error_set(
 			&h->error, -ETIMEDOUT,
 			"queue pairs to %s:%s keep breaking, and the next one is due after "
 			"the %u ms of this call (the log of kv-server may say more)",
 			h->session->settings.host, h->session->settings.port,
 			h->session->settings.timeout_ms);
+	h->error = h->lost;
 	error_prefix(&h->error, "queue pairs keep breaking, the next one is due after this call");
 	h->error.code = -ETIMEDOUT;
 	return -ETIMEDOUT;
@@ -334,8 +337,6 @@ int handle_connect(struct gkv *h)
 	}
 	if (handle_current(h))
 		return 0;
-	if (h->connected_before)
-		h->reader.stats.reconnects++;
 	for (;;) {
 		/* A queue pair that broke before it did any work is not replaced at once. */
 		due = backoff_due(&h->backoff, time_now_ns());
@@ -354,6 +355,7 @@ int handle_connect(struct gkv *h)
 		if (time_now_ns() >= deadline_ns)
 			return rc;
 	}
+	h->reader.stats.reconnects += h->connected_before;
 	h->connected_before = true;
 	if (h->async)
 		async_up(h->async);
@@ -380,6 +382,7 @@ void handle_adopt(struct gkv *h, struct gkv *fresh)
 	h->hints_after = fresh->hints_after;
 	h->hints_ready = false;
 	h->attempted = true;
+	h->lost.code = 0;
 	h->live = true;
 	h->reader.stats.reconnects++;
 	housekeeper_wake(&h->session->keeper);

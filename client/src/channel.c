@@ -46,18 +46,29 @@ static uint64_t wr_id_make(enum wr_kind kind, unsigned number)
 	return (uint64_t)kind << 32 | number;
 }
 
+/* The first reason counts: others follow from it. */
+static int lost(struct gkv *h, const struct error *why)
+{
+	h->live = false;
+	if (!h->lost.code)
+		h->lost = *why;
+	if (!h->tended)
+		h->error = *why;
+	return why->code;
+}
+
 int channel_fail(struct gkv *h, const char *fmt, ...)
 {
 	char text[ERROR_TEXT_MAX];
+	struct error why;
 	va_list args;
 
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	h->live = false;
-	return error_set(h->fail_error ? h->fail_error : &h->error, -ECONNRESET,
-			 "the queue pair to %s:%s was lost: %s", h->session->settings.host,
-			 h->session->settings.port, text);
+	error_set(&why, -ECONNRESET, "the queue pair to %s:%s was lost: %s",
+		  h->session->settings.host, h->session->settings.port, text);
+	return lost(h, &why);
 }
 
 int channel_receive(struct gkv *h, unsigned number)
@@ -154,10 +165,11 @@ static bool lost_at_server(const struct gkv *h)
 static int check_session(struct gkv *h)
 {
 	uint64_t until_ns = time_now_ns() + CHECK_NS;
+	struct error why;
 
 	if (until_ns > handle_deadline(h))
 		until_ns = handle_deadline(h);
-	return session_check(h->session, h->session_number, until_ns, &h->error);
+	return session_check(h->session, h->session_number, until_ns, &why) ? lost(h, &why) : 0;
 }
 
 static int channel_sleep(struct gkv *h, uint64_t now)
@@ -177,10 +189,8 @@ static int channel_sleep(struct gkv *h, uint64_t now)
 	n = poll(p, 2, left_ms < SLEEP_MS_MAX ? (int)left_ms : SLEEP_MS_MAX);
 	if (n > 0 && p[0].revents)
 		rdma_cq_drain_events(&h->cq);
-	if (n > 0 && p[1].revents && check_session(h)) {
-		h->live = false;
+	if (n > 0 && p[1].revents && check_session(h))
 		return -ECONNRESET;
-	}
 	return lost_at_server(h) ? channel_fail(h, "the server's end of it broke") : 0;
 }
 
@@ -188,8 +198,10 @@ void channel_look(struct gkv *h)
 {
 	struct pollfd p = { .fd = h->lifeline, .events = POLLIN };
 
-	if ((poll(&p, 1, 0) > 0 && check_session(h)) || lost_at_server(h))
-		h->live = false;
+	if (poll(&p, 1, 0) > 0)
+		check_session(h);
+	if (h->live && lost_at_server(h))
+		channel_fail(h, "the server's end of it broke");
 }
 
 void channel_probe(struct gkv *h)

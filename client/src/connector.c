@@ -138,6 +138,7 @@ static bool prepare(struct async *a)
 	c->fresh->reads_max = h->reads_max;
 	c->fresh->backoff = h->backoff;
 	c->fresh->attempted = h->attempted;
+	c->fresh->lost = a->why;
 	c->fresh->error = a->why; /* where nobody comes to try */
 	return true;
 }
@@ -178,19 +179,20 @@ int connector_why(struct async *a)
 {
 	const enum connector_state state = state_of(&a->connector);
 	const struct settings *o = &a->h->session->settings;
-	char step[64] = "not begun";
+	const char *known;
+	char step[64] = "waiting for its turn";
 
 	a->h->error = a->why;
 	if (state == CONNECTOR_IDLE || state == CONNECTOR_DONE)
 		return a->why.code;
-	if (state == CONNECTOR_BUSY)
-		snprintf(step, sizeof(step), "at step %s", trace_step(a->h->session));
-	return error_set(
-		&a->h->error, a->why.code,
-		"%.400s; the next attempt to connect to %s:%s is %s after %llu ms (is "
-		"kv-server alive there?)",
-		a->why.text, o->host, o->port, step,
-		(unsigned long long)((time_now_ns() - a->connector.wanted_ns) / NS_PER_MS));
+	known = state == CONNECTOR_BUSY ? trace_step(a->h->session) : NULL;
+	if (known)
+		snprintf(step, sizeof(step), "at step %s", known);
+	return error_set(&a->h->error, a->why.code,
+			 "%.400s; the next attempt to connect to %s:%s is %s after %llu ms%s",
+			 a->why.text, o->host, o->port, step,
+			 (unsigned long long)((time_now_ns() - a->connector.wanted_ns) / NS_PER_MS),
+			 known ? " (is kv-server alive there?)" : "");
 }
 
 uint64_t connector_due(const struct async *a)

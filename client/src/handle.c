@@ -235,12 +235,14 @@ static int handle_prepare(struct gkv *h)
 	if (rc) {
 		error_prefix(&h->error, "reading the server's root page, step root");
 	} else if (told && session_lock(s, handle_deadline(h), &h->error) == 0) {
-		s->step = "root"; /* other threads may have connected meanwhile */
+		/* other threads may have connected meanwhile; relaxed: as trace_begin() */
+		atomic_store_explicit(&s->step, "root", memory_order_relaxed);
 		trace_done(s,
 			   "%" PRIu64 " one-sided READs: root page at 0x%" PRIx64
 			   " with magic %.8s and layout %u; directory of depth %u",
 			   h->reader.stats.reads, h->reader.world->root_addr, (const char *)&magic,
 			   LAYOUT_VERSION, h->reader.dir->depth);
+		trace_end(s);
 		session_unlock(s);
 	}
 	return rc;

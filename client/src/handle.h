@@ -107,7 +107,8 @@ struct gkv {
 		visitor; /* gkv_visit runs: handle_thread() of who runs it; 0: it does not */
 
 	struct error error;
-	struct error *fail_error; /* where channel_fail() writes instead; NULL: to error */
+	struct error lost; /* why the queue pair was; code 0: it was not, or it is not known */
+	bool tended; /* by the housekeeper: the application may be reading error */
 };
 
 /*
@@ -237,7 +238,8 @@ int handle_connect_by_cm(struct gkv *h, uint64_t deadline_ns);
  * apart. Best effort; waits a tenth of a second at most. */
 void handle_leave(struct gkv *h);
 
-/* handle_disconnect - destroy the queue pair: no memory of ours is named by anything after it. */
+/* handle_disconnect - destroy the queue pair: no memory of ours is named by anything after it. (But
+ * where a device neither destroys nor resets it: it is broken then, and logged.) */
 void handle_disconnect(struct gkv *h);
 
 /*

@@ -61,7 +61,9 @@ void gkv_stats_get_sized(const struct gkv *h, struct gkv_stats *out, size_t size
 	if (!out)
 		return;
 	if (h) { /* the housekeeper may be counting */
-		owned = h->owned && handle_own((struct gkv *)h) == 0;
+		/* a child of fork() has no housekeeper that would give it back */
+		owned = h->owned && !session_foreign(h->session) &&
+			handle_own((struct gkv *)h) == 0;
 		all = h->reader.stats;
 		if (owned)
 			handle_end((struct gkv *)h, 0);

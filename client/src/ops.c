@@ -114,7 +114,6 @@ void op_end(struct async *a, struct op *op, int status)
 	if (op_is_get(op)) {
 		op->result =
 			(struct gkv_completion){ .user_data = op->q.user_data, .op = op->q.op };
-		stats->gets++;
 	}
 	stats->cancelled += status == -ECANCELED;
 	op->result.status = status;
@@ -135,7 +134,6 @@ void op_end_found(struct async *a, struct op *op, const struct lookup *l)
 	if (!fits)
 		error_set(&h->error, -EMSGSIZE, "the value has %u bytes, there is room for %zu",
 			  l->value_len, op->q.len);
-	h->reader.stats.gets++;
 	h->reader.stats.hits++;
 	c = place(a, op);
 	c->user_data = op->q.user_data;

@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "client/src/async.h"
 #include "common/base/time.h"
 
 /*
@@ -191,6 +192,7 @@ void gkv_session_close(struct gkv_session *s)
 	session_lost(s);
 	pthread_mutex_unlock(&s->lock);
 	housekeeper_end(s);
+	session_async_signal(s); /* who sleeps is to hear that there is nothing to wait for */
 	pthread_mutex_lock(&s->handles_lock);
 	s->orphan = true;
 	last = unused(s);
@@ -258,4 +260,14 @@ void session_async_add(struct gkv_session *s, unsigned number, struct async *a)
 void session_async_remove(struct gkv_session *s, unsigned number)
 {
 	session_async_add(s, number, NULL);
+}
+
+void session_async_signal(struct gkv_session *s)
+{
+	pthread_mutex_lock(&s->async_lock);
+	for (unsigned i = 0; i < SESSION_HANDLES_MAX; i++) {
+		if (s->async[i])
+			wait_signal(s->async[i]);
+	}
+	pthread_mutex_unlock(&s->async_lock);
 }

@@ -144,6 +144,8 @@ void session_failed(struct gkv_session *s, const struct error *err);
  * any more: the housekeeper does not look at it behind that. */
 void session_async_add(struct gkv_session *s, unsigned number, struct async *a);
 void session_async_remove(struct gkv_session *s, unsigned number);
+/* session_async_signal - who sleeps with operations in flight is woken. */
+void session_async_signal(struct gkv_session *s);
 
 /* session_release_handle - give @number back; frees the session where it was the last and
  * gkv_session_close() was called. Waits for no connection: takes handles_lock alone. */

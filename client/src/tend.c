@@ -29,8 +29,8 @@ static unsigned end_sections(struct async *a)
 
 	if (h->live)
 		channel_poll(h);
-	if (!handle_current(h))
-		h->live = false;
+	if (h->live && !handle_current(h))
+		channel_fail(h, "the session has another connection");
 	return async_close_lanes(a, !h->live);
 }
 
@@ -45,9 +45,9 @@ static unsigned tend(struct async *a, uint64_t now, uint64_t patience_ns)
 		a->polls_seen = a->polls;
 		a->seen_ns = now;
 	} else if (now - a->seen_ns >= patience_ns) {
-		h->fail_error = &a->why; /* the application may be reading h's own */
+		h->tended = true;
 		closed = end_sections(a);
-		h->fail_error = NULL;
+		h->tended = false;
 		if (closed) /* some may have ended, and their queue pair's events be gone with it */
 			wait_signal(a);
 	}

@@ -13,11 +13,14 @@ void trace_begin(struct gkv_session *s, const char *step)
 		s->settings.trace(s->settings.trace_arg, step, NULL);
 }
 
+void trace_end(struct gkv_session *s)
+{
+	atomic_store_explicit(&s->step, NULL, memory_order_relaxed); /* as above */
+}
+
 const char *trace_step(const struct gkv_session *s)
 {
-	const char *step = atomic_load_explicit(&s->step, memory_order_relaxed);
-
-	return step ? step : "none";
+	return atomic_load_explicit(&s->step, memory_order_relaxed);
 }
 
 void trace_done(struct gkv_session *s, const char *fmt, ...)

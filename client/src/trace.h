@@ -10,7 +10,10 @@
 /* trace_begin - @step: static, one of those that gkv_trace lists. */
 void trace_begin(struct gkv_session *s, const char *step);
 
-/* trace_step - the one that was begun last, by whomever. Any thread, without the lock. */
+/* trace_end - nobody connects any more. */
+void trace_end(struct gkv_session *s);
+
+/* trace_step - where who connects has come to; NULL: nobody does. Any thread, without the lock. */
 const char *trace_step(const struct gkv_session *s);
 
 /* trace_done - the step that was begun last went well; nothing is put into words for nobody. */

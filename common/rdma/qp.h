@@ -67,7 +67,8 @@ int rdma_qp_fail(struct rdma_qp *qp);
 
 /*
  * rdma_qp_destroy - no remote access through it after this returned 0, and nothing that was posted
- * names memory. One that cannot be destroyed is reset, and stays. A zeroed one is fine.
+ * names memory. One that cannot be destroyed is reset, and stays, its completion queue with it. A
+ * zeroed one is fine.
  * Returns 0 or a negative errno, which is logged: it could not be reset either.
  */
 int rdma_qp_destroy(struct rdma_qp *qp);

@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "common/base/log.h"
+
 static int failed(const struct rdma_device *dev, const char *call, unsigned entries,
 		  struct error *err)
 {
@@ -49,12 +51,17 @@ err_channel:
 
 void rdma_cq_destroy(struct rdma_cq *cq)
 {
+	int rc;
+
 	if (!cq->cq)
 		return;
 	rdma_cq_drain_events(cq);
-	cq->dev->ops->destroy_cq(cq->cq);
-	if (cq->channel)
-		cq->dev->ops->destroy_comp_channel(cq->channel);
+	rc = cq->dev->ops->destroy_cq(cq->cq);
+	if (rc == 0 && cq->channel)
+		rc = cq->dev->ops->destroy_comp_channel(cq->channel);
+	if (rc) /* of a queue pair that stays as well: what it writes to is the device's own */
+		log_error("rdma", "a completion queue on %s could not be destroyed and stays: %s",
+			  cq->dev->name, error_name(rc));
 	memset(cq, 0, sizeof(*cq));
 }
 

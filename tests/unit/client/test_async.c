@@ -83,6 +83,7 @@ static void test_wrong_requests_complete(void **state)
 	};
 	struct gkv_completion c[DEPTH];
 	const size_t count = sizeof(q) / sizeof(*q);
+	struct gkv_stats stats;
 
 	for (size_t i = 0; i < count; i++)
 		q[i].user_data = i;
@@ -97,6 +98,9 @@ static void test_wrong_requests_complete(void **state)
 	assert_int_equal(gkv_wait(kv, c, 1, 86400001), -EINVAL);
 	assert_int_equal(gkv_wait(kv, c, 1, 0), 0);
 	assert_int_equal(gkv_poll(kv, NULL, 0), 0);
+	gkv_stats_get(kv, &stats);
+	assert_int_equal(stats.submitted, count);
+	assert_int_equal(stats.gets, 0); /* as where they are waited for */
 }
 
 /* Without a copy: warm, cold, on another life of the server, and what is refused. */

@@ -3,6 +3,7 @@
 /* Operations in flight that end without a connection: their sentence says why there is none. */
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -62,9 +63,13 @@ static void test_nobody_listens(void **state)
 {
 	struct gkv_request wrong = request(GKV_OP_GET, 0, 5);
 
+	struct gkv_request large = request(GKV_OP_PUT, 0, 0);
+
 	all_keys(GKV_OP_PUT, 1);
 	server_pause(server);
-	submit(GKV_OP_PUT, 0); /* it is on its way */
+	assert_int_equal(gkv_submit(kv, &large, 1), 1); /* it is on its way */
+	large = request(GKV_OP_PUT, 2, 2);
+	assert_int_equal(gkv_submit(kv, &large, 1), 1); /* waits for the staging memory */
 	server_stop(server, SIGKILL);
 	submit(GKV_OP_GET, 1);
 	while (kv->async->why.code != -ECONNREFUSED)
@@ -77,6 +82,82 @@ static void test_nobody_listens(void **state)
 	expect_words("not known");
 	assert_int_equal(end(1).status, -ECONNREFUSED);
 	expect_words("Connection refused");
+	assert_int_equal(end(2).status, -ECONNREFUSED);
+	expect_words("Connection refused");
+}
+
+/* Who lost it does not matter, nor what went wrong before. */
+static void test_the_loss_is_told(void **state)
+{
+	struct gkv_completion c;
+
+	all_keys(GKV_OP_PUT, 1);
+	for (unsigned tended = 0; tended < 2; tended++) {
+		assert_int_equal(gkv_ping(kv, NULL), 0);
+		error_set(&kv->error, -ECONNRESET, "another loss, long ago");
+		kv->tended = tended;
+		channel_fail(kv, "loss %u", tended);
+		kv->tended = false;
+		pthread_mutex_lock(&session->keeper.round_lock); /* nobody connects */
+		submit(GKV_OP_GET, 0);
+		assert_int_equal(gkv_wait(kv, NULL, 0, 1), 0);
+		c = end(0);
+		pthread_mutex_unlock(&session->keeper.round_lock);
+		assert_int_equal(c.status, -ECONNRESET);
+		expect_words(tended ? "loss 1" : "loss 0");
+	}
+	assert_int_equal(gkv_ping(kv, NULL), 0);
+	assert_int_equal(kv->lost.code, 0);
+}
+
+/* An attempt that found others connecting says nothing of the server. */
+static void test_a_lock_that_is_held(void **state)
+{
+	struct gkv_stats stats;
+	int ended = 0;
+
+	all_keys(GKV_OP_PUT, 1);
+	submit(GKV_OP_GET, 0);
+	assert_int_equal(wait_one().status, 0);
+	kv->session->settings.timeout_ms = SOON_MS;
+	pthread_mutex_lock(&session->lock);
+	session_lost(session);
+	submit(GKV_OP_GET, 0);
+	for (unsigned i = 0; i < DEPTH; i++) {
+		if (kv->async->op[i].state == OP_READ)
+			kv->async->op[i].deadline_ns = UINT64_MAX;
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		struct gkv_completion c;
+
+		usleep(SOON_MS * 1000);
+		ended += gkv_poll(kv, &c, 1);
+	}
+	pthread_mutex_unlock(&session->lock);
+	assert_int_equal(ended, 0);
+	assert_int_equal(wait_one().status, 0);
+	gkv_stats_get(kv, &stats);
+	assert_int_equal(stats.reconnects, 1);
+}
+
+/* Calls that find no server have not connected. */
+static void test_failures_are_no_reconnects(void **state)
+{
+	struct gkv_stats stats;
+	char byte;
+
+	assert_int_equal(gkv_ping(kv, NULL), 0);
+	server_stop(server, SIGKILL);
+	kv->session->settings.timeout_ms = SOON_MS;
+	for (unsigned i = 0; i < 3; i++)
+		assert_true(gkv_get(kv, "k", 1, &byte, 1, NULL) < 0);
+	gkv_stats_get(kv, &stats);
+	assert_int_equal(stats.reconnects, 0);
+	kv->session->settings.timeout_ms = WAIT_MS;
+	server = server_start(&port, "128M");
+	assert_int_equal(gkv_get(kv, "k", 1, &byte, 1, NULL), -ENOENT);
+	gkv_stats_get(kv, &stats);
+	assert_int_equal(stats.reconnects, 1);
 }
 
 /* In place of the server: it accepts, and is silent. */
@@ -98,8 +179,10 @@ static int listen_in_its_place(void)
 
 static bool is_welcomed(void)
 {
-	return atomic_load(&kv->async->connector.state) == CONNECTOR_BUSY &&
-	       strcmp(trace_step(session), "welcome") == 0;
+	const char *step = trace_step(session);
+
+	return atomic_load(&kv->async->connector.state) == CONNECTOR_BUSY && step &&
+	       strcmp(step, "welcome") == 0;
 }
 
 /* The attempt takes longer than the operation may: it is known how far it has come. */
@@ -151,12 +234,13 @@ static void test_an_attempt_that_was_not_begun(void **state)
 	assert_true(rc < 0);
 	assert_int_equal(c.status, -ECONNRESET);
 	expect_words("was lost");
-	expect_words("not begun");
+	expect_words("waiting for its turn");
 }
 
 /* What waits for the next attempt does not where there will be none. */
 static void test_a_session_that_is_closed(void **state)
 {
+	struct pollfd p = { .events = POLLIN };
 	struct gkv_completion c;
 
 	server_stop(server, SIGKILL);
@@ -164,8 +248,12 @@ static void test_a_session_that_is_closed(void **state)
 	while (kv->async->connector.due_ns < time_now_ns() + SOON_MS * NS_PER_MS)
 		assert_int_equal(gkv_wait(kv, NULL, 0, 1), 0);
 	kv->async->connector.due_ns += 10 * WAIT_MS * NS_PER_MS;
+	p.fd = gkv_fd(kv);
+	assert_int_equal(gkv_arm(kv), 0);
+	assert_int_equal(poll(&p, 1, 0), 0);
 	gkv_session_close(session);
 	session = NULL; /* it is gone with its last handle */
+	assert_int_equal(poll(&p, 1, 0), 1);
 	c = wait_one();
 	assert_int_equal(c.status, -ECONNRESET);
 	expect_words("was closed");
@@ -173,7 +261,12 @@ static void test_a_session_that_is_closed(void **state)
 
 int main(int argc, char **argv)
 {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
+		TEST(test_the_loss_is_told),
+		TEST(test_a_lock_that_is_held),
+		cmocka_unit_test_setup_teardown(test_a_lock_that_is_held, set_up_tick, tear_down),
+		TEST(test_failures_are_no_reconnects),
 		cmocka_unit_test_setup_teardown(test_nobody_listens, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_nobody_listens, set_up_tick, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_silent_server, set_up, tear_down),

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -174,6 +175,31 @@ static void test_sections_of_a_lost_connection_end(void **state)
 	gkv_close(other);
 }
 
+/* A child of fork() has no thread that would give the handle back. */
+static void test_figures_in_a_child(void **state)
+{
+	struct gkv_request q = request(GKV_OP_EXISTS, 1, 0);
+	struct gkv_stats stats;
+	int status;
+	pid_t pid;
+
+	assert_int_equal(gkv_submit(kv, &q, 1), 1);
+	assert_int_equal(wait_one().status, -ENOENT);
+	while (handle_own(kv))
+		;
+	atomic_store(&kv->owner, OWNER_HOUSEKEEPER);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		alarm(WAIT_MS / 1000);
+		gkv_stats_get(kv, &stats);
+		_exit(stats.submitted != 1);
+	}
+	atomic_store(&kv->owner, OWNER_NONE);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 int main(int argc, char **argv)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -183,6 +209,7 @@ int main(int argc, char **argv)
 		TEST(test_sections_end_beside_a_call_that_waits),
 		TEST(test_sections_end_beside_a_visitor),
 		TEST(test_sections_of_a_lost_connection_end),
+		TEST(test_figures_in_a_child),
 	};
 
 	server_program(argc > 1 ? argv[1] : NULL);
