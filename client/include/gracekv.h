@@ -232,8 +232,8 @@ struct gkv_session_stats {
 	uint64_t announced; /* no open section looks further back; at most epoch */
 	uint64_t reconnects; /* connections that replaced a lost one */
 	uint64_t hint_bytes; /* memory for hints */
-	uint64_t hints; /* that it holds */
-	uint64_t hints_dropped; /* times that all were: the server asked for it, or was another */
+	uint64_t hints; /* about how many it holds, told from a part of them */
+	uint64_t hints_dropped; /* times that all went: the server asked for it, or was another */
 	uint64_t polled; /* times that READs of a handle were ended for it */
 };
 
@@ -536,21 +536,21 @@ GKV_API int gkv_server_stats(struct gkv *handle, char **text);
 
 /* What this handle did. */
 struct gkv_stats {
-	uint64_t gets; /* keys looked up, mget and exists included */
-	uint64_t hits;
+	uint64_t gets; /* keys looked up, with arguments that are right; mget and exists included */
+	uint64_t hits; /* keys that were there, also where the room was too small */
 	uint64_t reads; /* RDMA READs posted for them */
-	uint64_t puts;
-	uint64_t dels;
+	uint64_t puts; /* records that were to be written, by put, cas or mput, well or not */
+	uint64_t dels; /* that were to be deleted, likewise */
 	uint64_t retry_obsolete; /* a block was replaced while it was read */
 	uint64_t retry_checksum; /* a block was torn or not what the slot promised */
 	uint64_t retry_directory; /* the cached directory was stale */
 	uint64_t rpc_fallbacks; /* gets that ended by asking the server */
-	uint64_t reconnects;
+	uint64_t reconnects; /* queue pairs made anew, where one was lost */
 	uint64_t hint_hits; /* gets that ended with the record that a hint led to */
 	uint64_t hint_stale; /* hints that led to another record, or to none */
 	uint64_t writes; /* of any kind, puts and dels included */
 	uint64_t submitted; /* by gkv_submit() */
-	uint64_t cancelled;
+	uint64_t cancelled; /* of those, completed with -ECANCELED */
 };
 
 /* gkv_stats_get_sized - as gkv_session_stats_get_sized(). The handle's thread. */

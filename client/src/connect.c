@@ -186,6 +186,7 @@ static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct err
 		},
 	};
 	struct wire_frame welcome = { 0 };
+	const bool first = !s->world; /* there is nothing to be dropped yet */
 	bool same_life = false;
 	int rc;
 
@@ -206,7 +207,7 @@ static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct err
 	s->welcome = welcome.welcome;
 	/* Before any queue pair of this connection is made. relaxed: under the lock */
 	epochs_reset(&s->epochs, atomic_load_explicit(&s->number, memory_order_relaxed),
-		     s->welcome.epoch, same_life);
+		     s->welcome.epoch, same_life || first);
 	trace_done(s,
 		   "session %" PRIu64 " of process %u on its device %s, incarnation %016" PRIx64
 		   "; wire version %u, layout %u hash %016" PRIx64 " on both sides",

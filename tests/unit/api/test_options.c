@@ -199,9 +199,22 @@ static void test_hint_bytes(void **state)
 		api_works(kv);
 		gkv_session_stats_get(s, &stats);
 		assert_true(stats.hint_bytes <= sizes[i]);
+		if (sizes[i] >= 127) /* no less than half of it is of use */
+			assert_true(stats.hint_bytes > sizes[i] / 2);
 		gkv_close(kv);
 		gkv_session_close(s);
 	}
+}
+
+static void test_default_hint_bytes(void **state)
+{
+	struct gkv_session_stats stats;
+	struct gkv_options o;
+
+	gkv_options_init(&o);
+	assert_int_equal(o.hint_bytes, 64u << 20);
+	gkv_session_stats_get(api_session, &stats); /* opened without another one */
+	assert_int_equal(stats.hint_bytes, 64u << 20);
 }
 
 static void test_handle_fields(void **state)
@@ -308,6 +321,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_long_name),
 		cmocka_unit_test(test_place_for_the_sentence),
 		cmocka_unit_test(test_hint_bytes),
+		cmocka_unit_test(test_default_hint_bytes),
 		cmocka_unit_test(test_handle_fields),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_words),
