@@ -30,8 +30,9 @@
  *
  * Errors that any call on a handle may return:
  *   -EINVAL       an argument is outside its documented range, or a handle is NULL
- *   -EBUSY        another thread is in a call on this handle (GKV_CHECK_THREADS), and gkv_error()
- *                 is about that one
+ *   -EBUSY        another thread is in a call on this handle, and gkv_error() is about that one.
+ *                 It is found with GKV_CHECK_THREADS; without, during a gkv_visit and behind the
+ *                 handle's first gkv_submit(), gkv_fd() or gkv_arm()
  *   -EDEADLK      the call was made from the handle's own gkv_visit
  *   -ETIMEDOUT    no answer within the session's timeout_ms, reconnecting included; a write may
  *                 have been applied, or may be later

@@ -99,8 +99,9 @@ static void test_server_stopped(void **state)
 }
 
 /* In the child. Returns 0, or the number of what went wrong. */
-static int child(void)
+static int child(struct gkv_cursor *scan)
 {
+	struct gkv_record record;
 	struct gkv_session_stats session_stats;
 	struct gkv_handle_options o;
 	struct gkv_stats stats;
@@ -115,6 +116,8 @@ static int child(void)
 		return 100;
 	if (gkv_tick(api_session) != -EPERM)
 		return 101;
+	if (gkv_scan_next(scan, &record, 1) != -EPERM || !strstr(gkv_error(api_kv), "fork"))
+		return 103;
 	gkv_stats_get(api_kv, &stats);
 	gkv_session_stats_get(api_session, &session_stats);
 	if (!stats.gets || !session_stats.rounds || !gkv_session_describe(api_session)[0])
@@ -127,22 +130,27 @@ static int child(void)
 static void test_child_of_fork(void **state)
 {
 	struct gkv_session_stats stats;
+	struct gkv_cursor *scan;
+	struct gkv_record record;
 	struct gkv *other;
 	uint64_t rounds;
 	int status;
 	pid_t pid;
 
 	api_works(api_kv);
+	assert_int_equal(gkv_scan_open(api_kv, &scan), 0);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0)
-		_exit(child());
+		_exit(child(scan));
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 0); /* else the number of a call, from 1 */
 	/* what the child closed is the parent's, and goes on */
 	gkv_session_stats_get(api_session, &stats);
 	rounds = stats.rounds;
+	assert_int_equal(gkv_scan_next(scan, &record, 1), 1);
+	gkv_scan_close(scan);
 	for (const struct api_call *c = api_calls; c->name; c++)
 		assert_int_equal(c->run(api_kv), 0);
 	assert_int_equal(gkv_open(api_session, &other), 0);
