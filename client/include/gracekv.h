@@ -373,7 +373,7 @@ GKV_API int gkv_touch(struct gkv *handle, const void *key, size_t key_len, uint6
  * One key of a batch. A field that a call does not name is not looked at.
  * gkv_mget	key, key_len, value (where it goes), cap	-> status, len, meta
  * gkv_mput	key, key_len, value (what is written), len, terms	-> status, meta
- * gkv_mdel	key, key_len, terms (condition, version)	-> status
+ * gkv_mdel	key, key_len, terms (condition, version)	-> status; meta is zeroed
  */
 struct gkv_item {
 	const void *key;

@@ -20,10 +20,14 @@ int gkv_memory_register(struct gkv_session *s, void *addr, size_t bytes, struct 
 	struct error err = { 0 };
 	struct gkv_memory *m;
 
-	if (!s || !out)
+	if (!s)
 		return -EINVAL;
 	if (session_foreign(s))
 		return -EPERM;
+	if (!out) {
+		error_set(&err, -EINVAL, "the place for the registration (out) is NULL");
+		return registration_failed(s, &err);
+	}
 	if (!addr || bytes == 0 || bytes > UINTPTR_MAX - (uintptr_t)addr) {
 		error_set(&err, -EINVAL, "there is no memory of %zu bytes at %p to register", bytes,
 			  addr);

@@ -100,7 +100,9 @@ static void test_mdel(void **state)
 	assert_int_equal(gkv_mdel(api_kv, NULL, 0), 0);
 	assert_int_equal(gkv_put(api_kv, "good", 4, "value", 5, NULL), 0);
 	for (unsigned i = 0; i < 8; i++)
-		item[i] = (struct gkv_item){ .key = "good", .key_len = 4, .status = 77 };
+		item[i] = (struct gkv_item){
+			.key = "good", .key_len = 4, .status = 77, .meta = { 7, 8, 9 }
+		};
 	item[1].key = NULL;
 	item[2].key_len = 0;
 	item[3].key_len = GKV_KEY_MAX + 1;
@@ -113,7 +115,10 @@ static void test_mdel(void **state)
 	api_stain(api_kv);
 	assert_int_equal(gkv_mdel(api_kv, item, 8), 0);
 	for (unsigned i = 0; i < 8; i++)
-		if (item[i].status != (i == 0 ? 0 : i < 6 ? -EINVAL : -ENOENT))
+		if (item[i].status != (i == 0  ? 0
+				       : i < 6 ? -EINVAL
+					       : -ENOENT) ||
+		    item[i].meta.version || item[i].meta.expiry_ms || item[i].meta.value_len)
 			fail_msg("item %u: %d", i, item[i].status);
 	assert_int_equal(gkv_exists(api_kv, "good", 4, NULL), -ENOENT);
 	api_works(api_kv);

@@ -26,6 +26,7 @@ static void test_register(void **state)
 	assert_int_equal(gkv_memory_register(api_session, NULL, BYTES, &m), -EINVAL);
 	assert_int_equal(gkv_memory_register(api_session, room, 0, &m), -EINVAL);
 	assert_int_equal(gkv_memory_register(api_session, room, BYTES, NULL), -EINVAL);
+	assert_non_null(strstr(gkv_session_error(api_session), "out"));
 	rc = gkv_memory_register(api_session, room, SIZE_MAX, &m);
 	assert_true(rc == -EINVAL || rc == -ENOMEM);
 	assert_int_equal(gkv_memory_release(NULL), 0);
