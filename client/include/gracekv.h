@@ -36,7 +36,9 @@
  *   -EDEADLK      the call was made from the handle's own gkv_visit
  *   -ETIMEDOUT    no answer within the session's timeout_ms, reconnecting included; a write may
  *                 have been applied, or may be later
- *   -ECONNREFUSED, -EHOSTUNREACH, -ECONNRESET, -EPROTO  the server cannot be reached any more
+ *   -ECONNREFUSED, -EHOSTUNREACH, -ECONNRESET  the server cannot be reached any more
+ *   -EPROTO       what answers does not behave like a kv-server, or a place of the server's memory
+ *                 could not be read
  *   -EREMOTEIO    writes only: outcome unknown. The connection was lost while the request was on
  *                 its way, and the server met again has no memory of it. It was applied once, or
  *                 never.
@@ -161,8 +163,10 @@ static inline void gkv_options_init(struct gkv_options *options)
  * server that is not there yet: who wants to, calls it again after a pause.
  * @options: NULL for all defaults. Strings are copied.
  * @text, @cap: on failure receives a sentence of what failed and what to do; may be NULL, 0.
- * Returns 0, or -ENODEV, -ENETDOWN, -ERANGE (device, port, GID), -ECONNREFUSED, -ETIMEDOUT,
- * -EPROTO, -EPROTONOSUPPORT (versions or layouts differ), -EUSERS (the server has no room), ...
+ * Returns 0, or -EINVAL, -ERANGE (an option), -ENODEV, -ENETDOWN, -ERANGE (device, port, GID),
+ * -ECONNREFUSED, -EHOSTUNREACH, -ECONNRESET, -ETIMEDOUT, -EPROTO, -EPROTONOSUPPORT (versions or
+ * layouts differ), -EUSERS (the server has no room), -EOPNOTSUPP (no RDMA CM there), -ENOMEM,
+ * -EMFILE, -ENFILE, ...
  */
 GKV_API int gkv_session_open(struct gkv_session **out, const struct gkv_options *options,
 			     char *text, size_t cap);
@@ -182,7 +186,8 @@ GKV_API const char *gkv_session_error(const struct gkv_session *session);
 /*
  * gkv_open - a handle on the session; a call like those on a handle, so that it connects again
  * where the connection was lost, until timeout_ms are over. Any thread. -EUSERS: the session has 64
- * already, or the server has no room.
+ * already, or the server has no room; -EINVAL: @session or @out is NULL; -ENOMEM, also where the
+ * limit of locked memory is too small (ulimit -l); -EMFILE, -ENFILE.
  */
 GKV_API int gkv_open(struct gkv_session *session, struct gkv **out);
 
@@ -220,8 +225,9 @@ GKV_API void gkv_close(struct gkv *handle);
  * microseconds. Without an open handle, and where the connection is lost, there is nothing to do.
  * Returns ms until it should be called again at the latest, at least 1: calls may come earlier.
  * Who is late for more than a lease is ended by the server (see above).
- * -ETIMEDOUT: another thread was in it for all the time; -EPERM; -EUSERS and others: the server
- * has no room for the housekeeper, gkv_session_error() says more; call it again later.
+ * -ETIMEDOUT: another thread was in it for all the time, or the server did not answer; -EPERM;
+ * -EINVAL: @session is NULL; -EUSERS and others: the server has no room for the housekeeper,
+ * gkv_session_error() says more; call it again later.
  */
 GKV_API int gkv_tick(struct gkv_session *session);
 
@@ -496,12 +502,13 @@ GKV_API int gkv_scan(struct gkv *handle, gkv_visit visit, void *arg);
  * in between, of its thread; so may other scans. Its memory: 0.4 MiB as a rule, 5 MiB at most,
  * or so much more as its largest record takes.
  * gkv_scan_open - cheap: the scan begins, on the server that there is then, with its first records.
+ * -EINVAL: @out is NULL; -ENOMEM.
  * gkv_scan_next - the next records, at most @max, 1 or more; they lie in the scan's memory until
  * the next call with it. Returns how many, which may be fewer than @max at any time; 0: that were
  * all. Behind an error the scan goes on where it was, or is closed: -ETIMEDOUT (also: nothing was
- * found in that time), -ECONNRESET and the like, as any call; -ESTALE, from then on: the server was
- * started anew, what it has now has to be scanned from the beginning. -EINVAL: @scan or @out is
- * NULL, or @max 0.
+ * found in that time), -ECONNRESET and the like, as any call; -EPROTO, as gkv_scan(); -ESTALE, from
+ * then on: the server was started anew, what it has now has to be scanned from the beginning.
+ * -EINVAL: @cursor or @out is NULL, or @max 0.
  * gkv_scan_close - before its handle is closed: a scan is of no use after that, and must not be
  * handed to gkv_scan_next() any more, only closed. NULL is fine.
  */
@@ -531,7 +538,7 @@ GKV_API int gkv_clock(struct gkv *handle, uint64_t *ms);
 
 /*
  * gkv_server_stats - the server's counters: lines "name value", values are decimal numbers.
- * @text: receives a string to be freed with free().
+ * @text: receives a string to be freed with free(). -EINVAL: @text is NULL; -ENOMEM.
  */
 GKV_API int gkv_server_stats(struct gkv *handle, char **text);
 

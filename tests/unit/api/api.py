@@ -62,6 +62,22 @@ class Header:
         self.structs = {name: squeeze(body) for name, body in re.findall(
             r"\bstruct (gkv_\w+)\s*\{(.*?)\};", code, flags=re.S)}
 
+        self.errors, self.errors_of_all = self.told(text)
+
+    @staticmethod
+    def told(text):
+        """({function: errors that the comment above it and its group names}, those that the
+        comment on top of the header names). Comments beside code belong to nothing."""
+        of, common = {}, set()
+        for comment, below in re.findall(r"^/\*(.*?)\*/(.*?)(?=^/\*|\Z)", text, flags=re.S | re.M):
+            errors = set(re.findall(r"-(E[A-Z]+)\b", comment))
+            if "any call on a handle" in comment and "Errors" in comment:
+                common |= errors
+            code = re.sub(r"^\s*#.*$", "", code_of(below), flags=re.M)
+            for name in re.findall(r"\b(?:GKV_API|static inline)\b[^;(]*?\b(gkv_\w+)\(", code):
+                of[name] = errors
+        return of, common
+
     def fields(self, struct):
         return re.findall(r"(\w+);", self.structs[struct])
 

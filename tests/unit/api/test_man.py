@@ -90,6 +90,16 @@ def about_references(page, names):
         yield f"{page.name}: SEE ALSO does not lead to {OVERVIEW}(3)"
 
 
+def about_errors(page, header):
+    """Each error that the header names for a function stands in its page."""
+    wanted = {name: header.errors.get(name, ()) for name in page.named}
+    wanted[OVERVIEW] = header.errors_of_all if page.name == OVERVIEW else ()
+    for name, errors in wanted.items():
+        for error in sorted(errors):
+            if not re.search(rf"\*-{error}\*", page.text):
+                yield f"{page.name}: the header says -{error} of {name}"
+
+
 def problems(pages, header, symbols):
     found = list(about_names(pages, header, symbols))
     names = {name for page in pages.values() for name in page.named}
@@ -97,6 +107,7 @@ def problems(pages, header, symbols):
         found += about_form(page)
         found += about_words(page, header)
         found += about_declarations(page, header)
+        found += about_errors(page, header)
         found += about_references(page, names)
     overview = pages[OVERVIEW]
     found += [f"{OVERVIEW}: leads nowhere to {name}(3)" for name in pages
@@ -117,6 +128,8 @@ class Man(unittest.TestCase):
     def test_pages_say_what_the_header_says(self):
         self.assertGreater(len(self.pages), 8)
         self.assertGreater(len(self.header.functions), 30)
+        self.assertEqual(set(self.header.errors), self.header.functions)
+        self.assertGreater(len(self.header.errors_of_all), 9)
         self.assertEqual(problems(self.pages, self.header, self.symbols), [])
 
     # Mutants: the check must see each.
@@ -182,6 +195,19 @@ class Man(unittest.TestCase):
         pages = dict(self.pages)
         pages["gkv_more"] = Page("gkv_more", pages["gkv_tick"].text.replace("gkv_tick", "gkv_more"))
         self.assert_seen("leads nowhere to gkv_more(3)", pages)
+
+    def test_sees_errors_that_a_page_does_not_name(self):
+        self.assert_seen("says -ESTALE of gkv_scan", self.changed("gkv_scan", "*-ESTALE*", ""))
+        self.assert_seen("says -ESTALE of gkv_scan_next", self.changed("gkv_scan", "*-ESTALE*", ""))
+        self.assert_seen("gracekv: the header says -EDEADLK", self.changed(
+            "gracekv", "*-EDEADLK*", ""))
+        more = self.text.replace("-EDOM: the value", "-EXDEV: the value")
+        self.assert_seen("gkv_put: the header says -EXDEV of gkv_incr", header=Header(more))
+        for name, errors in self.header.errors.items():
+            page = next(page for page in self.pages.values() if name in page.named)
+            for error in errors:
+                less = Page(page.name, page.text.replace(f"-{error}*", "*"))
+                self.assert_seen(f"says -{error} of {name}", {**self.pages, page.name: less})
 
     def test_sees_a_lone_backslash(self):
         self.assert_seen("written as two", self.changed("gracekv", "\\\\n", "\\n"))
