@@ -24,9 +24,12 @@ static int get_print_json(const struct cli *cli, const char *key, size_t key_len
 	int rc = object ? text_json_set(object, "value", value, meta->value_len) : -ENOMEM;
 
 	if (rc == 0 && (cli->given & CLI_META)) {
-		json_object_set_new(object, "version", json_integer((json_int_t)meta->version));
-		json_object_set_new(object, "size", json_integer(meta->value_len));
-		rc = record_json_expiry(object, meta->expiry_ms, now_ms);
+		if (json_object_set_new(object, "version",
+					json_integer((json_int_t)meta->version)) ||
+		    json_object_set_new(object, "size", json_integer(meta->value_len)))
+			rc = -ENOMEM;
+		else
+			rc = record_json_expiry(object, meta->expiry_ms, now_ms);
 	}
 	if (rc) {
 		json_decref(object);
@@ -108,9 +111,11 @@ static int mget_print(const struct gkv_item *item, const void *value, json_t *ar
 	if (array) {
 		json_t *object = record_json(item->key, item->key_len, found);
 
-		if (object && found)
-			text_json_set(object, "value", value, item->len);
-		return json_array_append_new(array, object) ? -ENOMEM : 0;
+		rc = object && found ? text_json_set(object, "value", value, item->len) : 0;
+		if (rc == 0) /* which takes the object, whether it goes well or not */
+			return json_array_append_new(array, object) ? -ENOMEM : 0;
+		json_decref(object);
+		return rc;
 	}
 	rc = text_escape(&line, item->key, item->key_len);
 	if (rc == 0)
@@ -158,11 +163,9 @@ int cli_mget(struct cli *cli)
 {
 	autofree struct gkv_item *items = calloc(MGET_BATCH, sizeof(*items));
 	autofree char *values = malloc((size_t)MGET_BATCH * MGET_VALUE_CAP);
-	json_t *array = cli->json ? json_array() : NULL;
+	json_t *array = NULL;
 	int code = CLI_OK, done = 0;
 
-	if (!items || !values || (cli->json && !array))
-		return cli_error(CLI_FAILED, "mget: no memory");
 	for (int i = 0; i < cli->operand_count; i++) {
 		size_t len;
 
@@ -171,6 +174,12 @@ int cli_mget(struct cli *cli)
 	}
 	if (cli_connect(cli))
 		return CLI_FAILED;
+	if (cli->json)
+		array = json_array();
+	if (!items || !values || (cli->json && !array)) {
+		json_decref(array);
+		return cli_error(CLI_FAILED, "mget: no memory");
+	}
 	while (done < cli->operand_count && code != CLI_FAILED) {
 		size_t n = 0;
 		int one;

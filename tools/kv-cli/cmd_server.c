@@ -96,6 +96,10 @@ int cli_stats(struct cli *cli)
 	next = text;
 	while (rc == 0 && (line = strsep(&next, "\n")))
 		rc = stats_line(line, &out);
+	if (rc) {
+		json_decref(out.object);
+		return cli_error(CLI_FAILED, "stats: no memory");
+	}
 	if (out.object)
 		return cli_print_json(out.object);
 	table_print(out.counters, stdout);
@@ -123,9 +127,9 @@ static int ping_once(struct cli *cli, struct ping *p, json_t *times)
 		p->max_ns = ns;
 	p->sum_ns += ns;
 	p->answered++;
-	if (times)
-		json_array_append_new(times, json_real((double)ns / 1000));
-	else
+	if (times && json_array_append_new(times, json_real((double)ns / 1000)))
+		return cli_error(CLI_FAILED, "ping: no memory");
+	if (!times)
 		printf("reply from %s: seq=%" PRIu64 " time=%.1f us\n", cli->server, p->sent - 1,
 		       (double)ns / 1000);
 	return times ? 0 : cli_flush(stdout, "stdout");
@@ -153,6 +157,8 @@ int cli_ping(struct cli *cli)
 	struct ping p = { 0 };
 	int code;
 
+	if (cli->json && !times)
+		return cli_error(CLI_FAILED, "ping: no memory");
 	code = cli_connect(cli);
 	cli_watch_signals();
 	for (uint64_t i = 0; code == 0 && i < count && !cli_stopped(); i++) {

@@ -11,9 +11,11 @@ const struct command cli_commands[] = {
 		.usage = "[--meta] KEY",
 		.summary = "write a value to stdout as it is; exit 1 if there is none",
 		.details =
-			"On a terminal a newline follows. --meta says on stderr version, size, and\n"
-			"when it expires: in UTC, and in how many seconds (ttl), both by the\n"
-			"server's clock. With --json these are in the document.\n",
+			"On a terminal a newline follows, and always at the prompt and in a script\n"
+			"(kv-cli without COMMAND), into a file or a pipe too: values are lines there.\n"
+			"--meta says on stderr version, size, and when it expires: in UTC, and in how\n"
+			"many seconds (ttl), both by the server's clock. With --json these are in the\n"
+			"document.\n",
 		.example = "kv-cli get --meta greeting",
 		.allowed = CLI_META,
 		.operands_min = 1,
