@@ -133,7 +133,7 @@ const char *gkv_strerror(int code)
 	case -EPERM:
 		return "the session belongs to the parent process";
 	case -EBUSY:
-		return "another thread is in a call on this handle";
+		return "another thread is in a call on this handle, or the memory is in use";
 	case -ECANCELED:
 		return "cancelled, or not begun";
 	case -EUSERS:
