@@ -69,7 +69,7 @@ torture_finds() {
 torture_mutant() {
     local name=$1 pattern=$2
     shift 2
-    check "torture: $name is found" torture_finds build-mutants "$name" "$pattern" 60 "$@"
+    check "torture: $name is found" torture_finds build-mutants "$name" "$pattern" 150 "$@"
 }
 
 # What a lie frees too early is found by each kind of reader.
