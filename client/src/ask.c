@@ -133,8 +133,8 @@ int ask_expire(struct async *a, struct op *op)
 	int rc;
 
 	if (a->down) {
-		rc = connector_why(a);
-		rc = rpc_cut(a->h, &x->call, x->call.posted ? -ETIMEDOUT : rc);
+		connector_why(a);
+		rc = rpc_cut(a->h, &x->call, x->call.posted ? -ETIMEDOUT : a->why.code);
 	} else {
 		rc = rpc_expired(a->h, &x->call);
 	}

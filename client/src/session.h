@@ -54,7 +54,7 @@ struct gkv_session {
 	bool connected;
 	bool closed; /* gkv_session_close() was called */
 	bool hushed; /* what is done now is not for gkv_trace: the housekeeper's own */
-	_Atomic(const char *) step; /* of connecting, the last that was begun; static */
+	_Atomic(const char *) step; /* of connecting, begun last; static; NULL: none is */
 	int lifeline; /* TCP socket, -1: none */
 	struct addresses addresses; /* of the server */
 	struct backoff backoff; /* of attempts to connect */

@@ -30,7 +30,7 @@ static unsigned end_sections(struct async *a)
 	if (h->live)
 		channel_poll(h);
 	if (h->live && !handle_current(h))
-		channel_fail(h, "the session has another connection");
+		channel_fail(h, "the session lost its connection");
 	return async_close_lanes(a, !h->live);
 }
 

@@ -90,7 +90,7 @@ static struct store_terms terms_of(const struct rpc_worker *w, const struct rpc_
 
 static uint64_t expiry_of(const struct rpc_request *q)
 {
-	return store_expiry(time_wall_ns(), q->ttl_ms);
+	return q->ttl_ms ? store_expiry(time_wall_ns(), q->ttl_ms) : 0; /* most ask no clock */
 }
 
 /* What is to be remembered and said of a write that ended with @status. */
