@@ -241,23 +241,49 @@ void rpc_again(struct gkv *h, struct rpc_call *c)
 		rpc_end(h, c);
 }
 
-static int slots_busy(struct gkv *h, const char *what)
+/* What kept a request from being sent: the other requests, or nothing but its own time. */
+static const char *hindrance(const struct gkv *h, const struct rpc_call *c)
 {
-	return error_set(&h->error, -ETIMEDOUT,
-			 "the server at %s:%s still has %s of earlier calls, unanswered (is it "
-			 "stopped or overloaded?)",
-			 h->session->settings.host, h->session->settings.port, what);
+	bool sending = false;
+
+	if (c->sequence)
+		return "the server has not answered for a large value before it (is it stopped or "
+		       "overloaded?)";
+	for (unsigned i = 0; i < h->credits; i++) {
+		if (h->slot[i].reply_due)
+			return "the server has not answered those before it (is it stopped or "
+			       "overloaded?)";
+		sending |= h->slot[i].send_due;
+	}
+	return sending ? "those before it are answered, but the device has not told that they are "
+			 "sent (is this machine overloaded?)"
+		       : "give it more time";
+}
+
+static const char *time_of(const struct gkv *h, const struct rpc_call *c, char text[32])
+{
+	if (c->deadline_ns)
+		return "in the request's time";
+	snprintf(text, 32, "within %u ms", h->session->settings.timeout_ms);
+	return text;
+}
+
+static int not_sent(struct gkv *h, const struct rpc_call *c)
+{
+	const struct settings *o = &h->session->settings;
+	char text[32];
+
+	return error_set(&h->error, -ETIMEDOUT, "no request could be sent to %s:%s %s: %s", o->host,
+			 o->port, time_of(h, c, text), hindrance(h, c));
 }
 
 static int no_answer(struct gkv *h, const struct rpc_call *c)
 {
 	const struct settings *o = &h->session->settings;
-	char time[32] = "in the request's time";
+	char text[32];
 
-	if (!c->deadline_ns)
-		snprintf(time, sizeof(time), "within %u ms", o->timeout_ms);
 	return error_set(&h->error, -ETIMEDOUT, "the server at %s:%s did not answer %s%s", o->host,
-			 o->port, time,
+			 o->port, time_of(h, c, text),
 			 rpc_is_write(c) ? "; whether the write was applied is not known"
 					 : " (is it stopped or overloaded?)");
 }
@@ -269,7 +295,7 @@ int rpc_expired(struct gkv *h, struct rpc_call *c)
 	if (c->state == RPC_PAUSED)
 		rc = rpc_refused(h, c, rpc_is_write(c) ? -ENOMEM : -ETIMEDOUT);
 	else if (c->state == RPC_QUEUED && !c->posted)
-		rc = slots_busy(h, c->sequence ? "a large value" : "all requests");
+		rc = not_sent(h, c);
 	else
 		rc = no_answer(h, c);
 	rpc_end(h, c);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Operations in flight that end without a connection: their sentence says why there is none. */
+/*
+ * Operations in flight that end without a connection: their sentence says why there is none.
+ * Requests that end unsent: it says what kept them.
+ */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -108,6 +111,33 @@ static void test_the_loss_is_told(void **state)
 	}
 	assert_int_equal(gkv_ping(kv, NULL), 0);
 	assert_int_equal(kv->lost.code, 0);
+}
+
+/* All slots are in use: @sent: their SENDs were not polled; @due: one has no reply. */
+static void all_are_in_use(bool sent, bool due, const char *words)
+{
+	kv->session->settings.timeout_ms = SOON_MS;
+	for (unsigned i = 0; i < kv->credits; i++) {
+		kv->slot[i].send_due = sent;
+		kv->slot[i].reply_due = due && i == 1;
+		kv->slot[i].taken = !sent;
+	}
+	assert_int_equal(gkv_ping(kv, NULL), -ETIMEDOUT);
+	expect_words("no request could be sent");
+	expect_words("within 50 ms");
+	expect_words(words);
+	for (unsigned i = 0; i < kv->credits; i++)
+		kv->slot[i].taken = kv->slot[i].send_due = kv->slot[i].reply_due = false;
+	kv->session->settings.timeout_ms = WAIT_MS;
+	assert_int_equal(gkv_ping(kv, NULL), 0);
+}
+
+static void test_no_request_can_be_sent(void **state)
+{
+	assert_int_equal(gkv_ping(kv, NULL), 0);
+	all_are_in_use(true, true, "the server has not answered those before it");
+	all_are_in_use(true, false, "the device has not told that they are sent");
+	all_are_in_use(false, false, "give it more time");
 }
 
 /* An attempt that found others connecting says nothing of the server. */
@@ -264,6 +294,7 @@ int main(int argc, char **argv)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(test_the_loss_is_told),
+		TEST(test_no_request_can_be_sent),
 		TEST(test_a_lock_that_is_held),
 		cmocka_unit_test_setup_teardown(test_a_lock_that_is_held, set_up_tick, tear_down),
 		TEST(test_failures_are_no_reconnects),
