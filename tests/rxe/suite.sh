@@ -95,7 +95,7 @@ suite_rxe() {
     if [ "$full" = 1 ]; then
         seconds=5400 cases=0
     else
-        for part in memory space expiry deleted_bytes rogue rogue_sessions; do
+        for part in memory space expiry deleted_bytes epoch_slots rogue rogue_sessions; do
             far+=" --ignore=$here/integration/test_$part.py"
         done
     fi
