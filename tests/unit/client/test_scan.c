@@ -138,8 +138,10 @@ static void test_growth(void **state)
 	struct gkv_cursor *s[2];
 	char key[32];
 
-	if (getenv("SOFTRDMA_WEAK"))
-		skip(); /* as many requests take too long there */
+	if (getenv("SOFTRDMA_WEAK")) {
+		print_message("skipped: as many requests take too long on the weak device\n");
+		skip();
+	}
 	fill();
 	assert_int_equal(gkv_scan_open(kv, &s[0]), 0);
 	assert_true(go_on(s[0], 1, RECORDS / 3) > 0);
