@@ -48,6 +48,29 @@ struct op_list {
 	struct op *first, *last;
 };
 
+static inline void ops_append(struct op_list *list, struct op *op)
+{
+	op->next = NULL;
+	op->prev = list->last;
+	if (list->last)
+		list->last->next = op;
+	else
+		list->first = op;
+	list->last = op;
+}
+
+static inline void ops_remove(struct op_list *list, struct op *op)
+{
+	if (op->prev)
+		op->prev->next = op->next;
+	else
+		list->first = op->next;
+	if (op->next)
+		op->next->prev = op->prev;
+	else
+		list->last = op->prev;
+}
+
 /* A chain of READs under way: a batch with memory of its own. */
 struct lane {
 	unsigned count; /* of its operations; 0: it is free */
@@ -160,13 +183,23 @@ unsigned async_close_lanes(struct async *a, bool all);
 
 /* Lists and ends of operations (ops.c). */
 int ops_create(struct async *a, unsigned depth);
-void ops_append(struct op_list *list, struct op *op);
 void ops_prepend(struct op_list *list, struct op *op);
-void ops_remove(struct op_list *list, struct op *op);
 /* op_free - its completion was handed over. It is in no list. */
-void op_free(struct async *a, struct op *op);
+static inline void op_free(struct async *a, struct op *op)
+{
+	op->state = OP_FREE;
+	op->next = a->free;
+	a->free = op;
+	a->pending--;
+}
+
 /* op_to - into the list of @state, at its end. It is in none. */
-void op_to(struct async *a, struct op *op, enum op_state state);
+static inline void op_to(struct async *a, struct op *op, enum op_state state)
+{
+	op->state = state;
+	ops_append(state == OP_READ ? &a->read : state == OP_ASK ? &a->ask : &a->done, op);
+}
+
 /* op_request - check @q, and make a call of it, zeroed before. Returns 0 or -EINVAL. */
 int op_request(struct gkv *h, struct rpc_call *c, const struct gkv_request *q);
 /* op_aim - of a get: whether it is direct. Returns 0 or -EINVAL. */

@@ -20,7 +20,9 @@ int handle_lookup(struct gkv *h, struct lookup *l, unsigned count)
 		rc = handle_ready(h);
 		if (rc)
 			return rc;
-		batch_init(&h->reader, &batch, l, count, &h->reader.fetch);
+		batch_init(&h->reader, &batch, l, &h->reader.fetch);
+		while (batch.count < count)
+			batch_add(&h->reader, &batch);
 		batch.age = age = section_open(h, SECTION_CALL);
 		rc = batch_run(&h->reader, &batch);
 		section_close(h, SECTION_CALL);

@@ -100,7 +100,8 @@ void hints_drop_all(struct hints *h)
 
 bool hints_find(const struct hints *h, uint64_t hash, uint32_t age, struct hint *out)
 {
-	uint32_t fingerprint = slot_fingerprint_of_hash(hash), found = 0;
+	const uint64_t wanted = slot_make(slot_fingerprint_of_hash(hash), 0, 0, 0);
+	uint32_t found = 0;
 	const struct hint_set *set;
 	uint64_t head;
 
@@ -110,16 +111,20 @@ bool hints_find(const struct hints *h, uint64_t hash, uint32_t age, struct hint 
 	head = atomic_load_explicit(&set->head, memory_order_acquire); /* pairs with end_write() */
 	if (head & BEING_WRITTEN || age_of(head) != age)
 		return false;
+#pragma GCC unroll 4
 	for (unsigned i = 0; i < HINT_WAYS; i++) {
 		/* relaxed, as all below: the head tells whether they fit together */
 		uint64_t slot = atomic_load_explicit(&set->slot[i], memory_order_relaxed);
 
-		found |= (uint32_t)(slot && slot_fingerprint(slot) == fingerprint) << i;
+		/* without branches: which places are empty is not to be predicted */
+		found |= (uint32_t)(slot_fingerprint(slot ^ wanted) == 0) << i;
 	}
 	if (!found)
 		return false;
 	out->way = (uint32_t)__builtin_ctz(found);
 	out->slot = atomic_load_explicit(&set->slot[out->way], memory_order_relaxed);
+	if (!out->slot) /* fits fingerprint 0: one key of four million, which goes by the index */
+		return false;
 	out->incarnation = atomic_load_explicit(&set->incarnation[out->way], memory_order_relaxed);
 	atomic_thread_fence(memory_order_acquire); /* the words before the second look */
 	return ((head ^ atomic_load_explicit(&set->head, memory_order_relaxed)) & ~MARKS) == 0;

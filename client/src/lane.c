@@ -173,14 +173,15 @@ static void lane_fill(struct async *a, struct lane *lane)
 		op->state = OP_READING;
 		op->at = lane_number(a, lane) * READER_BATCH + lane->count;
 		lane->op[lane->count++] = op;
+		batch_add(&a->h->reader, &lane->batch);
 	}
 }
 
 static void lane_start(struct async *a, struct lane *lane)
 {
 	lane->count = 0;
+	batch_init(&a->h->reader, &lane->batch, lane->lookup, &lane->fetch);
 	lane_fill(a, lane);
-	batch_init(&a->h->reader, &lane->batch, lane->lookup, lane->count, &lane->fetch);
 	lane->batch.age = section_open(a->h, lane_section(a, lane));
 	lane_run(a, lane, batch_begin(&a->h->reader, &lane->batch));
 }

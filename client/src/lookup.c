@@ -56,7 +56,6 @@
 #include <sched.h>
 #include <string.h>
 
-#include "common/base/hash.h"
 #include "common/base/mutant.h"
 #include "common/layout/block.h"
 #include "common/layout/size_code.h"
@@ -361,23 +360,20 @@ int batch_gather(struct reader *r, struct batch *b, struct read_op *op)
 
 int batch_judge(struct reader *r, struct batch *b)
 {
-	bool bucket[READER_BATCH];
+	uint8_t bucket[READER_BATCH]; /* look-ups whose bucket came */
+	unsigned buckets = 0;
 	int rc = 0;
 
-	for (unsigned i = 0; i < b->posted; i++) {
-		const enum lookup_state state = b->lookup[b->which[i]].state;
-
-		bucket[i] = state == LOOKUP_BUCKET;
-		rc = bucket[i] || state >= LOOKUP_ASK ? 0 : judge_block(r, b, b->which[i]);
-		if (rc)
-			return rc;
-	}
 	for (unsigned i = 0; i < b->posted && rc == 0; i++) {
-		unsigned n = b->which[i];
+		const uint8_t n = b->which[i], state = b->lookup[n].state;
 
-		if (bucket[i])
-			rc = judge_bucket(r, &b->lookup[n], &b->fetch->buckets[n]);
+		if (state == LOOKUP_BUCKET)
+			bucket[buckets++] = n;
+		else if (state < LOOKUP_ASK)
+			rc = judge_block(r, b, n);
 	}
+	for (unsigned i = 0; i < buckets && rc == 0; i++)
+		rc = judge_bucket(r, &b->lookup[bucket[i]], &b->fetch->buckets[bucket[i]]);
 	return rc;
 }
 
@@ -400,31 +396,21 @@ static int start(struct reader *r, const struct batch *b, struct lookup *l)
 	return chain_start(r, l);
 }
 
-static void hash_all(struct reader *r, struct batch *b)
-{
-	for (unsigned i = 0; i < b->count; i++) {
-		struct lookup *l = &b->lookup[i];
-
-		if (l->state >= LOOKUP_ASK)
-			continue;
-		l->hash = hash_key(r->world->hash_seed, l->key, l->key_len);
-		if (r->hints)
-			hints_prefetch(r->hints, l->hash);
-	}
-	b->hashed = true;
-}
-
-void batch_init(struct reader *r, struct batch *b, struct lookup *l, unsigned count,
-		struct fetch *fetch)
+void batch_init(struct reader *r, struct batch *b, struct lookup *l, struct fetch *fetch)
 {
 	b->lookup = l;
-	b->count = count;
+	b->count = 0;
 	b->fetch = fetch;
 	b->age = 0;
 	b->posted = 0;
-	b->hashed = false;
-	if (r->world && world_has_root(r->world))
-		hash_all(r, b);
+	b->hashed = r->world && world_has_root(r->world);
+}
+
+static void hash_all(struct reader *r, struct batch *b)
+{
+	for (unsigned i = 0; i < b->count; i++)
+		lookup_hash(r, &b->lookup[i]);
+	b->hashed = true;
 }
 
 int batch_begin(struct reader *r, struct batch *b)

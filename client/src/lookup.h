@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "client/src/reader.h"
+#include "common/base/hash.h"
 
 enum lookup_state {
 	LOOKUP_START, /* zero: set key, key_len, dest, cap, direct */
@@ -56,21 +57,39 @@ struct batch {
 	struct fetch *fetch; /* where its READs go; no other batch's */
 	uint32_t age; /* of the hints that it may use and remember; 0: none */
 	bool later; /* some were put off */
-	bool hashed; /* its look-ups are, by the present world's seed */
+	bool hashed; /* its look-ups are as they are added: the world's seed was known */
 	unsigned posted; /* READs of the chain */
 	uint8_t which[READER_BATCH]; /* look-up of each */
 };
 
 /*
- * batch_init - of @count look-ups, whose READs go to @fetch; their hints are on their way into the
- * cache then. To be called before the section is opened that gives it its age; anew where the
+ * batch_init - of no look-up yet; batch_add() takes those at @l, one after the other, whose READs
+ * go to @fetch. To be called before the section is opened that gives it its age; anew where the
  * connection was lost.
  */
-void batch_init(struct reader *r, struct batch *b, struct lookup *l, unsigned count,
-		struct fetch *fetch);
+void batch_init(struct reader *r, struct batch *b, struct lookup *l, struct fetch *fetch);
+
+/* lookup_hash - hash its key, unless it has ended; its hint is on its way into the cache then. */
+static inline void lookup_hash(struct reader *r, struct lookup *l)
+{
+	if (l->state >= LOOKUP_ASK)
+		return;
+	l->hash = hash_key(r->world->hash_seed, l->key, l->key_len);
+	if (r->hints)
+		hints_prefetch(r->hints, l->hash);
+}
+
+/* batch_add - the next look-up, whose key and state are set; at most READER_BATCH. */
+static inline void batch_add(struct reader *r, struct batch *b)
+{
+	struct lookup *l = &b->lookup[b->count++];
+
+	if (b->hashed)
+		lookup_hash(r, l);
+}
 
 /*
- * batch_begin - behind batch_init(), with its age. Look-ups that have ended are left alone, so
+ * batch_begin - behind batch_add(), with its age. Look-ups that have ended are left alone, so
  * what was put off or interrupted by -ECONNRESET goes on with another batch_begin(), from its
  * beginning. The caller has a section open, until the batch has ended.
  * No allocation but through ops->grow. The READs of metadata that may be needed are waited for.

@@ -21,17 +21,6 @@ int ops_create(struct async *a, unsigned depth)
 	return 0;
 }
 
-void ops_append(struct op_list *list, struct op *op)
-{
-	op->next = NULL;
-	op->prev = list->last;
-	if (list->last)
-		list->last->next = op;
-	else
-		list->first = op;
-	list->last = op;
-}
-
 void ops_prepend(struct op_list *list, struct op *op)
 {
 	op->prev = NULL;
@@ -43,35 +32,9 @@ void ops_prepend(struct op_list *list, struct op *op)
 	list->first = op;
 }
 
-void ops_remove(struct op_list *list, struct op *op)
-{
-	if (op->prev)
-		op->prev->next = op->next;
-	else
-		list->first = op->next;
-	if (op->next)
-		op->next->prev = op->prev;
-	else
-		list->last = op->prev;
-}
-
 static struct op_list *list_of(struct async *a, enum op_state state)
 {
 	return state == OP_READ ? &a->read : state == OP_ASK ? &a->ask : &a->done;
-}
-
-void op_to(struct async *a, struct op *op, enum op_state state)
-{
-	op->state = state;
-	ops_append(list_of(a, state), op);
-}
-
-void op_free(struct async *a, struct op *op)
-{
-	op->state = OP_FREE;
-	op->next = a->free;
-	a->free = op;
-	a->pending--;
 }
 
 /* Its completion's place: of the gkv_poll() under way, if there is room, or its own. */

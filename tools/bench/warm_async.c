@@ -8,16 +8,12 @@
 
 static char value[WARM_DEPTH][WARM_VALUE_MAX];
 
+/* All that is not the same for each of them. */
 static void ask(struct warm_bench *b, struct gkv_request *request, uint64_t place)
 {
-	*request = (struct gkv_request){
-		.op = GKV_OP_GET,
-		.key = warm_next_step(b)->key,
-		.key_len = WARM_KEY_LEN,
-		.value = value[place],
-		.len = sizeof(value[place]),
-		.user_data = place,
-	};
+	request->key = warm_next_step(b)->key;
+	request->value = value[place];
+	request->user_data = place;
 }
 
 static int judge(const struct warm_bench *b, const struct gkv_completion *c)
@@ -39,6 +35,12 @@ int warm_async(struct warm_bench *b, unsigned count)
 	unsigned asked = count < WARM_DEPTH ? count : WARM_DEPTH, completed = 0;
 	int rc;
 
+	for (unsigned i = 0; i < WARM_DEPTH; i++)
+		request[i] = (struct gkv_request){
+			.op = GKV_OP_GET,
+			.key_len = WARM_KEY_LEN,
+			.len = sizeof(value[i]),
+		};
 	for (unsigned i = 0; i < asked; i++)
 		ask(b, &request[i], i);
 	rc = submit(b, request, asked);

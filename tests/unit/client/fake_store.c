@@ -83,7 +83,9 @@ int lookup_run(struct reader *r, struct lookup *l, unsigned count, uint32_t age)
 {
 	struct batch b;
 
-	batch_init(r, &b, l, count, &r->fetch);
+	batch_init(r, &b, l, &r->fetch);
+	while (b.count < count)
+		batch_add(r, &b);
 	b.age = age;
 	return batch_run(r, &b);
 }
