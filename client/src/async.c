@@ -162,6 +162,20 @@ static int check(struct async *a, struct op *op)
 	return rc || !q->memory ? rc : op_aim(a, op);
 }
 
+/* Its hint is on its way into the cache, long before its lane looks for it. */
+static void send_for_hint(struct gkv *h, struct op *op)
+{
+	struct reader *r = &h->reader;
+
+	op->hashed = r->world && world_has_root(r->world);
+	if (!op->hashed)
+		return;
+	op->hash_seed = r->world->hash_seed;
+	op->hash = hash_key(op->hash_seed, op->q.key, op->q.key_len);
+	if (r->hints)
+		hints_prefetch(r->hints, op->hash);
+}
+
 static void take(struct async *a, const struct gkv_request *q, uint64_t now)
 {
 	struct gkv *h = a->h;
@@ -186,8 +200,13 @@ static void take(struct async *a, const struct gkv_request *q, uint64_t now)
 	}
 	if (op->deadline_ns < a->next_ns)
 		a->next_ns = op->deadline_ns;
-	h->reader.stats.gets += op_is_get(op);
-	op_to(a, op, op_is_get(op) ? OP_READ : OP_ASK);
+	if (!op_is_get(op)) {
+		op_to(a, op, OP_ASK);
+		return;
+	}
+	h->reader.stats.gets++;
+	send_for_hint(h, op);
+	op_to(a, op, OP_READ);
 }
 
 static int submit(struct gkv *h, const struct gkv_request *requests, size_t count)

@@ -29,11 +29,13 @@ struct op {
 	struct gkv_request q; /* as it was given */
 	struct gkv_completion result; /* of a write, before its end; of all, when DONE */
 	uint64_t deadline_ns;
+	uint64_t hash, hash_seed; /* of the key of one that is hashed; by that seed of a server's */
 	uint32_t age; /* of what a request's reply may be remembered with */
 	uint32_t block_bytes; /* that found no room in a lane; 0: not known */
 	enum op_state state;
 	unsigned at; /* lane * READER_BATCH + place in it; number of the request */
 	bool cancelled;
+	bool hashed; /* its hint was sent for when it was submitted */
 	bool aimed; /* the memory that it names is in use by it */
 	bool direct; /* its value is READ to the application's registered memory, */
 	uint32_t lkey; /* by this key */

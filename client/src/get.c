@@ -22,7 +22,7 @@ int handle_lookup(struct gkv *h, struct lookup *l, unsigned count)
 			return rc;
 		batch_init(&h->reader, &batch, l, &h->reader.fetch);
 		while (batch.count < count)
-			batch_add(&h->reader, &batch);
+			batch_add(&h->reader, &batch, false);
 		batch.age = age = section_open(h, SECTION_CALL);
 		rc = batch_run(&h->reader, &batch);
 		section_close(h, SECTION_CALL);

@@ -8,6 +8,10 @@
  * section of its own, with memory of its own; a lane whose chain has come is judged, posts what
  * follows, or ends. What must be looked at in another section waits again, before all others.
  *
+ * Keys were hashed when they were submitted, so that their hints are in the cache by now. A server
+ * that was started anew hashes by another seed: then a key is hashed again, or it would be sought
+ * where it can not be.
+ *
  * Memory of a lane is used again when its chain has come, or when the queue pair is destroyed: a
  * READ that is on its way names it.
  */
@@ -150,6 +154,8 @@ static void lane_run(struct async *a, struct lane *lane, int rc)
 /* Those that wait, as many as there is room for. */
 static void lane_fill(struct async *a, struct lane *lane)
 {
+	struct reader *r = &a->h->reader;
+	const uint64_t seed = lane->batch.hashed ? r->world->hash_seed : 0;
 	unsigned most = a->h->reads_max - a->reads;
 	size_t planned = 0;
 
@@ -173,7 +179,8 @@ static void lane_fill(struct async *a, struct lane *lane)
 		op->state = OP_READING;
 		op->at = lane_number(a, lane) * READER_BATCH + lane->count;
 		lane->op[lane->count++] = op;
-		batch_add(&a->h->reader, &lane->batch);
+		l->hash = op->hash;
+		batch_add(r, &lane->batch, op->hashed && op->hash_seed == seed);
 	}
 }
 

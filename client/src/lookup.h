@@ -79,12 +79,15 @@ static inline void lookup_hash(struct reader *r, struct lookup *l)
 		hints_prefetch(r->hints, l->hash);
 }
 
-/* batch_add - the next look-up, whose key and state are set; at most READER_BATCH. */
-static inline void batch_add(struct reader *r, struct batch *b)
+/*
+ * batch_add - the next look-up, whose key and state are set; at most READER_BATCH. @hashed: its
+ * hash as well, by the present world's seed, where that is known.
+ */
+static inline void batch_add(struct reader *r, struct batch *b, bool hashed)
 {
 	struct lookup *l = &b->lookup[b->count++];
 
-	if (b->hashed)
+	if (b->hashed && !hashed)
 		lookup_hash(r, l);
 }
 

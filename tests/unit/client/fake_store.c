@@ -85,7 +85,7 @@ int lookup_run(struct reader *r, struct lookup *l, unsigned count, uint32_t age)
 
 	batch_init(r, &b, l, &r->fetch);
 	while (b.count < count)
-		batch_add(r, &b);
+		batch_add(r, &b, false);
 	b.age = age;
 	return batch_run(r, &b);
 }

@@ -51,6 +51,39 @@ static void test_server_started_anew(void **state)
 	assert_true(kv->reader.stats.reconnects >= 1);
 }
 
+/* What was submitted before the server was known to be gone is looked for as the new one hashes. */
+static void test_gets_that_waited_find_what_the_new_server_has(void **state)
+{
+	static uint8_t value[LARGE + KEYS];
+	struct gkv_options options;
+	struct gkv_session *other;
+	struct gkv_request q;
+	struct gkv *writer;
+
+	all_keys(GKV_OP_PUT, 1);
+	all_keys(GKV_OP_GET, 1);
+	server_stop(server, SIGKILL);
+	for (unsigned i = 0; i < 20; i++) {
+		q = request(GKV_OP_GET, i, i);
+		assert_int_equal(gkv_submit(kv, &q, 1), 1);
+	}
+	server = server_start(&port, "64M");
+	gkv_options_init(&options);
+	assert_int_equal(server_session(port, &options, &other), 0);
+	assert_int_equal(gkv_open(other, &writer), 0);
+	for (unsigned i = 0; i < 20; i++)
+		assert_int_equal(gkv_put(writer, &key_of[i], sizeof(key_of[i]), value,
+					 fill(i, 2, value), NULL),
+				 0);
+	gkv_close(writer);
+	gkv_session_close(other);
+	for (unsigned i = 0; i < 20; i++) {
+		struct gkv_completion c = wait_one();
+
+		expect_life(&c, 2);
+	}
+}
+
 /* Nobody is there: each ends in its time, and no poll waits for it. */
 static void test_server_gone(void **state)
 {
@@ -251,6 +284,8 @@ int main(int argc, char **argv)
 #define TEST_TICK(name) cmocka_unit_test_setup_teardown(name, set_up_tick, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(test_server_started_anew),
+		TEST(test_gets_that_waited_find_what_the_new_server_has),
+		TEST_TICK(test_gets_that_waited_find_what_the_new_server_has),
 		TEST_TICK(test_server_started_anew),
 		TEST(test_server_gone),
 		TEST_TICK(test_poll_that_connects_ends_in_time),
