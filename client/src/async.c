@@ -171,9 +171,7 @@ static void send_for_hint(struct gkv *h, struct op *op)
 	if (!op->hashed)
 		return;
 	op->hash_seed = r->world->hash_seed;
-	op->hash = hash_key(op->hash_seed, op->q.key, op->q.key_len);
-	if (r->hints)
-		hints_prefetch(r->hints, op->hash);
+	op->hash = lookup_key(r, op->q.key, op->q.key_len);
 }
 
 static void take(struct async *a, const struct gkv_request *q, uint64_t now)

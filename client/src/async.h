@@ -29,13 +29,13 @@ struct op {
 	struct gkv_request q; /* as it was given */
 	struct gkv_completion result; /* of a write, before its end; of all, when DONE */
 	uint64_t deadline_ns;
-	uint64_t hash, hash_seed; /* of the key of one that is hashed; by that seed of a server's */
+	uint64_t hash, hash_seed; /* of a get that is hashed: its key's, by that server's seed */
 	uint32_t age; /* of what a request's reply may be remembered with */
 	uint32_t block_bytes; /* that found no room in a lane; 0: not known */
 	enum op_state state;
 	unsigned at; /* lane * READER_BATCH + place in it; number of the request */
 	bool cancelled;
-	bool hashed; /* its hint was sent for when it was submitted */
+	bool hashed; /* when it was submitted: the server's seed was known */
 	bool aimed; /* the memory that it names is in use by it */
 	bool direct; /* its value is READ to the application's registered memory, */
 	uint32_t lkey; /* by this key */
@@ -195,11 +195,17 @@ static inline void op_free(struct async *a, struct op *op)
 	a->pending--;
 }
 
+/* ops_of - the list of @state: OP_READ, OP_ASK or OP_DONE. */
+static inline struct op_list *ops_of(struct async *a, enum op_state state)
+{
+	return state == OP_READ ? &a->read : state == OP_ASK ? &a->ask : &a->done;
+}
+
 /* op_to - into the list of @state, at its end. It is in none. */
 static inline void op_to(struct async *a, struct op *op, enum op_state state)
 {
 	op->state = state;
-	ops_append(state == OP_READ ? &a->read : state == OP_ASK ? &a->ask : &a->done, op);
+	ops_append(ops_of(a, state), op);
 }
 
 /* op_request - check @q, and make a call of it, zeroed before. Returns 0 or -EINVAL. */

@@ -62,7 +62,7 @@ static inline void hints_prefetch(const struct hints *h, uint64_t hash);
 
 /*
  * hints_find - a hint of that age for a key of @hash, or one whose fingerprint is the same.
- * Any thread; no lock, no store. Returns whether there is one.
+ * Any thread; no lock, no store. Returns whether there is one; of fingerprint 0 it may be missed.
  */
 bool hints_find(const struct hints *h, uint64_t hash, uint32_t age, struct hint *out);
 

@@ -365,7 +365,8 @@ int batch_judge(struct reader *r, struct batch *b)
 	int rc = 0;
 
 	for (unsigned i = 0; i < b->posted && rc == 0; i++) {
-		const uint8_t n = b->which[i], state = b->lookup[n].state;
+		const uint8_t n = b->which[i];
+		const enum lookup_state state = b->lookup[n].state;
 
 		if (state == LOOKUP_BUCKET)
 			bucket[buckets++] = n;

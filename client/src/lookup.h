@@ -69,14 +69,21 @@ struct batch {
  */
 void batch_init(struct reader *r, struct batch *b, struct lookup *l, struct fetch *fetch);
 
-/* lookup_hash - hash its key, unless it has ended; its hint is on its way into the cache then. */
-static inline void lookup_hash(struct reader *r, struct lookup *l)
+/* lookup_key - its hash, by the world's seed; its hint is on its way into the cache then. */
+static inline uint64_t lookup_key(const struct reader *r, const void *key, size_t key_len)
 {
-	if (l->state >= LOOKUP_ASK)
-		return;
-	l->hash = hash_key(r->world->hash_seed, l->key, l->key_len);
+	const uint64_t hash = hash_key(r->world->hash_seed, key, key_len);
+
 	if (r->hints)
-		hints_prefetch(r->hints, l->hash);
+		hints_prefetch(r->hints, hash);
+	return hash;
+}
+
+/* lookup_hash - hash its key, unless it has ended. */
+static inline void lookup_hash(const struct reader *r, struct lookup *l)
+{
+	if (l->state < LOOKUP_ASK)
+		l->hash = lookup_key(r, l->key, l->key_len);
 }
 
 /*

@@ -32,11 +32,6 @@ void ops_prepend(struct op_list *list, struct op *op)
 	list->first = op;
 }
 
-static struct op_list *list_of(struct async *a, enum op_state state)
-{
-	return state == OP_READ ? &a->read : state == OP_ASK ? &a->ask : &a->done;
-}
-
 /* Its completion's place: of the gkv_poll() under way, if there is room, or its own. */
 static struct gkv_completion *place(struct async *a, struct op *op)
 {
@@ -130,7 +125,7 @@ static void expire(struct async *a, struct op *op)
 	switch (op->state) {
 	case OP_READ:
 	case OP_ASK:
-		ops_remove(list_of(a, op->state), op);
+		ops_remove(ops_of(a, op->state), op);
 		status = unanswered(a);
 		break;
 	case OP_READING:
@@ -173,7 +168,7 @@ void ops_expire(struct async *a, uint64_t now)
 static bool cancel(struct async *a, struct op *op)
 {
 	if (op->state == OP_READ || op->state == OP_ASK) {
-		ops_remove(list_of(a, op->state), op);
+		ops_remove(ops_of(a, op->state), op);
 		op_end(a, op, -ECANCELED);
 		return true;
 	}

@@ -87,6 +87,21 @@ static void test_what_was_remembered_is_found(void **state)
 	assert_int_equal(hints_count(h), n);
 }
 
+/* What is empty fits fingerprint 0, and is not taken for a hint. */
+static void test_an_empty_place_is_no_hint(void **state)
+{
+	const uint64_t hash = 0; /* of the first set */
+	struct hints *h = *state;
+
+	assert_int_equal(slot_fingerprint_of_hash(hash), 0);
+	for (unsigned i = 0; i < HINT_WAYS; i++) {
+		assert_false(found(h, hash, 1));
+		remember(h, in_first_set(i), i);
+	}
+	remember(h, hash, 1); /* where nothing is empty */
+	assert_true(found(h, hash, 1));
+}
+
 static void test_what_led_nowhere_is_forgotten_once(void **state)
 {
 	struct hints *h = *state;
@@ -232,6 +247,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_what_was_remembered_is_found, set_up,
 						tear_down),
+		cmocka_unit_test_setup_teardown(test_an_empty_place_is_no_hint, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_led_nowhere_is_forgotten_once, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(test_an_age_ends_at_once, set_up, tear_down),
