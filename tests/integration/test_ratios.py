@@ -81,7 +81,7 @@ def compare(mine, theirs, limit, figures, what, judged=not AGENT):
     ratios = [a / b for a, b in rounds]
     ratio = statistics.median(ratios)
     figures("figures", f"{what.format(*(statistics.median(column) for column in zip(*rounds)))}:"
-                       f" {ratio:.2f}, at most {limit}"
+                       f" {ratio:.2f}, {f'at most {limit}' if judged else 'not judged here'}"
                        f" (rounds: {' '.join(f'{one:.2f}' for one in ratios)})")
     assert ratio <= limit or not judged, rounds
 
