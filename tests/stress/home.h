@@ -8,7 +8,7 @@
 #include "tests/stress/state.h"
 #include "tests/stress/stress.h"
 #include "tests/stress/watch.h"
-#include "tools/bench/server_thread.h"
+#include "tools/lib/server_thread.h"
 
 struct home;
 

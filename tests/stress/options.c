@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-#include "tools/bench/program.h"
+#include "tools/lib/program.h"
 
 #include "tests/stress/stress.h"
 
@@ -20,26 +20,26 @@ static struct options given = {
 
 #define LIES "none|miss|stale|early|foreign|torn|twice"
 
-static const struct bench_option options[] = {
-	{ "seed", 's', BENCH_NUMBER, .value = &given.seed, .min = 1, .max = UINT64_MAX },
-	{ "keys", 'k', BENCH_NUMBER, .value = &given.keys, .min = 2, .max = 100000000 },
-	{ "keep", 'K', BENCH_NUMBER, .value = &given.keep, .min = 1, .max = 1000000 },
-	{ "memory", 'M', BENCH_SIZE, .value = &given.memory_bytes, .min = 8 << 20,
+static const struct program_option options[] = {
+	{ "seed", 's', PROGRAM_NUMBER, .value = &given.seed, .min = 1, .max = UINT64_MAX },
+	{ "keys", 'k', PROGRAM_NUMBER, .value = &given.keys, .min = 2, .max = 100000000 },
+	{ "keep", 'K', PROGRAM_NUMBER, .value = &given.keep, .min = 1, .max = 1000000 },
+	{ "memory", 'M', PROGRAM_SIZE, .value = &given.memory_bytes, .min = 8 << 20,
 	  .max = 1ull << 40 },
-	{ "slots", 'S', BENCH_NUMBER, .value = &given.slots, .min = 0, .max = 1u << 30 },
-	{ "writers", 'w', BENCH_NUMBER, .value = &given.writers, .min = 1, .max = MODEL_WRITERS },
-	{ "locals", 'l', BENCH_NUMBER, .value = &given.locals, .min = 0, .max = LOCALS_MAX },
-	{ "remotes", 'r', BENCH_NUMBER, .value = &given.remotes, .min = 0, .max = REMOTES_MAX },
-	{ "rounds", 'n', BENCH_NUMBER, .value = &given.rounds, .min = 0, .max = 1000 },
-	{ "used-up", 'u', BENCH_NUMBER, .value = &given.used_up, .min = 0, .max = 1000000 },
-	{ "weak", 'W', BENCH_NUMBER, .value = &given.weak, .min = 0, .max = 1000000 },
-	{ "disturb", 'd', BENCH_NUMBER, .value = &given.disturb, .min = 0, .max = 1 },
-	{ "lie", 'L', BENCH_CHOICE, .value = &given.lie, .words = LIES },
-	{ "seconds", 't', BENCH_NUMBER, .value = &given.seconds, .min = 1, .max = 86400 },
+	{ "slots", 'S', PROGRAM_NUMBER, .value = &given.slots, .min = 0, .max = 1u << 30 },
+	{ "writers", 'w', PROGRAM_NUMBER, .value = &given.writers, .min = 1, .max = MODEL_WRITERS },
+	{ "locals", 'l', PROGRAM_NUMBER, .value = &given.locals, .min = 0, .max = LOCALS_MAX },
+	{ "remotes", 'r', PROGRAM_NUMBER, .value = &given.remotes, .min = 0, .max = REMOTES_MAX },
+	{ "rounds", 'n', PROGRAM_NUMBER, .value = &given.rounds, .min = 0, .max = 1000 },
+	{ "used-up", 'u', PROGRAM_NUMBER, .value = &given.used_up, .min = 0, .max = 1000000 },
+	{ "weak", 'W', PROGRAM_NUMBER, .value = &given.weak, .min = 0, .max = 1000000 },
+	{ "disturb", 'd', PROGRAM_NUMBER, .value = &given.disturb, .min = 0, .max = 1 },
+	{ "lie", 'L', PROGRAM_CHOICE, .value = &given.lie, .words = LIES },
+	{ "seconds", 't', PROGRAM_NUMBER, .value = &given.seconds, .min = 1, .max = 86400 },
 	{ NULL },
 };
 
-static const struct bench_program program = {
+static const struct program program = {
 	.name = "stress",
 	.usage =
 		"Usage: stress [OPTIONS]\n\n"
@@ -67,10 +67,10 @@ static const struct bench_program program = {
 
 int options_take(struct options *o, int argc, char **argv, int *status)
 {
-	int rc = bench_program_options(&program, argc, argv, status);
+	int rc = program_options(&program, argc, argv, status);
 
 	if (rc == 0 && given.keep >= given.keys) {
-		bench_program_failed(&program, "usage", "--keep must be below --keys");
+		program_failed(&program, "usage", "--keep must be below --keys");
 		*status = 2;
 		return -1;
 	}

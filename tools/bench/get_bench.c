@@ -24,7 +24,7 @@
 #include "common/layout/block.h"
 #include "common/layout/size_code.h"
 #include "tools/bench/get_bench.h"
-#include "tools/bench/store.h"
+#include "tools/lib/store.h"
 
 static struct get_bench bench = { .o = { .keys = 1000000,
 					 .value_len = 64,
@@ -36,23 +36,23 @@ static struct get_bench bench = { .o = { .keys = 1000000,
 					 .host = "127.0.0.1",
 					 .connect = "tcp" } };
 
-static const struct bench_option options[] = {
-	{ "server", 's', BENCH_TEXT, .value = &bench.o.server },
-	{ "binary", 'B', BENCH_TEXT, .value = &bench.o.binary },
-	{ "memory", 'M', BENCH_TEXT, .value = &bench.o.memory },
-	{ "device", 'd', BENCH_TEXT, .value = &bench.o.device },
-	{ "connect", 'C', BENCH_CHOICE, .value = &bench.o.connect, .words = "tcp|cm" },
-	{ "listen", 'l', BENCH_TEXT, .value = &bench.o.host },
-	{ "keys", 'k', BENCH_NUMBER, .value = &bench.o.keys, .min = 1, .max = 1000000000 },
-	{ "value", 'v', BENCH_NUMBER, .value = &bench.o.value_len, .min = 0, .max = 65536 },
-	{ "rounds", 'r', BENCH_NUMBER, .value = &bench.o.rounds, .min = 1, .max = ROUNDS_MAX },
-	{ "ops", 'n', BENCH_NUMBER, .value = &bench.o.ops, .min = 1, .max = 100000000 },
-	{ "cpu-seconds", 'c', BENCH_NUMBER, .value = &bench.o.seconds, .min = 0, .max = 600 },
-	{ "json", 'j', BENCH_FLAG, .value = &bench.o.json },
+static const struct program_option options[] = {
+	{ "server", 's', PROGRAM_TEXT, .value = &bench.o.server },
+	{ "binary", 'B', PROGRAM_TEXT, .value = &bench.o.binary },
+	{ "memory", 'M', PROGRAM_TEXT, .value = &bench.o.memory },
+	{ "device", 'd', PROGRAM_TEXT, .value = &bench.o.device },
+	{ "connect", 'C', PROGRAM_CHOICE, .value = &bench.o.connect, .words = "tcp|cm" },
+	{ "listen", 'l', PROGRAM_TEXT, .value = &bench.o.host },
+	{ "keys", 'k', PROGRAM_NUMBER, .value = &bench.o.keys, .min = 1, .max = 1000000000 },
+	{ "value", 'v', PROGRAM_NUMBER, .value = &bench.o.value_len, .min = 0, .max = 65536 },
+	{ "rounds", 'r', PROGRAM_NUMBER, .value = &bench.o.rounds, .min = 1, .max = ROUNDS_MAX },
+	{ "ops", 'n', PROGRAM_NUMBER, .value = &bench.o.ops, .min = 1, .max = 100000000 },
+	{ "cpu-seconds", 'c', PROGRAM_NUMBER, .value = &bench.o.seconds, .min = 0, .max = 600 },
+	{ "json", 'j', PROGRAM_FLAG, .value = &bench.o.json },
 	{ NULL },
 };
 
-const struct bench_program get_program = {
+const struct program get_program = {
 	.name = "get-bench",
 	.usage =
 		"Usage: get-bench [OPTIONS]\n\n"
@@ -76,7 +76,7 @@ const struct bench_program get_program = {
 
 static int die(const char *what, const char *why)
 {
-	return bench_program_failed(&get_program, what, why);
+	return program_failed(&get_program, what, why);
 }
 
 void get_key(uint64_t i, char key[KEY_LEN + 1])
@@ -167,11 +167,11 @@ int main(int argc, char **argv)
 	struct error err;
 	int status;
 
-	if (bench_program_options(&get_program, argc, argv, &status))
+	if (program_options(&get_program, argc, argv, &status))
 		return status;
 	if (b->o.server) {
 		snprintf(b->server.address, sizeof(b->server.address), "%s", b->o.server);
-		return bench_program_end(&get_program, run(b));
+		return program_end(&get_program, run(b));
 	}
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
 		return die("finding kv-server", "give it with --binary");
@@ -185,5 +185,5 @@ int main(int argc, char **argv)
 	status = run(b);
 	if (server_process_stop(&b->server) && status == 0)
 		status = die("kv-server", "it did not stop in order");
-	return bench_program_end(&get_program, status);
+	return program_end(&get_program, status);
 }

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include "client/src/handle.h"
-#include "tools/bench/program.h"
-#include "tools/bench/server_process.h"
+#include "tools/lib/program.h"
+#include "tools/lib/server_process.h"
 
 #define ROUNDS_MAX 99
 #define KEY_LEN	   16
@@ -37,7 +37,7 @@ struct get_bench {
 	double reads_per_get;
 };
 
-extern const struct bench_program get_program;
+extern const struct program get_program;
 
 /* get_key - the text of key @i. */
 void get_key(uint64_t i, char key[KEY_LEN + 1]);

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "common/base/time.h"
-#include "tools/bench/raw_reads.h"
-#include "tools/bench/samples.h"
+#include "tools/lib/raw_reads.h"
+#include "tools/lib/samples.h"
 
 static const struct extent *any_extent(const struct extent *x, unsigned count, uint64_t random)
 {
@@ -107,7 +107,7 @@ int get_measure(struct get_bench *b)
 		rc = latencies_of(b, get_once, b->get_lat);
 	samples_sort(b->floor_ns, b->o.rounds);
 	samples_sort(b->get_ns, b->o.rounds);
-	return rc ? bench_program_failed(&get_program, "measuring", gkv_strerror(rc)) : 0;
+	return rc ? program_failed(&get_program, "measuring", gkv_strerror(rc)) : 0;
 }
 
 int get_measure_cpu(struct get_bench *b)
@@ -125,5 +125,5 @@ int get_measure_cpu(struct get_bench *b)
 	for (end = time_now_ns() + span; rc == 0 && time_now_ns() < end; b->busy_gets++)
 		rc = get_once(b);
 	b->busy_cpu = (double)(server_process_cpu_ns(b->server.pid) - cpu) / (double)span;
-	return rc ? bench_program_failed(&get_program, "reading", gkv_strerror(rc)) : 0;
+	return rc ? program_failed(&get_program, "reading", gkv_strerror(rc)) : 0;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/base/table.h"
-#include "tools/bench/samples.h"
+#include "tools/lib/samples.h"
 
 static uint64_t stat_of(const char *text, const char *name)
 {
@@ -66,7 +66,7 @@ static void report_table(const struct get_bench *b, const struct report *r)
 
 static void report_json(const struct get_bench *b, const struct report *r)
 {
-	json_t *doc = bench_program_json(&get_program);
+	json_t *doc = program_json(&get_program);
 
 	json_object_update_new(
 		doc, json_pack("{s:s, s:b, s:I, s:I, s:I}", "device", b->session->dev->name,
@@ -82,7 +82,7 @@ static void report_json(const struct get_bench *b, const struct report *r)
 	json_object_set_new(doc, "records", json_integer((json_int_t)r->records));
 	json_object_set_new(doc, "slab_bytes", json_integer((json_int_t)r->slab_bytes));
 	json_object_set_new(doc, "index_bytes", json_integer((json_int_t)r->index_bytes));
-	bench_program_print(doc, JSON_INDENT(2));
+	program_print(doc, JSON_INDENT(2));
 }
 
 int get_report(struct get_bench *b)
@@ -92,7 +92,7 @@ int get_report(struct get_bench *b)
 	char *text;
 
 	if (gkv_server_stats(b->kv, &text))
-		return bench_program_failed(&get_program, "statistics", gkv_error(b->kv));
+		return program_failed(&get_program, "statistics", gkv_error(b->kv));
 	r.ratio = r.get / r.floor;
 	r.records = stat_of(text, "records");
 	r.slab_bytes = stat_of(text, "memory_slab_bytes_used");

@@ -31,7 +31,7 @@
 
 #include "common/base/time.h"
 #include "tools/bench/grace_bench.h"
-#include "tools/bench/store.h"
+#include "tools/lib/store.h"
 
 #define BEGIN_S 30u /* for a client to begin with an order; connecting included */
 
@@ -48,30 +48,30 @@ static struct grace_bench bench = { .o = { .memory = "256M",
 					   .slice_ms = 50,
 					   .idle_s = 10 } };
 
-static const struct bench_option options[] = {
-	{ "binary", 'B', BENCH_TEXT, .value = &bench.o.binary },
-	{ "memory", 'M', BENCH_TEXT, .value = &bench.o.memory },
-	{ "device", 'd', BENCH_TEXT, .value = &bench.o.device },
-	{ "connect", 'C', BENCH_CHOICE, .value = &bench.o.connect, .words = "tcp|cm" },
-	{ "listen", 'l', BENCH_TEXT, .value = &bench.o.host },
-	{ "workers", 'w', BENCH_NUMBER, .value = &bench.o.workers, .min = 2,
+static const struct program_option options[] = {
+	{ "binary", 'B', PROGRAM_TEXT, .value = &bench.o.binary },
+	{ "memory", 'M', PROGRAM_TEXT, .value = &bench.o.memory },
+	{ "device", 'd', PROGRAM_TEXT, .value = &bench.o.device },
+	{ "connect", 'C', PROGRAM_CHOICE, .value = &bench.o.connect, .words = "tcp|cm" },
+	{ "listen", 'l', PROGRAM_TEXT, .value = &bench.o.host },
+	{ "workers", 'w', PROGRAM_NUMBER, .value = &bench.o.workers, .min = 2,
 	  .max = GRACE_WORKERS_MAX },
-	{ "keys", 'k', BENCH_NUMBER, .value = &bench.o.keys, .min = 1, .max = 100000000 },
-	{ "value", 'v', BENCH_NUMBER, .value = &bench.o.value_len, .min = 0, .max = 65536 },
-	{ "puts", 'p', BENCH_NUMBER, .value = &bench.o.puts, .min = 0, .max = 100 },
-	{ "rounds", 'r', BENCH_NUMBER, .value = &bench.o.rounds, .min = 1,
+	{ "keys", 'k', PROGRAM_NUMBER, .value = &bench.o.keys, .min = 1, .max = 100000000 },
+	{ "value", 'v', PROGRAM_NUMBER, .value = &bench.o.value_len, .min = 0, .max = 65536 },
+	{ "puts", 'p', PROGRAM_NUMBER, .value = &bench.o.puts, .min = 0, .max = 100 },
+	{ "rounds", 'r', PROGRAM_NUMBER, .value = &bench.o.rounds, .min = 1,
 	  .max = GRACE_ROUNDS_MAX },
-	{ "lease", 'L', BENCH_NUMBER, .value = &bench.o.lease_ms, .min = 100, .max = 60000 },
-	{ "slice", 'T', BENCH_NUMBER, .value = &bench.o.slice_ms, .min = 5, .max = 10000 },
-	{ "deferred-max", 'D', BENCH_SIZE, .value = &bench.o.deferred_bytes, .min = 1 << 20,
+	{ "lease", 'L', PROGRAM_NUMBER, .value = &bench.o.lease_ms, .min = 100, .max = 60000 },
+	{ "slice", 'T', PROGRAM_NUMBER, .value = &bench.o.slice_ms, .min = 5, .max = 10000 },
+	{ "deferred-max", 'D', PROGRAM_SIZE, .value = &bench.o.deferred_bytes, .min = 1 << 20,
 	  .max = 1ull << 40 },
-	{ "idle", 'i', BENCH_NUMBER, .value = &bench.o.idle_s, .min = 1, .max = 600 },
-	{ "json", 'j', BENCH_FLAG, .value = &bench.o.json },
-	{ "check", 'c', BENCH_FLAG, .value = &bench.o.check },
+	{ "idle", 'i', PROGRAM_NUMBER, .value = &bench.o.idle_s, .min = 1, .max = 600 },
+	{ "json", 'j', PROGRAM_FLAG, .value = &bench.o.json },
+	{ "check", 'c', PROGRAM_FLAG, .value = &bench.o.check },
 	{ NULL },
 };
 
-const struct bench_program grace_program = {
+const struct program grace_program = {
 	.name = "grace-bench",
 	.usage =
 		"Usage: grace-bench [OPTIONS]\n\n"
@@ -101,7 +101,7 @@ const struct bench_program grace_program = {
 
 static int die(const char *what, const char *why)
 {
-	return bench_program_failed(&grace_program, what, why);
+	return program_failed(&grace_program, what, why);
 }
 
 void grace_key(uint64_t i, char key[GRACE_KEY_LEN + 1])
@@ -289,7 +289,7 @@ int main(int argc, char **argv)
 	struct grace_bench *b = &bench;
 	int status, ended;
 
-	if (bench_program_options(&grace_program, argc, argv, &status))
+	if (program_options(&grace_program, argc, argv, &status))
 		return status;
 	if (!slices_fit(b)) {
 		die("usage",
@@ -308,5 +308,5 @@ int main(int argc, char **argv)
 		status = die("a client", "it did not end in order");
 	if (server_process_stop(&b->server) && status == 0)
 		status = die("kv-server", "it did not stop in order");
-	return bench_program_end(&grace_program, status);
+	return program_end(&grace_program, status);
 }

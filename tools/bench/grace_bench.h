@@ -12,8 +12,8 @@
 
 #include <gracekv.h>
 
-#include "tools/bench/program.h"
-#include "tools/bench/server_process.h"
+#include "tools/lib/program.h"
+#include "tools/lib/server_process.h"
 
 #define GRACE_WORKERS_MAX 14u
 #define GRACE_STUCK	  2u /* clients with a section that does not end */
@@ -104,7 +104,7 @@ struct grace_bench {
 	uint64_t rpcs; /* that the server answered while the client was idle */
 };
 
-extern const struct bench_program grace_program;
+extern const struct program grace_program;
 
 void grace_key(uint64_t i, char key[GRACE_KEY_LEN + 1]);
 

@@ -16,8 +16,8 @@
 #include "client/src/handle.h"
 #include "common/base/time.h"
 #include "tools/bench/grace_bench.h"
-#include "tools/bench/samples.h"
-#include "tools/bench/store.h"
+#include "tools/lib/samples.h"
+#include "tools/lib/store.h"
 
 #define OWN_VALUE 4000u /* bytes of the records that a writer overwrites */
 
@@ -207,7 +207,7 @@ void grace_client(struct grace_shared *s, unsigned number)
 	uint32_t order = 0;
 
 	if (!m)
-		_exit(bench_program_failed(&grace_program, "memory", "out of it"));
+		_exit(program_failed(&grace_program, "memory", "out of it"));
 	m->s = s;
 	m->c = &s->client[number];
 	m->number = number;

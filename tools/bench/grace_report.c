@@ -7,7 +7,7 @@
 #include "common/base/table.h"
 #include "common/base/time.h"
 #include "tools/bench/grace_bench.h"
-#include "tools/bench/samples.h"
+#include "tools/lib/samples.h"
 
 #define RATE_PROMISED	  0.95 /* beside a stopped client, of the rate without */
 #define FENCE_PROMISED	  1.10 /* leases, at most */
@@ -195,7 +195,7 @@ static json_t *cost_json(const struct grace_bench *b, const struct figures *f)
 
 static void print_json(const struct grace_bench *b, const struct figures *f)
 {
-	json_t *doc = bench_program_json(&grace_program);
+	json_t *doc = program_json(&grace_program);
 
 	json_object_update_new(
 		doc,
@@ -216,7 +216,7 @@ static void print_json(const struct grace_bench *b, const struct figures *f)
 	json_object_set_new(doc, "cost", cost_json(b, f));
 	json_object_set_new(doc, "errors", json_integer((json_int_t)f->errors));
 	json_object_set_new(doc, "promises_kept", json_boolean(f->kept));
-	bench_program_print(doc, JSON_INDENT(2));
+	program_print(doc, JSON_INDENT(2));
 }
 
 int grace_report(struct grace_bench *b)

@@ -14,8 +14,8 @@
 
 #include "common/base/time.h"
 #include "tools/bench/grace_bench.h"
-#include "tools/bench/samples.h"
-#include "tools/bench/store.h"
+#include "tools/lib/samples.h"
+#include "tools/lib/store.h"
 
 struct side {
 	struct gkv_session *session;
@@ -31,7 +31,7 @@ static void sleep_ms(uint64_t ms)
 
 static bool fail(const char *what, const char *why)
 {
-	bench_program_failed(&grace_program, what, why);
+	program_failed(&grace_program, what, why);
 	return false;
 }
 

@@ -20,7 +20,7 @@
 
 #include "common/base/time.h"
 #include "tools/bench/grace_bench.h"
-#include "tools/bench/samples.h"
+#include "tools/lib/samples.h"
 
 #define POLL_NS	  (2 * NS_PER_MS) /* of the fence counter */
 #define SETTLE_MS 200u
@@ -28,7 +28,7 @@
 
 static int die(const char *what, const char *why)
 {
-	return bench_program_failed(&grace_program, what, why);
+	return program_failed(&grace_program, what, why);
 }
 
 static void sleep_until(uint64_t ns)

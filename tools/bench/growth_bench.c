@@ -28,21 +28,21 @@ static struct growth_bench bench = { .o = { .keys = 10000000,
 					    .memory_bytes = 4ull << 30 },
 				     .seed = 1 };
 
-static const struct bench_option options[] = {
-	{ "keys", 'k', BENCH_NUMBER, .value = &bench.o.keys, .min = 2, .max = 1000000000 },
-	{ "start", 'b', BENCH_NUMBER, .value = &bench.o.start, .min = 1, .max = 1000000000 },
-	{ "value", 'v', BENCH_NUMBER, .value = &bench.o.value_len, .min = GROWTH_VALUE_MIN,
+static const struct program_option options[] = {
+	{ "keys", 'k', PROGRAM_NUMBER, .value = &bench.o.keys, .min = 2, .max = 1000000000 },
+	{ "start", 'b', PROGRAM_NUMBER, .value = &bench.o.start, .min = 1, .max = 1000000000 },
+	{ "value", 'v', PROGRAM_NUMBER, .value = &bench.o.value_len, .min = GROWTH_VALUE_MIN,
 	  .max = 65536 },
-	{ "rate", 'R', BENCH_NUMBER, .value = &bench.o.rate, .min = 100, .max = 100000000 },
-	{ "slice", 'T', BENCH_NUMBER, .value = &bench.o.slice_ms, .min = 10, .max = 10000 },
-	{ "memory", 'M', BENCH_SIZE, .value = &bench.o.memory_bytes, .min = 8 << 20,
+	{ "rate", 'R', PROGRAM_NUMBER, .value = &bench.o.rate, .min = 100, .max = 100000000 },
+	{ "slice", 'T', PROGRAM_NUMBER, .value = &bench.o.slice_ms, .min = 10, .max = 10000 },
+	{ "memory", 'M', PROGRAM_SIZE, .value = &bench.o.memory_bytes, .min = 8 << 20,
 	  .max = 1ull << 40 },
-	{ "json", 'j', BENCH_FLAG, .value = &bench.o.json },
-	{ "check", 'c', BENCH_FLAG, .value = &bench.o.check },
+	{ "json", 'j', PROGRAM_FLAG, .value = &bench.o.json },
+	{ "check", 'c', PROGRAM_FLAG, .value = &bench.o.check },
 	{ NULL },
 };
 
-const struct bench_program growth_program = {
+const struct program growth_program = {
 	.name = "growth-bench",
 	.usage =
 		"Usage: growth-bench [OPTIONS]\n\n"
@@ -63,7 +63,7 @@ const struct bench_program growth_program = {
 
 static int die(const char *what, const char *why)
 {
-	return bench_program_failed(&growth_program, what, why);
+	return program_failed(&growth_program, what, why);
 }
 
 static int fork_reader(struct growth_bench *b, pid_t *reader)
@@ -135,7 +135,7 @@ int main(int argc, char **argv)
 	pid_t reader = 0;
 	int status;
 
-	if (bench_program_options(&growth_program, argc, argv, &status))
+	if (program_options(&growth_program, argc, argv, &status))
 		return status;
 	if (bench.o.start >= bench.o.keys) {
 		die("usage", "--start must be below --keys");
@@ -143,5 +143,5 @@ int main(int argc, char **argv)
 	}
 	log_setup("growth-bench", LOG_WARN, LOG_TEXT);
 	status = fork_reader(&bench, &reader);
-	return bench_program_end(&growth_program, status ? status : run(&bench, reader));
+	return program_end(&growth_program, status ? status : run(&bench, reader));
 }

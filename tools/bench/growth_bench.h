@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 #include "server/index/index.h"
-#include "tools/bench/histogram.h"
-#include "tools/bench/program.h"
-#include "tools/bench/server_thread.h"
+#include "tools/lib/histogram.h"
+#include "tools/lib/program.h"
+#include "tools/lib/server_thread.h"
 
 #define GROWTH_KEY_LEN	  16u
 #define GROWTH_VALUE_MIN  8u /* a value begins with its key's number */
@@ -62,7 +62,7 @@ struct growth_bench {
 	struct index_stats before, after;
 };
 
-extern const struct bench_program growth_program;
+extern const struct program growth_program;
 
 /* growth_key - the text of key @i. */
 void growth_key(uint64_t i, char key[GROWTH_KEY_LEN]);

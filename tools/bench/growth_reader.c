@@ -15,8 +15,8 @@
 
 #include "common/base/time.h"
 #include "tools/bench/growth_bench.h"
-#include "tools/bench/samples.h"
-#include "tools/bench/store.h"
+#include "tools/lib/samples.h"
+#include "tools/lib/store.h"
 
 #define WARM_UP 2000u
 
@@ -37,7 +37,7 @@ static _Noreturn void end(struct reader *r, int status)
 
 static void fail(struct reader *r, const char *what, const char *why)
 {
-	end(r, bench_program_failed(&growth_program, what, why));
+	end(r, program_failed(&growth_program, what, why));
 }
 
 static void get(struct reader *r, uint64_t *ns)

@@ -6,7 +6,7 @@
 #include "common/base/table.h"
 #include "common/base/time.h"
 #include "tools/bench/growth_bench.h"
-#include "tools/bench/samples.h"
+#include "tools/lib/samples.h"
 
 #define RATIO_PROMISED 10.0
 #define PAUSE_PROMISED 5e6 /* ns */
@@ -118,7 +118,7 @@ static json_t *index_json(const struct index_stats *ix)
 
 static void print_json(const struct growth_bench *b, const struct figures *f)
 {
-	json_t *doc = bench_program_json(&growth_program), *reads = json_object();
+	json_t *doc = program_json(&growth_program), *reads = json_object();
 
 	for (unsigned i = 0; i < GROWTH_KINDS; i++)
 		json_object_set_new(reads, kinds[i], reads_json(&b->total[i]));
@@ -141,7 +141,7 @@ static void print_json(const struct growth_bench *b, const struct figures *f)
 			  (json_int_t)b->grown_waits, "promises_kept", f->kept));
 	json_object_set_new(doc, "index_before", index_json(&b->before));
 	json_object_set_new(doc, "index_after", index_json(&b->after));
-	bench_program_print(doc, JSON_INDENT(2));
+	program_print(doc, JSON_INDENT(2));
 }
 
 int growth_report(struct growth_bench *b)

@@ -19,7 +19,7 @@
 #include "common/base/time.h"
 #include "server/reclaim/qsbr.h"
 #include "tools/bench/growth_bench.h"
-#include "tools/bench/samples.h"
+#include "tools/lib/samples.h"
 
 #define LOOP_OPS     16u
 #define GROWTH_MS    50u
@@ -36,7 +36,7 @@ void growth_key(uint64_t i, char key[GROWTH_KEY_LEN])
 
 static int die(const char *what, const char *why)
 {
-	return bench_program_failed(&growth_program, what, why);
+	return program_failed(&growth_program, what, why);
 }
 
 static bool wait_for_growth(struct growth_bench *b, unsigned *waits)

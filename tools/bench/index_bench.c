@@ -35,25 +35,25 @@ static struct index_bench bench = { .o = { .records = 10000000,
 					   .group = 32,
 					   .table = "order" } };
 
-static const struct bench_option options[] = {
-	{ "records", 'n', BENCH_NUMBER, .value = &bench.o.records, .min = 1, .max = 1000000000 },
-	{ "value", 'v', BENCH_NUMBER, .value = &bench.o.value_len, .min = 8, .max = 1024 },
-	{ "rounds", 'r', BENCH_NUMBER, .value = &bench.o.rounds, .min = 1,
+static const struct program_option options[] = {
+	{ "records", 'n', PROGRAM_NUMBER, .value = &bench.o.records, .min = 1, .max = 1000000000 },
+	{ "value", 'v', PROGRAM_NUMBER, .value = &bench.o.value_len, .min = 8, .max = 1024 },
+	{ "rounds", 'r', PROGRAM_NUMBER, .value = &bench.o.rounds, .min = 1,
 	  .max = INDEX_ROUNDS_MAX },
-	{ "lookups", 'l', BENCH_NUMBER, .value = &bench.o.lookups, .min = 1, .max = 1000000000 },
-	{ "writers", 'w', BENCH_NUMBER, .value = &bench.o.writers, .min = 1,
+	{ "lookups", 'l', PROGRAM_NUMBER, .value = &bench.o.lookups, .min = 1, .max = 1000000000 },
+	{ "writers", 'w', PROGRAM_NUMBER, .value = &bench.o.writers, .min = 1,
 	  .max = INDEX_WRITERS_MAX },
-	{ "group", 'g', BENCH_NUMBER, .value = &bench.o.group, .min = 1, .max = INDEX_GROUP_MAX },
-	{ "bound", 'b', BENCH_FLAG, .value = &bench.o.bound },
-	{ "table", 't', BENCH_CHOICE, .value = &bench.o.table, .words = "order|chunk|mmap" },
-	{ "cpu-time", 'C', BENCH_FLAG, .value = &bench.o.cpu },
-	{ "quick", 'q', BENCH_FLAG, .value = &bench.o.quick },
-	{ "check", 'c', BENCH_FLAG, .value = &bench.o.check },
-	{ "json", 'j', BENCH_FLAG, .value = &bench.o.json },
+	{ "group", 'g', PROGRAM_NUMBER, .value = &bench.o.group, .min = 1, .max = INDEX_GROUP_MAX },
+	{ "bound", 'b', PROGRAM_FLAG, .value = &bench.o.bound },
+	{ "table", 't', PROGRAM_CHOICE, .value = &bench.o.table, .words = "order|chunk|mmap" },
+	{ "cpu-time", 'C', PROGRAM_FLAG, .value = &bench.o.cpu },
+	{ "quick", 'q', PROGRAM_FLAG, .value = &bench.o.quick },
+	{ "check", 'c', PROGRAM_FLAG, .value = &bench.o.check },
+	{ "json", 'j', PROGRAM_FLAG, .value = &bench.o.json },
 	{ NULL },
 };
 
-const struct bench_program index_program = {
+const struct program index_program = {
 	.name = SELF,
 	.usage =
 		"Usage: " SELF " [OPTIONS]\n\n"
@@ -82,7 +82,7 @@ const struct bench_program index_program = {
 
 static int die(const char *what, const char *why)
 {
-	return bench_program_failed(&index_program, what, why);
+	return program_failed(&index_program, what, why);
 }
 
 static uint64_t hugepages_for(uint64_t bytes)
@@ -115,7 +115,7 @@ int main(int argc, char **argv)
 	char why[200];
 	int status;
 
-	if (bench_program_options(&index_program, argc, argv, &status))
+	if (program_options(&index_program, argc, argv, &status))
 		return status;
 	if (b->o.value_len % INDEX_VALUE_UNIT) {
 		die("usage", "--value is a multiple of 8");
@@ -141,5 +141,5 @@ int main(int argc, char **argv)
 	}
 	if (index_measure(b, &err))
 		return die("measuring", err.text);
-	return bench_program_end(&index_program, index_report(b) || !b->o.check ? 0 : 1);
+	return program_end(&index_program, index_report(b) || !b->o.check ? 0 : 1);
 }

@@ -7,7 +7,7 @@
 
 #include "tools/bench/index_pages.h"
 #include "tools/bench/index_side.h"
-#include "tools/bench/program.h"
+#include "tools/lib/program.h"
 
 #define INDEX_ROUNDS_MAX  99
 #define INDEX_WRITERS_MAX 64
@@ -57,7 +57,7 @@ struct index_bench {
 	struct index_backing backing[INDEX_BACKINGS]; /* likewise */
 };
 
-extern const struct bench_program index_program;
+extern const struct program index_program;
 
 extern const struct index_side *const index_side[INDEX_SIDES];
 

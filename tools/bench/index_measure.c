@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tools/bench/samples.h"
+#include "tools/lib/samples.h"
 
 #define QUIET_LOOK_US  20000u
 #define QUIET_CPU_NS   1000000u /* of a look: then nothing runs any more */

@@ -7,7 +7,7 @@
 
 #include "common/base/table.h"
 #include "common/layout/block.h"
-#include "tools/bench/samples.h"
+#include "tools/lib/samples.h"
 
 #define PAUSE_MAX_MS	 5.0
 #define RECORD_BYTES_MAX 72.0 /* header and index */
@@ -241,7 +241,7 @@ static json_t *json_memory(const struct index_bench *b)
 
 static void report_json(const struct index_bench *b)
 {
-	json_t *doc = bench_program_json(&index_program);
+	json_t *doc = program_json(&index_program);
 
 	json_object_update_new(
 		doc,
@@ -253,7 +253,7 @@ static void report_json(const struct index_bench *b)
 	for (unsigned p = 0; p < INDEX_PHASES && !(b->o.quick && index_phase[p].timed); p++)
 		json_object_set_new(doc, index_phase[p].key, json_phase(b, p));
 	json_object_update_new(doc, json_memory(b));
-	bench_program_print(doc, JSON_INDENT(2));
+	program_print(doc, JSON_INDENT(2));
 }
 
 bool index_report(const struct index_bench *b)

@@ -17,7 +17,7 @@
 #include "common/base/error.h"
 #include "common/base/time.h"
 #include "server/reclaim/qsbr.h"
-#include "tools/bench/histogram.h"
+#include "tools/lib/histogram.h"
 
 #define INDEX_KEY_LEN	 16u
 #define INDEX_BATCH	 1024u /* keys that are made at once, outside of what is timed */

@@ -20,9 +20,9 @@
 #include "common/base/time.h"
 #include "common/layout/block.h"
 #include "common/layout/size_code.h"
-#include "tools/bench/program.h"
-#include "tools/bench/samples.h"
-#include "tools/bench/store.h"
+#include "tools/lib/program.h"
+#include "tools/lib/samples.h"
+#include "tools/lib/store.h"
 
 #define KEY_LEN 12
 #define WARM_UP 50
@@ -57,20 +57,20 @@ static struct bench bench = {
 	       .group = GROUP },
 };
 
-static const struct bench_option options[] = {
-	{ "op", 'o', BENCH_CHOICE, .value = &bench.o.op, .words = "get|mget|put" },
-	{ "device", 'd', BENCH_TEXT, .value = &bench.o.device },
-	{ "keys", 'k', BENCH_NUMBER, .value = &bench.o.keys, .min = 1, .max = 10000000 },
-	{ "value", 'v', BENCH_NUMBER, .value = &bench.o.value_len, .min = 0, .max = 65536 },
-	{ "ops", 'n', BENCH_NUMBER, .value = &bench.o.ops, .min = 1, .max = 100000000 },
-	{ "duration", 'D', BENCH_NUMBER, .value = &bench.o.seconds, .min = 1, .max = 600 },
-	{ "group", 'g', BENCH_NUMBER, .value = &bench.o.group, .min = 1, .max = GROUP },
-	{ "warm", 'w', BENCH_FLAG, .value = &bench.o.warm },
-	{ "json", 'j', BENCH_FLAG, .value = &bench.o.json },
+static const struct program_option options[] = {
+	{ "op", 'o', PROGRAM_CHOICE, .value = &bench.o.op, .words = "get|mget|put" },
+	{ "device", 'd', PROGRAM_TEXT, .value = &bench.o.device },
+	{ "keys", 'k', PROGRAM_NUMBER, .value = &bench.o.keys, .min = 1, .max = 10000000 },
+	{ "value", 'v', PROGRAM_NUMBER, .value = &bench.o.value_len, .min = 0, .max = 65536 },
+	{ "ops", 'n', PROGRAM_NUMBER, .value = &bench.o.ops, .min = 1, .max = 100000000 },
+	{ "duration", 'D', PROGRAM_NUMBER, .value = &bench.o.seconds, .min = 1, .max = 600 },
+	{ "group", 'g', PROGRAM_NUMBER, .value = &bench.o.group, .min = 1, .max = GROUP },
+	{ "warm", 'w', PROGRAM_FLAG, .value = &bench.o.warm },
+	{ "json", 'j', PROGRAM_FLAG, .value = &bench.o.json },
 	{ NULL },
 };
 
-static const struct bench_program program = {
+static const struct program program = {
 	.name = "lat-bench",
 	.usage = "Usage: lat-bench [OPTIONS] HOST:PORT\n\n"
 		 "The latency of single calls on a running kv-server, which gets the keys.\n\n"
@@ -90,7 +90,7 @@ static const struct bench_program program = {
 
 static int die(const char *what, const char *why)
 {
-	return bench_program_failed(&program, what, why);
+	return program_failed(&program, what, why);
 }
 
 static void key_of(uint64_t i, char key[KEY_LEN + 1])
@@ -221,7 +221,7 @@ static void report(struct bench *b)
 		       samples_at(b->us, n, 0.999), b->reads_per_get);
 		return;
 	}
-	doc = bench_program_json(&program);
+	doc = program_json(&program);
 	json_object_update_new(
 		doc,
 		json_pack("{s:s, s:b, s:i, s:I, s:i, s:I, s:I, s:f, s:{s:f, s:f, s:f, s:f, s:f}}",
@@ -231,7 +231,7 @@ static void report(struct bench *b)
 			  "reads_per_get", b->reads_per_get, "lat_us", "min", b->us[0], "avg",
 			  b->total_us / (double)b->count, "p50", samples_at(b->us, n, 0.5), "p99",
 			  samples_at(b->us, n, 0.99), "p999", samples_at(b->us, n, 0.999)));
-	bench_program_print(doc, 0);
+	program_print(doc, 0);
 }
 
 static int run(struct bench *b)
@@ -259,10 +259,10 @@ int main(int argc, char **argv)
 {
 	int status;
 
-	if (bench_program_options(&program, argc, argv, &status))
+	if (program_options(&program, argc, argv, &status))
 		return status;
 	bench.put = strcmp(bench.o.op, "put") == 0;
 	bench.mget = strcmp(bench.o.op, "mget") == 0;
 	bench.group = bench.mget ? (unsigned)bench.o.group : 1;
-	return bench_program_end(&program, run(&bench));
+	return program_end(&program, run(&bench));
 }

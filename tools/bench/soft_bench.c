@@ -19,8 +19,8 @@
 #include <string.h>
 
 #include "common/base/table.h"
-#include "tools/bench/program.h"
-#include "tools/bench/samples.h"
+#include "tools/lib/program.h"
+#include "tools/lib/samples.h"
 #include "tools/bench/soft_kinds.h"
 
 #define SELF "soft-bench"
@@ -37,16 +37,16 @@ struct bench {
 
 static struct bench bench = { .o = { .area = 64 << 20, .rounds = 9, .ops = 200000 } };
 
-static const struct bench_option options[] = {
-	{ "area", 'a', BENCH_SIZE, .value = &bench.o.area, .min = 1 << 20, .max = 64ull << 30 },
-	{ "rounds", 'r', BENCH_NUMBER, .value = &bench.o.rounds, .min = 1, .max = ROUNDS_MAX },
-	{ "ops", 'n', BENCH_NUMBER, .value = &bench.o.ops, .min = SOFT_LIST, .max = 100000000 },
-	{ "check", 'c', BENCH_FLAG, .value = &bench.o.check },
-	{ "json", 'j', BENCH_FLAG, .value = &bench.o.json },
+static const struct program_option options[] = {
+	{ "area", 'a', PROGRAM_SIZE, .value = &bench.o.area, .min = 1 << 20, .max = 64ull << 30 },
+	{ "rounds", 'r', PROGRAM_NUMBER, .value = &bench.o.rounds, .min = 1, .max = ROUNDS_MAX },
+	{ "ops", 'n', PROGRAM_NUMBER, .value = &bench.o.ops, .min = SOFT_LIST, .max = 100000000 },
+	{ "check", 'c', PROGRAM_FLAG, .value = &bench.o.check },
+	{ "json", 'j', PROGRAM_FLAG, .value = &bench.o.json },
 	{ NULL },
 };
 
-static const struct bench_program program = {
+static const struct program program = {
 	.name = SELF,
 	.usage =
 		"Usage: " SELF " [OPTIONS]\n\n"
@@ -63,7 +63,7 @@ static const struct bench_program program = {
 
 static int die(const char *what, const char *why)
 {
-	return bench_program_failed(&program, what, why);
+	return program_failed(&program, what, why);
 }
 
 static double median(const struct bench *b, unsigned kind)
@@ -136,7 +136,7 @@ static void report_table(const struct bench *b)
 
 static void report_json(const struct bench *b)
 {
-	json_t *doc = bench_program_json(&program);
+	json_t *doc = program_json(&program);
 
 	json_object_update_new(doc, json_pack("{s:b, s:I, s:i, s:I, s:I}", "software_device", 1,
 					      "area_bytes", (json_int_t)b->o.area, "block_bytes",
@@ -156,7 +156,7 @@ static void report_json(const struct bench *b)
 		}
 		json_object_set_new(doc, p->key, one);
 	}
-	bench_program_print(doc, JSON_INDENT(2));
+	program_print(doc, JSON_INDENT(2));
 }
 
 static int report(const struct bench *b)
@@ -183,7 +183,7 @@ int main(int argc, char **argv)
 
 	if (argc == 4 && strcmp(argv[1], "--other") == 0)
 		return soft_other_main(atoi(argv[2]), strtoull(argv[3], NULL, 10));
-	if (bench_program_options(&program, argc, argv, &status))
+	if (program_options(&program, argc, argv, &status))
 		return status;
 	if (getenv("SOFTRDMA_WEAK") || getenv("SOFTRDMA_FAULT"))
 		return die("nothing to measure",
@@ -202,5 +202,5 @@ int main(int argc, char **argv)
 	if (soft_other_stop(&b->k.other) && status == 0)
 		status = die("the other process", "it did not end in order");
 	soft_end_close(&b->k.end);
-	return bench_program_end(&program, status);
+	return program_end(&program, status);
 }

@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 
 #include "common/base/time.h"
-#include "tools/bench/samples.h"
+#include "tools/lib/samples.h"
 
 static uint64_t random_place(struct soft_kinds *b)
 {

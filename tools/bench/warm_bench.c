@@ -23,7 +23,7 @@
 
 #include "common/layout/block.h"
 #include "common/layout/size_code.h"
-#include "tools/bench/store.h"
+#include "tools/lib/store.h"
 #include "tools/bench/warm_bench.h"
 
 #define MIB (1ull << 20)
@@ -39,27 +39,29 @@ static struct warm_bench bench = { .o = { .keys = 1000000,
 					  .host = "127.0.0.1",
 					  .connect = "tcp" } };
 
-static const struct bench_option options[] = {
-	{ "only", 'o', BENCH_TEXT, .value = &bench.o.only },
-	{ "binary", 'B', BENCH_TEXT, .value = &bench.o.binary },
-	{ "device", 'd', BENCH_TEXT, .value = &bench.o.device },
-	{ "connect", 'C', BENCH_CHOICE, .value = &bench.o.connect, .words = "tcp|cm" },
-	{ "listen", 'l', BENCH_TEXT, .value = &bench.o.host },
-	{ "keys", 'k', BENCH_NUMBER, .value = &bench.o.keys, .min = 1, .max = 1000000000 },
-	{ "zipf-keys", 'z', BENCH_NUMBER, .value = &bench.o.zipf_keys, .min = 1, .max = 100000000 },
-	{ "value", 'v', BENCH_NUMBER, .value = &bench.o.value_len, .min = 1,
+static const struct program_option options[] = {
+	{ "only", 'o', PROGRAM_TEXT, .value = &bench.o.only },
+	{ "binary", 'B', PROGRAM_TEXT, .value = &bench.o.binary },
+	{ "device", 'd', PROGRAM_TEXT, .value = &bench.o.device },
+	{ "connect", 'C', PROGRAM_CHOICE, .value = &bench.o.connect, .words = "tcp|cm" },
+	{ "listen", 'l', PROGRAM_TEXT, .value = &bench.o.host },
+	{ "keys", 'k', PROGRAM_NUMBER, .value = &bench.o.keys, .min = 1, .max = 1000000000 },
+	{ "zipf-keys", 'z', PROGRAM_NUMBER, .value = &bench.o.zipf_keys, .min = 1,
+	  .max = 100000000 },
+	{ "value", 'v', PROGRAM_NUMBER, .value = &bench.o.value_len, .min = 1,
 	  .max = WARM_VALUE_MAX },
-	{ "hints", 'H', BENCH_SIZE, .value = &bench.o.hint_bytes, .min = 0, .max = 64ull << 30 },
-	{ "rounds", 'r', BENCH_NUMBER, .value = &bench.o.rounds, .min = 5, .max = WARM_ROUNDS_MAX },
-	{ "seconds", 's', BENCH_NUMBER, .value = &bench.o.seconds, .min = 1, .max = 3600 },
-	{ "no-redis", 'R', BENCH_FLAG, .value = &bench.o.no_redis },
-	{ "cpu-time", 'p', BENCH_FLAG, .value = &bench.o.cpu },
-	{ "check", 'c', BENCH_FLAG, .value = &bench.o.check },
-	{ "json", 'j', BENCH_FLAG, .value = &bench.o.json },
+	{ "hints", 'H', PROGRAM_SIZE, .value = &bench.o.hint_bytes, .min = 0, .max = 64ull << 30 },
+	{ "rounds", 'r', PROGRAM_NUMBER, .value = &bench.o.rounds, .min = 5,
+	  .max = WARM_ROUNDS_MAX },
+	{ "seconds", 's', PROGRAM_NUMBER, .value = &bench.o.seconds, .min = 1, .max = 3600 },
+	{ "no-redis", 'R', PROGRAM_FLAG, .value = &bench.o.no_redis },
+	{ "cpu-time", 'p', PROGRAM_FLAG, .value = &bench.o.cpu },
+	{ "check", 'c', PROGRAM_FLAG, .value = &bench.o.check },
+	{ "json", 'j', PROGRAM_FLAG, .value = &bench.o.json },
 	{ NULL },
 };
 
-const struct bench_program warm_program = {
+const struct program warm_program = {
 	.name = "warm-bench",
 	.usage =
 		"Usage: warm-bench [OPTIONS]\n\n"
@@ -237,7 +239,7 @@ int main(int argc, char **argv)
 	int status;
 	bool known;
 
-	if (bench_program_options(&warm_program, argc, argv, &status))
+	if (program_options(&warm_program, argc, argv, &status))
 		return status;
 	list = strdup(b->o.only);
 	known = list && *list && only_parts(list);
@@ -253,5 +255,5 @@ int main(int argc, char **argv)
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0 && !b->o.binary)
 		return warm_failed("finding kv-server", "give it with --binary");
 	snprintf(b->beside, sizeof(b->beside), "%s/../../server/kv-server", dirname(self));
-	return bench_program_end(&warm_program, run(b));
+	return program_end(&warm_program, run(b));
 }

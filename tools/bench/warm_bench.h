@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 #include "client/src/handle.h"
-#include "tools/bench/program.h"
-#include "tools/bench/raw_reads.h"
-#include "tools/bench/redis_process.h"
-#include "tools/bench/samples.h"
-#include "tools/bench/server_process.h"
+#include "tools/lib/program.h"
+#include "tools/lib/raw_reads.h"
+#include "tools/lib/redis_process.h"
+#include "tools/lib/samples.h"
+#include "tools/lib/server_process.h"
 #include "tools/bench/warm_keys.h"
 
 #define WARM_ROUNDS_MAX 99
@@ -85,11 +85,11 @@ struct warm_bench {
 	unsigned zipfs;
 };
 
-extern const struct bench_program warm_program;
+extern const struct program warm_program;
 
 static inline int warm_failed(const char *what, const char *why)
 {
-	return bench_program_failed(&warm_program, what, why);
+	return program_failed(&warm_program, what, why);
 }
 
 /* warm_part - whether --only leaves "sync", "depth", "redis" or "zipf" in. */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
-#include "tools/bench/progress.h"
+#include "tools/lib/progress.h"
 
 #define LOADERS 4u /* their requests come to the server's workers together */
 #define PIECE	4096u /* keys that a loader takes at once */

@@ -10,8 +10,8 @@
 #include "common/base/hash.h"
 #include "common/base/time.h"
 #include "common/layout/slot.h"
-#include "tools/bench/progress.h"
-#include "tools/bench/store.h"
+#include "tools/lib/progress.h"
+#include "tools/lib/store.h"
 
 #define STEPS_MIN    (1u << 20) /* the list is longer than caches are */
 #define STRETCH	     2048u /* operations between two looks at the clock */

@@ -216,7 +216,7 @@ static json_t *figure_json(const struct figure *one)
 
 static void print_json(const struct warm_bench *b, const struct figures *f)
 {
-	json_t *doc = bench_program_json(&warm_program), *times = json_object();
+	json_t *doc = program_json(&warm_program), *times = json_object();
 	json_t *zipf = json_array(), *all = json_object();
 	double v[WARM_ROUNDS_MAX];
 
@@ -243,7 +243,7 @@ static void print_json(const struct warm_bench *b, const struct figures *f)
 	json_object_set_new(doc, "ns", times);
 	json_object_set_new(doc, "zipf", zipf);
 	json_object_set_new(doc, "figures", all);
-	bench_program_print(doc, JSON_INDENT(2));
+	program_print(doc, JSON_INDENT(2));
 }
 
 int warm_report(struct warm_bench *b)

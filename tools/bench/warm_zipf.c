@@ -13,10 +13,10 @@
 
 #include "common/layout/block.h"
 #include "common/layout/size_code.h"
-#include "tools/bench/progress.h"
-#include "tools/bench/store.h"
+#include "tools/lib/progress.h"
+#include "tools/lib/store.h"
 #include "tools/bench/warm_bench.h"
-#include "tools/bench/zipf.h"
+#include "tools/lib/zipf.h"
 
 #define THETA	    0.99
 #define GROUP	    64u /* keys of one gkv_mget() while it warms up */

@@ -18,25 +18,25 @@
 
 static struct rcu_bench bench;
 
-static const struct bench_option options[] = {
-	{ "readers", 'r', BENCH_NUMBER, .value = &bench.o.readers, .min = 1, .max = READERS_MAX },
-	{ "updaters", 'u', BENCH_NUMBER, .value = &bench.o.updaters, .min = 1,
+static const struct program_option options[] = {
+	{ "readers", 'r', PROGRAM_NUMBER, .value = &bench.o.readers, .min = 1, .max = READERS_MAX },
+	{ "updaters", 'u', PROGRAM_NUMBER, .value = &bench.o.updaters, .min = 1,
 	  .max = UPDATERS_MAX },
-	{ "time", 't', BENCH_TEXT, .value = &bench.o.time },
-	{ "pause", 'i', BENCH_TEXT, .value = &bench.o.pauses_text },
-	{ "strategy", 's', BENCH_TEXT, .value = &bench.o.strategies_text },
-	{ "objects", 'n', BENCH_NUMBER, .value = &bench.o.objects, .min = 1, .max = OBJECTS_MAX },
-	{ "rounds", 'R', BENCH_NUMBER, .value = &bench.o.rounds, .min = 1, .max = ROUNDS_MAX },
-	{ "deferred-max", 'm', BENCH_SIZE, .value = &bench.o.deferred_max,
+	{ "time", 't', PROGRAM_TEXT, .value = &bench.o.time },
+	{ "pause", 'i', PROGRAM_TEXT, .value = &bench.o.pauses_text },
+	{ "strategy", 's', PROGRAM_TEXT, .value = &bench.o.strategies_text },
+	{ "objects", 'n', PROGRAM_NUMBER, .value = &bench.o.objects, .min = 1, .max = OBJECTS_MAX },
+	{ "rounds", 'R', PROGRAM_NUMBER, .value = &bench.o.rounds, .min = 1, .max = ROUNDS_MAX },
+	{ "deferred-max", 'm', PROGRAM_SIZE, .value = &bench.o.deferred_max,
 	  .min = RCU_DEFERRED_MIN * sizeof(struct rcu_object), .max = 1ull << 40 },
-	{ "check", 'c', BENCH_FLAG, .value = &bench.o.check },
-	{ "broken", 'b', BENCH_FLAG, .value = &bench.o.broken },
-	{ "json", 'j', BENCH_FLAG, .value = &bench.o.json },
-	{ "report", 'o', BENCH_TEXT, .value = &bench.o.report },
+	{ "check", 'c', PROGRAM_FLAG, .value = &bench.o.check },
+	{ "broken", 'b', PROGRAM_FLAG, .value = &bench.o.broken },
+	{ "json", 'j', PROGRAM_FLAG, .value = &bench.o.json },
+	{ "report", 'o', PROGRAM_TEXT, .value = &bench.o.report },
 	{ NULL },
 };
 
-static const struct bench_program program = {
+static const struct program program = {
 	.name = SELF,
 	.usage =
 		"Usage: " SELF " [OPTIONS]\n\n"
@@ -80,13 +80,13 @@ static int report(struct rcu_bench *b)
 	if (b->o.json) {
 		doc = rcu_report_json(b, &program);
 		if (!doc)
-			return bench_program_failed(&program, "the report", "no memory");
-		bench_program_print(doc, JSON_INDENT(2));
+			return program_failed(&program, "the report", "no memory");
+		program_print(doc, JSON_INDENT(2));
 	} else {
 		rcu_report_text(b, stdout);
 	}
 	if (b->o.report && rcu_report_folder(b, &program, &err))
-		return bench_program_failed(&program, "--report", err.text);
+		return program_failed(&program, "--report", err.text);
 	return b->o.check && !rcu_promises_kept(b) ? 1 : 0;
 }
 
@@ -97,16 +97,16 @@ int main(int argc, char **argv)
 
 	rcu_options_defaults(&bench.o);
 	log_setup(SELF, LOG_WARN, LOG_TEXT);
-	if (bench_program_options(&program, argc, argv, &status))
+	if (program_options(&program, argc, argv, &status))
 		return status;
 	if (rcu_options_settle(&bench.o, &err)) {
-		bench_program_failed(&program, "usage", err.text);
+		program_failed(&program, "usage", err.text);
 		return 2;
 	}
 	if (bench.o.report && rcu_report_folder_make(&bench, &err))
-		return bench_program_failed(&program, "--report", err.text);
-	status = rcu_measure(&bench, &err) ? bench_program_failed(&program, "measuring", err.text)
+		return program_failed(&program, "--report", err.text);
+	status = rcu_measure(&bench, &err) ? program_failed(&program, "measuring", err.text)
 					   : report(&bench);
 	free(bench.cell);
-	return bench_program_end(&program, status);
+	return program_end(&program, status);
 }

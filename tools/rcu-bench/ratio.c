@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/bench/samples.h"
+#include "tools/lib/samples.h"
 #include "tools/rcu-bench/rcu_bench.h"
 
 /* Student's t for 95 %, one-sided, by degrees of freedom from 1; beyond the last, the last. */

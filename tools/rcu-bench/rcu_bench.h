@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "tools/bench/program.h"
+#include "tools/lib/program.h"
 #include "tools/rcu-bench/run.h"
 
 #define PAUSES_MAX     9u /* columns of a table */
@@ -111,7 +111,7 @@ double rcu_grace_mean_us(const struct rcu_grace *g);
 void rcu_report_text(const struct rcu_bench *b, FILE *out);
 
 /* rcu_report_json - the document; NULL: no memory. */
-json_t *rcu_report_json(const struct rcu_bench *b, const struct bench_program *p);
+json_t *rcu_report_json(const struct rcu_bench *b, const struct program *p);
 
 /*
  * rcu_report_folder_make - o.report, where it is not there, and whether it may be written into:
@@ -123,4 +123,4 @@ int rcu_report_folder_make(const struct rcu_bench *b, struct error *err);
  * rcu_report_folder - into o.report, which is there: report.md, results.json, and the pictures.
  * Returns 0, or a negative errno with @err.
  */
-int rcu_report_folder(const struct rcu_bench *b, const struct bench_program *p, struct error *err);
+int rcu_report_folder(const struct rcu_bench *b, const struct program *p, struct error *err);

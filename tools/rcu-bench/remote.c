@@ -23,7 +23,7 @@
 
 #include "common/base/time.h"
 #include "server/reclaim/qsbr.h"
-#include "tools/bench/server_thread.h"
+#include "tools/lib/server_thread.h"
 #include "tools/rcu-bench/strategy.h"
 
 #define KEY_LEN	       8u

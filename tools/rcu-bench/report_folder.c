@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #include <errno.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tools/rcu-bench/rcu_bench.h"
-#include "tools/rcu-bench/svg.h"
+#include "tools/lib/report.h"
+#include "tools/lib/svg.h"
 
 _Static_assert(STRATEGIES_MAX <= SVG_SERIES_MAX, "a colour for each strategy");
 
-#define PATH_MAX_BYTES 4096
-#define TITLE_MAX      128
+#define TITLE_MAX 128
 
 struct folder {
 	const struct rcu_bench *b;
-	const struct bench_program *program;
+	const struct program *program;
 };
 
-static int write_text(const struct folder *f, FILE *out)
+static int write_text(const void *ctx, FILE *out)
 {
+	const struct folder *f = ctx;
 	fputs("# kv-rcu-bench\n\n```\n", out);
 	rcu_report_text(f->b, out);
 	fputs("```\n\n![updates against the pause between them](updates.svg)\n\n"
@@ -30,8 +28,9 @@ static int write_text(const struct folder *f, FILE *out)
 	return 0;
 }
 
-static int write_json(const struct folder *f, FILE *out)
+static int write_json(const void *ctx, FILE *out)
 {
+	const struct folder *f = ctx;
 	json_t *doc = rcu_report_json(f->b, f->program);
 	int rc = doc ? json_dumpf(doc, out, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) : -1;
 
@@ -79,8 +78,9 @@ static double update_p99(const struct rcu_cell *c, unsigned rounds)
 	return rcu_median(c->update_p99_ns, rounds);
 }
 
-static int write_updates(const struct folder *f, FILE *out)
+static int write_updates(const void *ctx, FILE *out)
 {
+	const struct folder *f = ctx;
 	char title[TITLE_MAX];
 	const struct svg_text text = { titled(f, "Updates a second, by strategy", title),
 				       "pause between updates, us", "updates a second" };
@@ -89,8 +89,9 @@ static int write_updates(const struct folder *f, FILE *out)
 	return 0;
 }
 
-static int write_update_p99(const struct folder *f, FILE *out)
+static int write_update_p99(const void *ctx, FILE *out)
 {
+	const struct folder *f = ctx;
 	char title[TITLE_MAX];
 	const struct svg_text text = {
 		titled(f, "Time of an update without its pause, 99th percentile", title),
@@ -101,8 +102,9 @@ static int write_update_p99(const struct folder *f, FILE *out)
 	return 0;
 }
 
-static int write_graces(const struct folder *f, FILE *out)
+static int write_graces(const void *ctx, FILE *out)
 {
+	const struct folder *f = ctx;
 	char title[TITLE_MAX];
 	const struct svg_text text = { titled(f, "Grace periods, by strategy, all pauses", title),
 				       "time, us", "" };
@@ -124,69 +126,19 @@ static int write_graces(const struct folder *f, FILE *out)
 	return 0;
 }
 
-static int write_file(const struct folder *f, const char *name,
-		      int (*write)(const struct folder *f, FILE *out), struct error *err)
-{
-	char path[PATH_MAX_BYTES];
-	FILE *out;
-	int rc;
-
-	if (snprintf(path, sizeof(path), "%s/%s", f->b->o.report, name) >= (int)sizeof(path))
-		return error_set(err, -ENAMETOOLONG, "the name of the folder is too long");
-	out = fopen(path, "w");
-	if (!out) {
-		rc = -errno;
-		return error_set(err, rc,
-				 "opening %s failed: %s (give a folder that you may write)", path,
-				 error_name(rc));
-	}
-	rc = write(f, out);
-	if (ferror(out) && rc == 0)
-		rc = -EIO;
-	if (fclose(out) && rc == 0)
-		rc = -errno;
-	if (rc)
-		return error_set(err, rc, "writing %s failed: %s (is there room?)", path,
-				 error_name(rc));
-	return 0;
-}
-
 int rcu_report_folder_make(const struct rcu_bench *b, struct error *err)
 {
-	char itself[PATH_MAX_BYTES]; /* with a dot behind: a file is none */
-	int rc;
-
-	if (snprintf(itself, sizeof(itself), "%s/.", b->o.report) >= (int)sizeof(itself))
-		return error_set(err, -ENAMETOOLONG, "the name of the folder is too long");
-	if (mkdir(b->o.report, 0777) && errno != EEXIST) {
-		rc = -errno;
-		return error_set(err, rc,
-				 "making the folder %.400s failed: %s (its parent must be "
-				 "there, and writable)",
-				 b->o.report, error_name(rc));
-	}
-	if (access(itself, W_OK | X_OK)) {
-		rc = -errno;
-		return error_set(err, rc, "%.400s: %s (give a folder that you may write)",
-				 b->o.report, error_name(rc));
-	}
-	return 0;
+	return report_folder_make(b->o.report, err);
 }
 
-int rcu_report_folder(const struct rcu_bench *b, const struct bench_program *p, struct error *err)
+int rcu_report_folder(const struct rcu_bench *b, const struct program *p, struct error *err)
 {
-	static const struct {
-		const char *name;
-		int (*write)(const struct folder *f, FILE *out);
-	} file[] = {
+	static const struct report_file files[] = {
 		{ "report.md", write_text },	       { "results.json", write_json },
 		{ "updates.svg", write_updates },      { "update-p99.svg", write_update_p99 },
-		{ "grace-periods.svg", write_graces },
+		{ "grace-periods.svg", write_graces }, { NULL },
 	};
 	const struct folder f = { b, p };
-	int rc = 0;
 
-	for (unsigned i = 0; i < sizeof(file) / sizeof(file[0]) && rc == 0; i++)
-		rc = write_file(&f, file[i].name, file[i].write, err);
-	return rc;
+	return report_write(b->o.report, files, &f, err);
 }

@@ -58,9 +58,9 @@ static json_t *json_promise(const struct rcu_bench *b, unsigned pause)
 			 json_or_null(p.floor_known, p.times), "kept", p.kept);
 }
 
-json_t *rcu_report_json(const struct rcu_bench *b, const struct bench_program *p)
+json_t *rcu_report_json(const struct rcu_bench *b, const struct program *p)
 {
-	json_t *doc = bench_program_json(p), *results = json_array(), *promises = json_array();
+	json_t *doc = program_json(p), *results = json_array(), *promises = json_array();
 
 	for (unsigned s = 0; s < b->o.strategies; s++) {
 		for (unsigned i = 0; i < b->o.pauses; i++)

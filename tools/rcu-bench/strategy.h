@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "tools/bench/histogram.h"
+#include "tools/lib/histogram.h"
 #include "tools/rcu-bench/object.h"
 
 #define PERIOD_READS  64u

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-#include "tools/bench/program.h"
+#include "tools/lib/program.h"
 
 #include "tests/stress/differ/differ.h"
 
 static struct differ_options given = { .keys = 600, .seconds = 15, .lie = "none" };
 
-static const struct bench_option options[] = {
-	{ "seed", 's', BENCH_NUMBER, .value = &given.seed, .min = 1, .max = UINT64_MAX },
-	{ "keys", 'k', BENCH_NUMBER, .value = &given.keys, .min = DIFFER_TWINS + 8, .max = 20000 },
-	{ "seconds", 't', BENCH_NUMBER, .value = &given.seconds, .min = 1, .max = 86400 },
-	{ "weak", 'W', BENCH_NUMBER, .value = &given.weak, .min = 0, .max = 1000000 },
-	{ "lie", 'L', BENCH_CHOICE, .value = &given.lie, .words = LIES },
+static const struct program_option options[] = {
+	{ "seed", 's', PROGRAM_NUMBER, .value = &given.seed, .min = 1, .max = UINT64_MAX },
+	{ "keys", 'k', PROGRAM_NUMBER, .value = &given.keys, .min = DIFFER_TWINS + 8,
+	  .max = 20000 },
+	{ "seconds", 't', PROGRAM_NUMBER, .value = &given.seconds, .min = 1, .max = 86400 },
+	{ "weak", 'W', PROGRAM_NUMBER, .value = &given.weak, .min = 0, .max = 1000000 },
+	{ "lie", 'L', PROGRAM_CHOICE, .value = &given.lie, .words = LIES },
 	{ NULL },
 };
 
-static const struct bench_program program = {
+static const struct program program = {
 	.name = "differ",
 	.usage =
 		"Usage: differ [OPTIONS]\n\n"
@@ -33,7 +34,7 @@ static const struct bench_program program = {
 
 int differ_options_take(struct differ_options *o, int argc, char **argv, int *status)
 {
-	int rc = bench_program_options(&program, argc, argv, status);
+	int rc = program_options(&program, argc, argv, status);
 
 	*o = given;
 	return rc;

@@ -5,7 +5,7 @@
 #include "tests/stress/member.h"
 #include "tests/stress/state.h"
 #include "tests/stress/torture/torture.h"
-#include "tools/bench/server_thread.h"
+#include "tools/lib/server_thread.h"
 
 struct home;
 

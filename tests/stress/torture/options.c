@@ -2,7 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #include <stdlib.h>
 
-#include "tools/bench/program.h"
+#include "tools/lib/program.h"
 
 #include "tests/stress/torture/torture.h"
 
@@ -24,29 +24,29 @@ static struct options given = {
 
 #define LIES "none|free"
 
-static const struct bench_option options[] = {
-	{ "seed", 's', BENCH_NUMBER, .value = &given.seed, .min = 1, .max = UINT64_MAX },
-	{ "seconds", 't', BENCH_NUMBER, .value = &given.seconds, .min = 1, .max = 86400 },
-	{ "keys", 'k', BENCH_NUMBER, .value = &given.keys, .min = 2, .max = 1000000 },
-	{ "keep", 'K', BENCH_NUMBER, .value = &given.keep, .min = 1, .max = 1000000 },
-	{ "hot", 'H', BENCH_NUMBER, .value = &given.hot, .min = 1, .max = 1000000 },
-	{ "memory", 'M', BENCH_SIZE, .value = &given.memory_bytes, .min = 12 << 20,
+static const struct program_option options[] = {
+	{ "seed", 's', PROGRAM_NUMBER, .value = &given.seed, .min = 1, .max = UINT64_MAX },
+	{ "seconds", 't', PROGRAM_NUMBER, .value = &given.seconds, .min = 1, .max = 86400 },
+	{ "keys", 'k', PROGRAM_NUMBER, .value = &given.keys, .min = 2, .max = 1000000 },
+	{ "keep", 'K', PROGRAM_NUMBER, .value = &given.keep, .min = 1, .max = 1000000 },
+	{ "hot", 'H', PROGRAM_NUMBER, .value = &given.hot, .min = 1, .max = 1000000 },
+	{ "memory", 'M', PROGRAM_SIZE, .value = &given.memory_bytes, .min = 12 << 20,
 	  .max = 1ull << 30 },
-	{ "lease", 'e', BENCH_NUMBER, .value = &given.lease_ms, .min = 10, .max = 600000 },
-	{ "writers", 'w', BENCH_NUMBER, .value = &given.writers, .min = 1, .max = 6 },
-	{ "locals", 'l', BENCH_NUMBER, .value = &given.locals, .min = 0, .max = LOCALS_MAX },
-	{ "readers", 'r', BENCH_NUMBER, .value = &given.readers, .min = 0, .max = 8 },
-	{ "hinters", 'i', BENCH_NUMBER, .value = &given.hinters, .min = 0, .max = 6 },
-	{ "clients", 'c', BENCH_NUMBER, .value = &given.clients, .min = 0, .max = 2 },
-	{ "gets", 'g', BENCH_NUMBER, .value = &given.gets, .min = 1, .max = UINT64_MAX },
-	{ "weak", 'W', BENCH_NUMBER, .value = &given.weak, .min = 0, .max = 1000000 },
-	{ "pace", 'p', BENCH_NUMBER, .value = &given.pace_us, .min = 0, .max = 1000000 },
-	{ "used-up", 'u', BENCH_NUMBER, .value = &given.used_up, .min = 0, .max = 1000000 },
-	{ "lie", 'L', BENCH_CHOICE, .value = &given.lie, .words = LIES },
+	{ "lease", 'e', PROGRAM_NUMBER, .value = &given.lease_ms, .min = 10, .max = 600000 },
+	{ "writers", 'w', PROGRAM_NUMBER, .value = &given.writers, .min = 1, .max = 6 },
+	{ "locals", 'l', PROGRAM_NUMBER, .value = &given.locals, .min = 0, .max = LOCALS_MAX },
+	{ "readers", 'r', PROGRAM_NUMBER, .value = &given.readers, .min = 0, .max = 8 },
+	{ "hinters", 'i', PROGRAM_NUMBER, .value = &given.hinters, .min = 0, .max = 6 },
+	{ "clients", 'c', PROGRAM_NUMBER, .value = &given.clients, .min = 0, .max = 2 },
+	{ "gets", 'g', PROGRAM_NUMBER, .value = &given.gets, .min = 1, .max = UINT64_MAX },
+	{ "weak", 'W', PROGRAM_NUMBER, .value = &given.weak, .min = 0, .max = 1000000 },
+	{ "pace", 'p', PROGRAM_NUMBER, .value = &given.pace_us, .min = 0, .max = 1000000 },
+	{ "used-up", 'u', PROGRAM_NUMBER, .value = &given.used_up, .min = 0, .max = 1000000 },
+	{ "lie", 'L', PROGRAM_CHOICE, .value = &given.lie, .words = LIES },
 	{ NULL },
 };
 
-static const struct bench_program program = {
+static const struct program program = {
 	.name = "torture",
 	.usage =
 		"Usage: torture [OPTIONS]\n\n"
@@ -93,16 +93,16 @@ static bool mutant_in_vain(void)
 
 int options_take(struct options *o, int argc, char **argv, int *status)
 {
-	int rc = bench_program_options(&program, argc, argv, status);
+	int rc = program_options(&program, argc, argv, status);
 
 	if (rc == 0 && (given.keep >= given.keys || given.hot > given.keep)) {
-		bench_program_failed(&program, "usage", "there must be --hot <= --keep < --keys");
+		program_failed(&program, "usage", "there must be --hot <= --keep < --keys");
 		*status = 2;
 		return -1;
 	}
 	if (rc == 0 && mutant_in_vain()) {
-		bench_program_failed(&program, "$GRACEKV_MUTANT",
-				     "this build breaks no rule (meson setup -Dmutants=true)");
+		program_failed(&program, "$GRACEKV_MUTANT",
+			       "this build breaks no rule (meson setup -Dmutants=true)");
 		*status = 2;
 		return -1;
 	}

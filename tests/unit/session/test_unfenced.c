@@ -18,7 +18,7 @@
 #include "common/base/log.h"
 #include "common/base/time.h"
 #include "common/rdma/qp.h"
-#include "tools/bench/server_thread.h"
+#include "tools/lib/server_thread.h"
 
 #define MEMORY	 (64u << 20)
 #define LEASE_MS 1000u /* no session is silent by accident while it is set up */

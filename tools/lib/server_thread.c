@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-#include "tools/bench/server_thread.h"
+#include "tools/lib/server_thread.h"
 
 #include <errno.h>
 #include <inttypes.h>

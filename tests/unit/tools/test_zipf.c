@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "tests/lib/unit.h"
-#include "tools/bench/zipf.h"
+#include "tools/lib/zipf.h"
 
 #define THETA	 0.99
 #define DRAWS	 2000000u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-#include "tools/bench/samples.h"
+#include "tools/lib/samples.h"
 
 #include <stdlib.h>
 

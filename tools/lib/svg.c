@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-#include "tools/rcu-bench/svg.h"
+#include "tools/lib/svg.h"
 
 #include <math.h>
 #include <stdbool.h>

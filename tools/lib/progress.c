@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-#include "tools/bench/progress.h"
+#include "tools/lib/progress.h"
 
 #include <inttypes.h>
 #include <stdio.h>

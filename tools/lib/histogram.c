@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-#include "tools/bench/histogram.h"
+#include "tools/lib/histogram.h"
 
 void histogram_merge(struct histogram *to, const struct histogram *from)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-#include "tools/bench/redis_process.h"
+#include "tools/lib/redis_process.h"
 
 #include <errno.h>
 #include <fcntl.h>

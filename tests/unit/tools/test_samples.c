@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "tests/lib/unit.h"
-#include "tools/bench/samples.h"
+#include "tools/lib/samples.h"
 
 static void near(double is, double wanted)
 {

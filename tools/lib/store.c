@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-#include "tools/bench/store.h"
+#include "tools/lib/store.h"
 
-int bench_store_open(const struct bench_program *p, struct gkv_options *options,
+int bench_store_open(const struct program *p, struct gkv_options *options,
 		     struct gkv_session **session, struct gkv **kv)
 {
 	char why[640];
@@ -11,9 +11,9 @@ int bench_store_open(const struct bench_program *p, struct gkv_options *options,
 	*kv = NULL;
 	options->name = p->name;
 	if (gkv_session_open(session, options, why, sizeof(why)))
-		return bench_program_failed(p, "connecting", why);
+		return program_failed(p, "connecting", why);
 	if (gkv_open(*session, kv))
-		return bench_program_failed(p, "connecting", gkv_session_error(*session));
+		return program_failed(p, "connecting", gkv_session_error(*session));
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-#include "tools/bench/program.h"
+#include "tools/lib/program.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -15,14 +15,15 @@
 #include "common/layout/version.h"
 
 #define JSON_SCHEMA 1
+#define LONG_ONLY   256 /* what getopt_long() returns for options without a letter: from here on */
 
-int bench_program_failed(const struct bench_program *p, const char *what, const char *why)
+int program_failed(const struct program *p, const char *what, const char *why)
 {
 	fprintf(stderr, "%s: %s: %s\n", p->name, what, why);
 	return 3;
 }
 
-int bench_program_end(const struct bench_program *p, int status)
+int program_end(const struct program *p, int status)
 {
 	int cut = ferror(stdout), code = 0;
 
@@ -30,8 +31,8 @@ int bench_program_end(const struct bench_program *p, int status)
 		code = errno;
 	if (!cut && !code)
 		return status;
-	return bench_program_failed(p, "writing to stdout",
-				    code ? error_name(code) : "what was printed is cut off");
+	return program_failed(p, "writing to stdout",
+			      code ? error_name(code) : "what was printed is cut off");
 }
 
 /* Whether @text is one of @words, which stand between bars. */
@@ -47,7 +48,7 @@ static bool one_of(const char *words, const char *text)
 	return false;
 }
 
-static int take(const struct bench_option *o, const char *text, struct error *err)
+static int take(const struct program_option *o, const char *text, struct error *err)
 {
 	char flag[40];
 	uint64_t size;
@@ -55,12 +56,12 @@ static int take(const struct bench_option *o, const char *text, struct error *er
 
 	snprintf(flag, sizeof(flag), "--%s", o->name);
 	switch (o->kind) {
-	case BENCH_FLAG:
+	case PROGRAM_FLAG:
 		*(bool *)o->value = true;
 		return 0;
-	case BENCH_NUMBER:
+	case PROGRAM_NUMBER:
 		return parse_u64(flag, text, o->min, o->max, o->value, err);
-	case BENCH_SIZE:
+	case PROGRAM_SIZE:
 		rc = parse_size(flag, text, &size, err);
 		if (rc == 0 && (size < o->min || size > o->max))
 			rc = error_set(err, -ERANGE,
@@ -70,28 +71,31 @@ static int take(const struct bench_option *o, const char *text, struct error *er
 		if (rc == 0)
 			*(uint64_t *)o->value = size;
 		return rc;
-	case BENCH_CHOICE:
+	case PROGRAM_CHOICE:
 		if (!one_of(o->words, text))
 			return error_set(err, -EINVAL, "%s is one of %s, not %.40s", flag, o->words,
 					 text);
 		/* fall through */
-	case BENCH_TEXT:
+	case PROGRAM_TEXT:
 		*(const char **)o->value = text;
 		return 0;
 	}
 	return -EINVAL;
 }
 
-/* For getopt_long(): @letters has 2 * BENCH_OPTIONS_MAX + 3 bytes. */
-static void for_getopt(const struct bench_option *options, struct option *out, char *letters)
+/* For getopt_long(): @letters has 2 * PROGRAM_OPTIONS_MAX + 3 bytes. */
+static void for_getopt(const struct program_option *options, struct option *out, char *letters)
 {
 	unsigned n = 0;
 
 	for (; options[n].name; n++) {
-		int argument = options[n].kind == BENCH_FLAG ? no_argument : required_argument;
+		int argument = options[n].kind == PROGRAM_FLAG ? no_argument : required_argument;
 
-		assert(n < BENCH_OPTIONS_MAX);
-		out[n] = (struct option){ options[n].name, argument, NULL, options[n].letter };
+		assert(n < PROGRAM_OPTIONS_MAX);
+		out[n] = (struct option){ options[n].name, argument, NULL, (int)(LONG_ONLY + n) };
+		if (!options[n].letter)
+			continue;
+		out[n].val = options[n].letter;
 		*letters++ = options[n].letter;
 		if (argument == required_argument)
 			*letters++ = ':';
@@ -103,7 +107,7 @@ static void for_getopt(const struct bench_option *options, struct option *out, c
 }
 
 /* Returns 0; 1: exit with *status; a negative errno with @err. */
-static int option(const struct bench_program *p, int letter, int *status, struct error *err)
+static int option(const struct program *p, int letter, int *status, struct error *err)
 {
 	if (letter == 'h')
 		fputs(p->usage, stdout);
@@ -112,19 +116,21 @@ static int option(const struct bench_program *p, int letter, int *status, struct
 	else if (letter == '?')
 		fputs(p->usage, stderr);
 	*status = letter == '?' ? 2 : 0;
-	if (strchr("hV?", letter))
+	if (letter < LONG_ONLY && strchr("hV?", letter))
 		return 1;
-	for (const struct bench_option *o = p->options; o->name; o++) {
+	if (letter >= LONG_ONLY)
+		return take(&p->options[letter - LONG_ONLY], optarg, err);
+	for (const struct program_option *o = p->options; o->name; o++) {
 		if (o->letter == letter)
 			return take(o, optarg, err);
 	}
 	return -EINVAL;
 }
 
-int bench_program_options(const struct bench_program *p, int argc, char **argv, int *status)
+int program_options(const struct program *p, int argc, char **argv, int *status)
 {
-	struct option options[BENCH_OPTIONS_MAX + 3];
-	char letters[2 * BENCH_OPTIONS_MAX + 3];
+	struct option options[PROGRAM_OPTIONS_MAX + 3];
+	char letters[2 * PROGRAM_OPTIONS_MAX + 3];
 	struct error err = { 0 };
 	int c, rc = 0;
 
@@ -136,7 +142,7 @@ int bench_program_options(const struct bench_program *p, int argc, char **argv, 
 	while (rc == 0 && (c = getopt_long(argc, argv, letters, options, NULL)) != -1)
 		rc = option(p, c, status, &err);
 	if (rc > 0) {
-		*status = bench_program_end(p, *status);
+		*status = program_end(p, *status);
 		return -1;
 	}
 	if (rc == 0 && optind + (p->operand ? 1 : 0) == argc) {
@@ -145,20 +151,20 @@ int bench_program_options(const struct bench_program *p, int argc, char **argv, 
 		return 0;
 	}
 	*status = 2;
-	bench_program_failed(p, "usage",
-			     rc		  ? err.text
-			     : p->operand ? "one argument is taken, HOST:PORT (see --help)"
-					  : "no arguments are taken (see --help)");
+	program_failed(p, "usage",
+		       rc	    ? err.text
+		       : p->operand ? "one argument is taken, HOST:PORT (see --help)"
+				    : "no arguments are taken (see --help)");
 	return -1;
 }
 
-json_t *bench_program_json(const struct bench_program *p)
+json_t *program_json(const struct program *p)
 {
 	return json_pack("{s:s, s:i, s:s}", "tool", p->name, "schema", JSON_SCHEMA, "version",
 			 GRACEKV_VERSION);
 }
 
-void bench_program_print(json_t *doc, size_t flags)
+void program_print(json_t *doc, size_t flags)
 {
 	json_dumpf(doc, stdout, flags | JSON_REAL_PRECISION(6));
 	putchar('\n');

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-#include "tools/bench/raw_reads.h"
+#include "tools/lib/raw_reads.h"
 
 #include <errno.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-#include "tools/bench/zipf.h"
+#include "tools/lib/zipf.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-#include "tools/bench/server_process.h"
+#include "tools/lib/server_process.h"
 
 #include <dirent.h>
 #include <errno.h>

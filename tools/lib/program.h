@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/* What tools have in common as programs: options, sentences, the head of their JSON. */
+#include <stdint.h>
+
+#include <jansson.h>
+
+#define PROGRAM_OPTIONS_MAX 48
+
+enum program_kind {
+	PROGRAM_FLAG, /* bool */
+	PROGRAM_NUMBER, /* uint64_t */
+	PROGRAM_SIZE, /* uint64_t, bytes, with K, M or G */
+	PROGRAM_TEXT, /* const char * */
+	PROGRAM_CHOICE, /* const char *, one of @words */
+};
+
+/* An option of the command line; one without a name ends a list. */
+struct program_option {
+	const char *name;
+	char letter; /* 0: it has a long name only */
+	enum program_kind kind;
+	void *value; /* of the kind's type; left as it is where the option is not given */
+	uint64_t min, max; /* of a number or a size */
+	const char *words; /* "get|put" */
+};
+
+struct program {
+	const char *name;
+	const char *usage; /* what --help prints */
+	const struct program_option *options; /* at most PROGRAM_OPTIONS_MAX, besides -h and -V */
+	const char **operand; /* NULL: none is taken; otherwise one is wanted */
+};
+
+/*
+ * program_options - take the command line. Returns 0, or -1: it has said what there is to
+ * say, exit with *status.
+ */
+int program_options(const struct program *p, int argc, char **argv, int *status);
+
+/* program_failed - a line on stderr. Returns the exit status, 3. */
+int program_failed(const struct program *p, const char *what, const char *why);
+
+/*
+ * program_end - the last word of main(): what was printed must have come out. Returns
+ * @status, or 3 with a line on stderr where it has not.
+ */
+int program_end(const struct program *p, int status);
+
+/* program_json - a document with tool, schema and version; NULL: no memory. */
+json_t *program_json(const struct program *p);
+
+/* program_print - the document on stdout, @flags as of json_dumpf(); lets go of it. */
+void program_print(json_t *doc, size_t flags);
