@@ -19,6 +19,6 @@ struct report_file {
  */
 int report_folder_make(const char *folder, struct error *err);
 
-/* report_write - all @files into @folder, which is there. Returns 0, or a negative errno with @err. */
+/* report_write - all @files into @folder, which is there. Likewise. */
 int report_write(const char *folder, const struct report_file *files, const void *ctx,
 		 struct error *err);
