@@ -13,6 +13,11 @@
 
 #define LEFT_OUT_ROOM 64u /* bytes, for one line at the end */
 
+/* What clients say of themselves, over their epoch slots. */
+struct client_figures {
+	uint64_t gets, reads, retries;
+};
+
 struct writer {
 	char *text;
 	size_t cap, len;
@@ -186,16 +191,56 @@ static void reclaim_lines(struct writer *w, struct server *s)
 	line(w, r.grace_periods, "grace_periods");
 }
 
-/* How far a session lags, what it holds back, and how often its client was fenced. */
+/* What a session's client says that it did, one-sided. */
+static struct client_figures figures_of(const struct epoch_session *e)
+{
+	struct client_figures f = { 0 };
+
+	if (e->slot) {
+		f.gets = get(&e->slot->gets);
+		f.reads = get(&e->slot->reads);
+		f.retries = get(&e->slot->retries);
+	}
+	return f;
+}
+
+static void add_figures(void *ctx, struct epoch_session *e)
+{
+	struct client_figures one = figures_of(e), *sum = ctx;
+
+	sum->gets += one.gets;
+	sum->reads += one.reads;
+	sum->retries += one.retries;
+}
+
+/* Of all clients, those that have gone included. */
+static void client_lines(struct writer *w, struct server *s)
+{
+	const struct session_counters *c = &s->sessions.counters;
+	struct client_figures sum = { get(&c->client_gets), get(&c->client_reads),
+				      get(&c->client_retries) };
+
+	grace_each(sessions_grace(&s->sessions), add_figures, &sum);
+	line(w, sum.gets, "client_gets");
+	line(w, sum.reads, "client_reads");
+	line(w, sum.retries, "client_retries");
+}
+
+/* Whose it is, how far it lags, what it holds back, how often its client was fenced; what it did. */
 static void session_lines(void *ctx, struct epoch_session *e)
 {
 	const struct session *s = caa_container_of(e, struct session, epoch);
+	struct client_figures did = figures_of(e);
 	struct writer *w = ctx;
 
+	line(w, s->pid, "session_%" PRIu64 "_pid", s->number);
 	line(w, e->waited ? grace_now(sessions_grace(s->all)) - grace_session_reach(e) : 0,
 	     "session_%" PRIu64 "_epoch_lag", s->number);
 	line(w, e->deferred_bytes, "session_%" PRIu64 "_deferred_bytes", s->number);
 	line(w, get(&s->client->fences), "session_%" PRIu64 "_fences", s->number);
+	line(w, did.gets, "session_%" PRIu64 "_gets", s->number);
+	line(w, did.reads, "session_%" PRIu64 "_reads", s->number);
+	line(w, did.retries, "session_%" PRIu64 "_retries", s->number);
 }
 
 size_t server_stats_text(void *ctx, char *text, size_t cap)
@@ -210,6 +255,7 @@ size_t server_stats_text(void *ctx, char *text, size_t cap)
 	line(&w, get(&root->epoch), "epoch");
 	line(&w, get(&s->store.version), "version");
 	sessions_lines(&w, s);
+	client_lines(&w, s);
 	rpc_lines(&w, s);
 	index_lines(&w, s);
 	reclaim_lines(&w, s);

@@ -114,6 +114,32 @@ uint64_t epochs_calls(const struct epochs *ep)
 	return sum;
 }
 
+struct epoch_figures epochs_told(const struct epochs *ep, unsigned handle)
+{
+	const struct epoch_pin *pin = &ep->pin[handle];
+
+	/* relaxed: figures, which need not fit each other */
+	return (struct epoch_figures){
+		atomic_load_explicit(&pin->gets, memory_order_relaxed),
+		atomic_load_explicit(&pin->reads, memory_order_relaxed),
+		atomic_load_explicit(&pin->retries, memory_order_relaxed),
+	};
+}
+
+struct epoch_figures epochs_told_all(const struct epochs *ep)
+{
+	struct epoch_figures sum = { 0 };
+
+	for (unsigned i = 0; i < SESSION_HANDLES_MAX; i++) {
+		struct epoch_figures one = epochs_told(ep, i);
+
+		sum.gets += one.gets;
+		sum.reads += one.reads;
+		sum.retries += one.retries;
+	}
+	return sum;
+}
+
 uint64_t epochs_lowest(const struct epochs *ep)
 {
 	uint64_t lowest = UINT64_MAX;

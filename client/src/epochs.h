@@ -33,6 +33,13 @@
 struct epoch_pin {
 	alignas(EPOCHS_LINE) _Atomic uint64_t epoch; /* 0: no section is open */
 	_Atomic uint64_t calls; /* grows with each section and request: is anybody at work? */
+	/* What handles of this number have done, as of the last section that one closed. */
+	_Atomic uint64_t gets, reads, retries;
+};
+
+/* What the handles of a session have done: figures for who watches the server. */
+struct epoch_figures {
+	uint64_t gets, reads, retries;
 };
 
 struct epochs {
@@ -92,6 +99,23 @@ static inline void epochs_note(struct epochs *ep, unsigned handle)
 	atomic_store_explicit(calls, atomic_load_explicit(calls, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
 }
+
+/*
+ * epochs_tell - all that handles of this number have done. Its own thread.
+ * epochs_told - by handles of number @handle; epochs_told_all - by all. Any thread.
+ */
+static inline void epochs_tell(struct epochs *ep, unsigned handle, const struct epoch_figures *f)
+{
+	struct epoch_pin *pin = &ep->pin[handle];
+
+	/* relaxed: figures, which need not fit each other */
+	atomic_store_explicit(&pin->gets, f->gets, memory_order_relaxed);
+	atomic_store_explicit(&pin->reads, f->reads, memory_order_relaxed);
+	atomic_store_explicit(&pin->retries, f->retries, memory_order_relaxed);
+}
+
+struct epoch_figures epochs_told(const struct epochs *ep, unsigned handle);
+struct epoch_figures epochs_told_all(const struct epochs *ep);
 
 /*
  * epochs_pin - begin a section of a handle that has none. Its own thread. After it returns READs

@@ -207,8 +207,10 @@ static int take_number(struct gkv *h)
 	count = s->handle_count;
 	pthread_mutex_unlock(&s->handles_lock);
 	h->number = number;
-	if (number < limit)
+	if (number < limit) {
+		h->told = epochs_told(&s->epochs, number);
 		return 0;
+	}
 	return error_set(&h->error, -EUSERS,
 			 "the session has %u handles already (close one, or open another session)",
 			 count);

@@ -51,6 +51,7 @@ struct gkv {
 	unsigned number; /* of this handle in its session; HOUSEKEEPER_QP: hidden */
 	unsigned sections; /* open now */
 	uint64_t pin[HANDLE_SECTIONS]; /* of each; 0: it is not open */
+	struct epoch_figures told; /* by handles that had its number before */
 
 	/* Who is at work with it; looked at where owned is set: by GKV_CHECK_THREADS. */
 	bool owned; /* written by its thread only */
@@ -260,6 +261,19 @@ static inline uint32_t handle_age(struct gkv *h)
 	return hints_age(h->reader.hints);
 }
 
+/* handle_tell - what it has done, to who watches: the housekeeper carries it to the server. */
+static inline void handle_tell(struct gkv *h)
+{
+	const struct gkv_stats *did = &h->reader.stats;
+	const struct epoch_figures all = {
+		h->told.gets + did->gets,
+		h->told.reads + did->reads,
+		h->told.retries + did->retry_obsolete + did->retry_checksum + did->retry_directory,
+	};
+
+	epochs_tell(&h->session->epochs, h->number, &all);
+}
+
 /* sections_repin - one has closed, others are open. */
 void sections_repin(struct gkv *h);
 
@@ -283,6 +297,7 @@ static inline void section_close(struct gkv *h, unsigned which)
 {
 	assert(h->pin[which]);
 	h->pin[which] = 0;
+	handle_tell(h);
 	if (--h->sections == 0)
 		epochs_unpin(&h->session->epochs, h->number, 0);
 	else

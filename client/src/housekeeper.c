@@ -25,6 +25,9 @@
  * connecting is.
  *
  * A session without handles needs no housekeeper: its queue pair goes with the last handle.
+ *
+ * What the handles have done travels with the announcement, for who watches the server, which sees
+ * nothing of one-sided GETs by itself: it costs no message.
  */
 #include "client/src/housekeeper.h"
 
@@ -117,15 +120,6 @@ static void disconnect(struct housekeeper *k)
 	handle_disconnect(k->h);
 }
 
-/* No handle is left to look after. */
-static void leave(struct housekeeper *k)
-{
-	if (!k->h || !k->h->qp.qp)
-		return;
-	handle_leave(k->h);
-	disconnect(k);
-}
-
 /* The number of the round: its READs come after. */
 static uint64_t begin_round(struct housekeeper *k)
 {
@@ -134,6 +128,28 @@ static uint64_t begin_round(struct housekeeper *k)
 	/* seq_cst: before the READ is posted; pairs with handle_hints_after() */
 	atomic_store_explicit(&k->begun, number, memory_order_seq_cst);
 	return number;
+}
+
+/* Another connection has another slot, which counts from 0. */
+static void follow_connection(struct housekeeper *k)
+{
+	if (k->connection == k->h->session_number)
+		return;
+	k->connection = k->h->session_number;
+	k->before.gets += k->said.gets;
+	k->before.reads += k->said.reads;
+	k->before.retries += k->said.retries;
+	k->said = (struct epoch_figures){ 0 };
+}
+
+/* What the handles have done that no earlier connection was told. */
+static struct epoch_figures figures_now(const struct gkv_session *s)
+{
+	const struct epoch_figures *before = &s->keeper.before;
+	struct epoch_figures all = epochs_told_all(&s->epochs);
+
+	return (struct epoch_figures){ all.gets - before->gets, all.reads - before->reads,
+				       all.retries - before->retries };
 }
 
 /* READ, announce, WRITE. Returns 0, or why not; the queue pair is then of no use any more. */
@@ -147,6 +163,7 @@ static int make_round(struct gkv_session *s)
 	struct epoch_slot *slot = (void *)((uint8_t *)h->reader.scratch + HOUSEKEEPER_SLOT_AT);
 	const uint8_t *span = h->reader.scratch;
 	const uint64_t number = begin_round(k);
+	const struct epoch_figures did = figures_now(s);
 	struct announcement say;
 	uint64_t early = 0, posted_ns;
 	int rc;
@@ -175,13 +192,33 @@ static int make_round(struct gkv_session *s)
 	atomic_store_explicit(&slot->not_e, ~say.e, memory_order_relaxed);
 	atomic_store_explicit(&slot->beat, ++k->beat, memory_order_relaxed);
 	atomic_store_explicit(&slot->h, say.h, memory_order_relaxed);
+	atomic_store_explicit(&slot->gets, did.gets, memory_order_relaxed);
+	atomic_store_explicit(&slot->reads, did.reads, memory_order_relaxed);
+	atomic_store_explicit(&slot->retries, did.retries, memory_order_relaxed);
 	rc = channel_write(h, k->slot_addr, k->slot_rkey, slot, sizeof(*slot));
 	count(&k->messages, 1);
 	if (rc)
 		return rc;
 	k->wrote = true;
+	k->said = did;
 	count(&k->rounds, 1);
 	return 0;
+}
+
+/* No handle is left to look after: say what they have done since, and go. */
+static void leave(struct gkv_session *s)
+{
+	struct housekeeper *k = &s->keeper;
+	uint64_t soon = time_now_ns() + HANDLE_LEAVE_NS;
+
+	if (!k->h || !k->h->qp.qp)
+		return;
+	if (handle_current(k->h) && figures_now(s).gets != k->said.gets) {
+		k->h->deadline_ns = soon;
+		k->h->live = make_round(s) == 0;
+	}
+	handle_leave(k->h);
+	disconnect(k);
 }
 
 /* Returns 0; -ENOTCONN: the session has no connection; -EALREADY: not yet; why not, for good. */
@@ -201,6 +238,7 @@ static int attach(struct gkv_session *s, uint64_t deadline_ns, unsigned *due_ms)
 	}
 	rc = handle_attach(k->h, deadline_ns, &welcome);
 	if (rc == 0) {
+		follow_connection(k);
 		k->slot_addr = welcome.slot_addr;
 		k->slot_rkey = welcome.slot_rkey;
 		k->lease_ms = welcome.lease_ms;
@@ -243,7 +281,7 @@ static int keep(struct gkv_session *s, uint64_t deadline_ns)
 
 	k->took_ms = 0;
 	if (!k->h || !wanted(s)) {
-		leave(k);
+		leave(s);
 		return (int)idle_ms;
 	}
 	k->h->deadline_ns = deadline_ns;
@@ -445,7 +483,7 @@ void housekeeper_leave(struct gkv_session *s)
 	last = s->handle_count == 1;
 	pthread_mutex_unlock(&s->handles_lock);
 	if (last)
-		leave(k);
+		leave(s);
 	pthread_mutex_unlock(&k->round_lock);
 }
 

@@ -149,7 +149,11 @@ static_assert(offsetof(struct extent_entry, checksum) == 24, "extent_entry.check
  *    16  not_e       8 B   ~e: a torn slot shows
  *    24  beat        8 B   grows with each announcement
  *    32  h           8 B   no hint older than epoch h is held
- *    40  reserved   24 B
+ *    40  gets        8 B   keys that its handles looked up, on this connection
+ *    48  reads       8 B   READs that they posted for them
+ *    56  retries     8 B   looks that had to be repeated: of blocks, of the directory
+ *
+ * The last three are figures for who watches: nothing depends on them.
  */
 struct epoch_slot {
 	_Atomic uint64_t generation;
@@ -157,7 +161,9 @@ struct epoch_slot {
 	_Atomic uint64_t not_e;
 	_Atomic uint64_t beat;
 	_Atomic uint64_t h;
-	uint64_t reserved[3];
+	_Atomic uint64_t gets;
+	_Atomic uint64_t reads;
+	_Atomic uint64_t retries;
 };
 
 static_assert(sizeof(struct epoch_slot) == 64, "epoch_slot");
@@ -166,7 +172,9 @@ static_assert(offsetof(struct epoch_slot, e) == 8, "epoch_slot.e");
 static_assert(offsetof(struct epoch_slot, not_e) == 16, "epoch_slot.not_e");
 static_assert(offsetof(struct epoch_slot, beat) == 24, "epoch_slot.beat");
 static_assert(offsetof(struct epoch_slot, h) == 32, "epoch_slot.h");
-static_assert(offsetof(struct epoch_slot, reserved) == 40, "epoch_slot.reserved");
+static_assert(offsetof(struct epoch_slot, gets) == 40, "epoch_slot.gets");
+static_assert(offsetof(struct epoch_slot, reads) == 48, "epoch_slot.reads");
+static_assert(offsetof(struct epoch_slot, retries) == 56, "epoch_slot.retries");
 
 /* Checksums of the parts above: seal before publishing, sound after fetching. */
 void root_directory_seal(struct root_directory *d);
@@ -176,7 +184,7 @@ bool root_extents_sound(const struct root_extents *x);
 void extent_entry_seal(struct extent_entry *e);
 bool extent_entry_sound(const struct extent_entry *e);
 
-#define LAYOUT_VERSION 2u
+#define LAYOUT_VERSION 3u
 
 /* layout_hash - of every size, offset and constant of the layout. Equal in equal builds. */
 uint64_t layout_hash(void);

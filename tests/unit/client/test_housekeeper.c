@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -219,6 +220,85 @@ static void test_ticks(void **state)
 	assert_non_null(session->keeper.h->qp.qp);
 }
 
+static uint64_t server_figure(const char *name)
+{
+	char *text, *at, wanted[64];
+	uint64_t value = 0;
+
+	snprintf(wanted, sizeof(wanted), "\n%s ", name);
+	assert_int_equal(gkv_server_stats(kv[1], &text), 0);
+	at = strstr(text, wanted);
+	assert_non_null(at);
+	value = strtoull(at + strlen(wanted), NULL, 10);
+	free(text);
+	return value;
+}
+
+static void gets_of_a_key(struct gkv *h, unsigned count)
+{
+	char value[8];
+
+	for (unsigned i = 0; i < count; i++)
+		assert_int_equal(gkv_get(h, "k", 1, value, sizeof(value), NULL), 0);
+}
+
+/* What the server cannot see is said with the announcements, once, over handles and servers. */
+static void test_figures_travel_with_the_announcements(void **state)
+{
+	struct epoch_figures all;
+
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(gkv_open(session, &kv[i]), 0);
+	assert_int_equal(gkv_put(kv[0], "k", 1, "value", 5, NULL), 0);
+	gets_of_a_key(kv[0], 30);
+	gets_of_a_key(kv[1], 5);
+	assert_true(gkv_tick(session) >= 1);
+	assert_int_equal(written()->gets, 35);
+	assert_true(written()->reads >= 35);
+	assert_int_equal(written()->retries, 0);
+	assert_int_equal(server_figure("client_gets"), 35);
+	assert_int_equal(server_figure("session_1_gets"), 35);
+	assert_int_equal(server_figure("client_reads"), written()->reads);
+	assert_int_equal(server_figure("session_1_pid"), getpid());
+	kv[0]->reader.stats.retry_obsolete = 1;
+	kv[0]->reader.stats.retry_checksum = 2;
+	kv[0]->reader.stats.retry_directory = 4;
+	gets_of_a_key(kv[0], 1);
+	assert_true(gkv_tick(session) >= 1);
+	assert_int_equal(server_figure("client_retries"), 7);
+	/* a handle of the same number goes on where the other one ended */
+	gkv_close(kv[0]);
+	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	gets_of_a_key(kv[0], 4);
+	assert_true(gkv_tick(session) >= 1);
+	assert_int_equal(server_figure("client_gets"), 40);
+	/* another server hears of what is new, and of nothing twice */
+	all = epochs_told_all(&session->epochs);
+	assert_int_equal(all.gets, 40);
+	server_stop(server, SIGKILL);
+	server = server_start(&port, "64M");
+	assert_int_equal(gkv_put(kv[1], "k", 1, "value", 5, NULL), 0);
+	gets_of_a_key(kv[1], 3);
+	assert_true(gkv_tick(session) >= 1);
+	assert_int_equal(server_figure("client_gets"), 3);
+}
+
+/* Who closes at once has said all, and the server goes on knowing it. */
+static void test_figures_of_who_has_gone(void **state)
+{
+	struct gkv_session *first = session;
+
+	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_int_equal(gkv_put(kv[0], "k", 1, "value", 5, NULL), 0);
+	gets_of_a_key(kv[0], 11);
+	gkv_close(kv[0]);
+	kv[0] = NULL;
+	gkv_session_close(first);
+	assert_int_equal(open_session(GKV_HOUSEKEEPER_TICK), 0);
+	assert_int_equal(gkv_open(session, &kv[1]), 0);
+	assert_int_equal(server_figure("client_gets"), 11);
+}
+
 /* A write that waits makes rounds, but has no time to make up for what gkv_tick() would do. */
 static void test_a_nudge_opens_no_queue_pair(void **state)
 {
@@ -387,6 +467,8 @@ int main(int argc, char **argv)
 		WITH_THREAD(test_idle_session_of_ten_handles),
 		WITH_THREAD(test_a_get_costs_no_message_more),
 		WITH_TICKS(test_ticks),
+		WITH_TICKS(test_figures_travel_with_the_announcements),
+		WITH_TICKS(test_figures_of_who_has_gone),
 		WITH_TICKS(test_a_nudge_opens_no_queue_pair),
 		WITH_THREAD(test_wakes_do_not_hurry_it),
 		WITH_THREAD(test_thread_follows_to_another_server),

@@ -100,7 +100,7 @@ static void test_usage(void **state)
 	assert_int_equal(run("", "load", "--help", NULL), CLI_OK);
 	has(out, "Example: apt-cache");
 	assert_int_equal(run("", "--version", NULL), CLI_OK);
-	has(out, ", layout 2 hash ");
+	has(out, ", layout 3 hash ");
 }
 
 static void test_later_words(void **state)
