@@ -15,6 +15,7 @@
 #include "common/rdma/cm.h"
 #include "common/rdma/tcp.h"
 #include "server/session/control.h"
+#include "server/measure.h"
 #include "server/stats.h"
 
 static int register_region(void *ctx, int fd, void *addr, size_t len, struct memory_region *out,
@@ -90,6 +91,7 @@ static int make_workers(struct server *s, struct error *err)
 		.dev = s->dev,
 		.store = &s->store,
 		.stats = server_stats_text,
+		.measure = server_measure,
 		.stats_ctx = s,
 		.notice_fd = s->sessions.notice_fd,
 	};

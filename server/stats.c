@@ -226,7 +226,7 @@ static void client_lines(struct writer *w, struct server *s)
 	line(w, sum.retries, "client_retries");
 }
 
-/* Whose it is, how far it lags, what it holds back, how often its client was fenced; what it did. */
+/* Whose it is, how far it lags, what it holds back; fences of its client, and what that did. */
 static void session_lines(void *ctx, struct epoch_session *e)
 {
 	const struct session *s = caa_container_of(e, struct session, epoch);

@@ -17,13 +17,13 @@ enum rpc_state {
 struct rpc_call {
 	enum rpc_op op;
 	const void *key;
-	const void *value; /* PUT */
+	const void *value; /* PUT, MEASURE */
 	uint32_t key_len;
 	uint32_t value_len;
 	uint32_t condition; /* enum rpc_condition */
 	uint64_t operand; /* RPC_IF_VERSION: the version; INCR: what is added */
 	uint64_t ttl_ms; /* PUT, TOUCH; 0: for ever */
-	size_t room; /* GET, STATS: staging memory that the reply may need; grows by itself */
+	size_t room; /* of a reply's value: staging memory that it may need; grows by itself */
 	uint64_t deadline_ns; /* 0: that of the handle's call */
 
 	/* Progress. A retry keeps sequence and slot. */

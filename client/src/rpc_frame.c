@@ -49,11 +49,13 @@ uint32_t rpc_frame(struct gkv *h, struct rpc_call *c)
 	struct rpc_request *q = frame_begin(h, c);
 	uint32_t len = RPC_REQUEST_BYTES + c->key_len;
 
-	if (c->op == RPC_PUT && c->value_len <= RPC_EAGER_MAX) {
+	if ((c->op == RPC_PUT || c->op == RPC_MEASURE) && c->value_len <= RPC_EAGER_MAX) {
 		q->flags |= RPC_INLINE_VALUE;
 		if (c->value_len)
 			memcpy((uint8_t *)q + len, c->value, c->value_len);
-		return len + c->value_len;
+		len += c->value_len;
+		if (c->op == RPC_PUT)
+			return len;
 	}
 	if (!rpc_staging_bytes(c))
 		return len;
@@ -112,8 +114,8 @@ static const char *advice(const struct rpc_call *c, int rc)
 
 int rpc_refused(struct gkv *h, const struct rpc_call *c, int rc)
 {
-	static const char *const names[] = { "?",   "PING",  "GET",  "PUT",
-					     "DEL", "STATS", "INCR", "TOUCH" };
+	static const char *const names[] = { "?",     "PING", "GET",   "PUT",	 "DEL",
+					     "STATS", "INCR", "TOUCH", "MEASURE" };
 
 	return error_set(&h->error, rc, "%s on the server at %s:%s failed: %s%s", names[c->op],
 			 h->session->settings.host, h->session->settings.port, error_name(rc),

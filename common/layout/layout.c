@@ -7,6 +7,7 @@
 #include "common/layout/root.h"
 #include "common/layout/size_code.h"
 #include "common/layout/slot.h"
+#include "common/layout/wire_measure.h"
 #include "common/layout/wire_rpc.h"
 
 void root_directory_seal(struct root_directory *d)
@@ -93,6 +94,9 @@ uint64_t layout_hash(void)
 		RPC_STATS,
 		RPC_INCR,
 		RPC_TOUCH,
+		RPC_MEASURE,
+		sizeof(struct rpc_measure),
+		sizeof(struct rpc_measured),
 		RPC_ALWAYS,
 		RPC_IF_ABSENT,
 		RPC_IF_PRESENT,

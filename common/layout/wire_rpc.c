@@ -30,19 +30,22 @@ static int check_terms(const struct rpc_request *r, const char **why)
 /* What each op carries: (key, value). */
 static int check_lengths(const struct rpc_request *r, uint32_t len, const char **why)
 {
-	bool keyed = r->op != RPC_PING && r->op != RPC_STATS;
+	bool keyed = r->op != RPC_PING && r->op != RPC_STATS && r->op != RPC_MEASURE;
+	bool valued = r->op == RPC_PUT || r->op == RPC_PING || r->op == RPC_MEASURE;
 	uint64_t want = RPC_REQUEST_BYTES + (uint64_t)r->key_len;
 
 	if (keyed ? r->key_len < KEY_MIN || r->key_len > KEY_MAX : r->key_len != 0)
 		return reject(why, -EINVAL, "the key length is out of range");
-	if (r->op != RPC_PUT && (r->value_len || r->flags & RPC_INLINE_VALUE))
-		return reject(why, -EINVAL, "only a PUT carries a value");
+	if (!valued && (r->value_len || r->flags & RPC_INLINE_VALUE))
+		return reject(why, -EINVAL, "the operation carries no value");
 	if (r->value_len > VALUE_MAX)
 		return reject(why, -EINVAL, "the value length is out of range");
 	if (r->flags & RPC_INLINE_VALUE) {
 		if (r->value_len > RPC_EAGER_MAX)
 			return reject(why, -EINVAL, "the inline value is over the eager limit");
 		want += r->value_len;
+	} else if (r->op != RPC_PUT && r->value_len) {
+		return reject(why, -EINVAL, "only a PUT's value may lie in staging memory");
 	} else if (r->op == RPC_PUT && (r->value_len == 0 || r->staging_len < r->value_len)) {
 		return reject(why, -EINVAL, "the staging memory does not hold the value");
 	}
@@ -59,7 +62,7 @@ int rpc_request_decode(const void *frame, uint32_t len, struct rpc_request_view 
 
 	if (len < RPC_REQUEST_BYTES || r->magic != RPC_REQUEST_MAGIC)
 		return reject(why, -EINVAL, "it is no request frame");
-	if (r->op < RPC_PING || r->op > RPC_TOUCH)
+	if (r->op < RPC_PING || r->op > RPC_MEASURE)
 		return reject(why, -EOPNOTSUPP, "this server does not know the operation");
 	if (r->flags & ~(RPC_INLINE_VALUE | RPC_RETRY))
 		return reject(why, -EINVAL, "reserved bits are set");

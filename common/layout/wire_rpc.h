@@ -16,7 +16,7 @@
  *    44  value_len     4 B
  *    48  value_hash    8 B   XXH3 of the value, checked after it was pulled
  *    56  staging_addr  8 B   registered memory of the client: the value to pull (PUT), or room
- *    64  staging_len   4 B   for the reply's value (GET, STATS)
+ *    64  staging_len   4 B   for the reply's value (GET, STATS, MEASURE)
  *    68  staging_rkey  4 B
  *    72  ttl_ms        8 B   PUT, TOUCH: the record expires so long after the request; 0: never
  *    80  waited_ms     4 B   since the first -EBUSY that this call got; 0: none yet
@@ -41,6 +41,10 @@
  *    56  incarnation   4 B   of the block at index_slot
  *    60  reserved      4 B
  *    64  number        8 B   INCR: the sum, two's complement
+ *
+ * PING may carry a value, which nobody looks at: what a SEND of that length costs. MEASURE carries
+ * what a tool is about to measure, and is answered with what the server knows of it
+ * (wire_measure.h).
  *
  * INCR takes a value that is a decimal number of 64 bits, with its sign, and nothing else; a key
  * that is not there counts as 0. It writes the sum as such, and keeps the record's expiry. TOUCH
@@ -70,6 +74,7 @@ enum rpc_op {
 	RPC_STATS = 5,
 	RPC_INCR = 6,
 	RPC_TOUCH = 7,
+	RPC_MEASURE = 8,
 };
 
 /* A write is applied only where the record is so. */

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/layout/wire_measure.h"
 #include "common/layout/wire_rpc.h"
 #include "common/rdma/cm.h"
 #include "common/rdma/qp.h"
@@ -95,6 +96,12 @@ struct conn {
 	struct request request[RPC_SLOTS_MAX];
 	struct conn *next; /* hash chain of the worker */
 };
+
+/*
+ * conn_measure - what this end of a connection knows of a measurement, into @out, which has the
+ * server's part; the verdict on it. The worker's thread.
+ */
+void conn_measure(const struct conn *c, const struct rpc_measure *plan, struct rpc_measured *out);
 
 /* conn_reply_at - the reply frame of a request slot, in registered memory. */
 static inline void *conn_reply_at(const struct conn *c, unsigned slot)

@@ -134,6 +134,39 @@ static void do_stats(struct rpc_worker *w, struct request *r, const struct rpc_r
 	rpc_send_reply(w, r, q, RPC_REPLY_BYTES, p->status ? NULL : &push);
 }
 
+static void do_measure(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view)
+{
+	const struct rpc_request *q = view->header;
+	struct conn *c = r->conn;
+	struct rpc_measured *out = (void *)conn_stats_at(c);
+	const char *why = "it carries no value";
+	struct rpc_measure plan;
+	struct rpc_reply *p;
+	int rc = view->value ? measure_decode(view->value, q->value_len, &plan, &why) : -EINVAL;
+
+	rpc_count(&w->counters.stats, 1);
+	if (rc == 0 && q->staging_len < sizeof(*out))
+		rc = -EMSGSIZE;
+	if (rc == 0 && c->stats_busy)
+		rc = -EBUSY;
+	if (rc) {
+		rpc_reply_status(w, r, q, rc);
+		return;
+	}
+	*out = (struct rpc_measured){ 0 };
+	w->config.measure(w->config.stats_ctx, out);
+	conn_measure(c, &plan, out);
+	p = rpc_reply_begin(r, q, 0);
+	p->value_len = sizeof(*out);
+	c->stats_busy = true;
+	rpc_send_reply(w, r, q, RPC_REPLY_BYTES,
+		       &(struct rpc_push){ .data = out,
+					   .len = sizeof(*out),
+					   .lkey = c->replies.region.lkey,
+					   .what = RPC_WR_STATS,
+					   .hazard = -1 });
+}
+
 static void dispatch(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view)
 {
 	switch (view->header->op) {
@@ -156,6 +189,9 @@ static void dispatch(struct rpc_worker *w, struct request *r, const struct rpc_r
 		break;
 	case RPC_STATS:
 		do_stats(w, r, view);
+		break;
+	case RPC_MEASURE:
+		do_measure(w, r, view);
 		break;
 	}
 }

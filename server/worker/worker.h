@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
+#include "common/layout/wire_measure.h"
 #include "server/store/store.h"
 #include "server/worker/conn.h"
 
@@ -20,7 +21,7 @@
 #define WORKER_RECEIVES 4096u /* of one shared receive queue: credits given out, at most */
 
 struct worker_counters {
-	_Atomic uint64_t gets, puts, dels, updates, pings, stats;
+	_Atomic uint64_t gets, puts, dels, updates, pings, stats; /* stats: MEASURE as well */
 	_Atomic uint64_t repeats; /* retries answered from memory */
 	_Atomic uint64_t refused; /* requests answered with an error other than not found */
 	_Atomic uint64_t protocol_errors;
@@ -37,11 +38,15 @@ struct worker_counters {
  */
 typedef size_t (*worker_stats_fn)(void *ctx, char *text, size_t cap);
 
+/* Fills what the whole server knows of a measurement. Called on worker threads. */
+typedef void (*worker_measure_fn)(void *ctx, struct rpc_measured *out);
+
 struct worker_config {
 	const struct rdma_device *dev;
 	struct store *store;
 	worker_stats_fn stats;
-	void *stats_ctx;
+	worker_measure_fn measure;
+	void *stats_ctx; /* of both */
 	int notice_fd; /* eventfd, written when a connection was lost: conn_take_lost() */
 };
 

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from kvt_process import program, scaled, wait_until
-from kvt_rogue import (DEL, GET, INCR, INLINE, PING, PUT, RETRY, STATS, TOUCH, Bystander, settled,
-                       used_blocks)
+from kvt_rogue import (DEL, GET, INCR, INLINE, MEASURE, PING, PUT, RETRY, STATS, TOUCH, Bystander,
+                       settled, used_blocks)
 
 MIB = 1 << 20
 EINVAL, ENOENT, EBADMSG, EMSGSIZE, ESTALE, EREMOTEIO, EOPNOTSUPP = (
@@ -21,7 +21,7 @@ WC_OK, WC_ACCESS = 0, 10
 
 
 @pytest.mark.parametrize("status, fields", [
-    (EOPNOTSUPP, {"op": 0}), (EOPNOTSUPP, {"op": 8}), (EOPNOTSUPP, {"op": 255}),
+    (EOPNOTSUPP, {"op": 0}), (EOPNOTSUPP, {"op": 9}), (EOPNOTSUPP, {"op": 255}),
     (EINVAL, {"flags": 4}), (EINVAL, {"flags": 128}),
     (EINVAL, {"condition": 1}), (EINVAL, {"operand": 1}), (EINVAL, {"ttl_ms": 1}),
     (EINVAL, {"op": PUT, "key": 1, "flags": INLINE, "condition": 4}),
@@ -38,6 +38,10 @@ WC_OK, WC_ACCESS = 0, 10
     (EINVAL, {"op": GET, "key": 1, "key_len": 1025, "len": 96 + 1025}),
     (EINVAL, {"op": GET, "key": 1, "len": 103}), (EINVAL, {"op": GET, "key": 1, "value_len": 5}),
     (EINVAL, {"op": PING, "len": 97}), (EINVAL, {"op": PING, "key": 1}),
+    (EINVAL, {"op": PING, "value_len": 5}), (EINVAL, {"op": MEASURE}),
+    (EINVAL, {"op": MEASURE, "flags": INLINE, "value_len": 127, "len": 96 + 127}),
+    (EINVAL, {"op": MEASURE, "flags": INLINE, "value_len": 128, "len": 96 + 128}),
+    (EINVAL, {"op": MEASURE, "value_len": 128, "staging_len": 128}),
     (EINVAL, {"op": PUT, "key": 1, "flags": INLINE, "value_len": 10, "len": 96 + 8 + 9}),
     (EINVAL, {"op": PUT, "key": 1, "flags": INLINE, "value_len": 8193, "len": 9000}),
     (EINVAL, {"op": PUT, "key": 1, "value_len": 0}),

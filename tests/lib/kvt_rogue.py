@@ -12,7 +12,7 @@ import pytest
 from kvt_client import CallFailed, Client
 from kvt_process import Process, program, wait_until
 
-PING, GET, PUT, DEL, STATS, INCR, TOUCH = range(1, 8)
+PING, GET, PUT, DEL, STATS, INCR, TOUCH, MEASURE = range(1, 9)
 INLINE, RETRY = 1, 2
 # For servers of rogues, who announce nothing unless they are told to.
 PATIENT = ("--lease", "60000")

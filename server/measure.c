@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "server/measure.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "common/base/time.h"
+#include "server/server.h"
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+void server_measure(void *ctx, struct rpc_measured *out)
+{
+	struct server *s = ctx;
+	struct index_stats ix;
+	struct memory_stats m;
+	uint64_t taken;
+
+	memory_stats_get(s->store.memory, &m);
+	index_stats_get(s->store.index, &ix);
+	taken = m.extent_bytes[EXTENT_INDEX] + m.extent_bytes[EXTENT_DIR] +
+		m.extent_bytes[EXTENT_DATA] - m.slabs_free * SLAB_BYTES;
+	out->cpu_ns = cpu_ns();
+	out->workers = s->sessions.worker_count;
+	out->software = s->dev->software;
+	out->memory_max = m.bytes_max;
+	out->memory_free = taken < m.bytes_max ? m.bytes_max - taken : 0;
+	out->records = ix.records;
+	snprintf(out->device, sizeof(out->device), "%s", s->dev->name);
+	snprintf(out->version, sizeof(out->version), "%s", GRACEKV_VERSION);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* What a tool tells a kv-server before it measures, and what it is told. */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/src/measure.h"
+#include "common/layout/block.h"
+#include "with_server.h"
+
+#define MEMORY_MIB 64u
+
+static const struct rpc_measure plan = {
+	.tool = "test",
+	.phase = MEASURE_BEGIN,
+	.op = MEASURE_GET,
+	.queue_pairs = 1,
+	.depth = 1,
+	.threads = 1,
+	.keys = 1000,
+	.value_bytes = 64,
+};
+
+static struct gkv_session *session;
+static struct gkv *kv;
+static struct rpc_measured told;
+
+static void test_both_ends_fit(void **state)
+{
+	uint64_t cpu_ns;
+
+	assert_int_equal(measure_tell(kv, &plan, &told), 0);
+	assert_int_equal(told.verdict, 0);
+	assert_string_equal(told.why, "");
+	assert_int_equal(told.mtu, rdma_mtu_bytes(kv->qp.mtu));
+	assert_int_equal(told.read_depth, kv->qp.rd_initiator);
+	assert_int_equal(told.credits, kv->credits);
+	assert_string_equal(told.device, "soft0");
+	assert_string_equal(told.version, gkv_version());
+	assert_int_equal(told.software, 1);
+	assert_int_equal(told.connect, 0);
+	assert_true(told.workers >= 1 && told.ib_port == 1);
+	assert_int_equal(told.memory_max, MEMORY_MIB << 20);
+	assert_true(told.memory_free > 0 && told.memory_free < told.memory_max);
+	assert_int_equal(told.records, 0);
+	assert_true(told.cpu_ns > 0);
+	cpu_ns = told.cpu_ns;
+	assert_int_equal(gkv_put(kv, "k", 1, "v", 1, NULL), 0);
+	assert_int_equal(measure_tell(kv, &plan, &told), 0);
+	assert_int_equal(told.records, 1);
+	assert_true(told.cpu_ns > cpu_ns);
+}
+
+static int tell_with_other_ends(void)
+{
+	int rc = measure_tell(kv, &plan, &told);
+
+	assert_int_equal(rc, told.verdict);
+	assert_string_equal(gkv_error(kv), told.why);
+	return rc;
+}
+
+/* A client that has settled on something else than the server is told so. */
+static void test_ends_that_differ(void **state)
+{
+	struct rpc_measure look = plan;
+	enum ibv_mtu mtu = kv->qp.mtu;
+	char wanted[64];
+
+	kv->qp.mtu = IBV_MTU_256;
+	assert_int_equal(tell_with_other_ends(), -EPROTO);
+	snprintf(wanted, sizeof(wanted), "256 at the client and %u at the", rdma_mtu_bytes(mtu));
+	assert_non_null(strstr(gkv_error(kv), wanted));
+	look.phase = MEASURE_LOOK; /* who only asks is not judged */
+	assert_int_equal(measure_tell(kv, &look, &told), 0);
+	kv->qp.mtu = mtu;
+	kv->qp.rd_initiator++;
+	assert_int_equal(tell_with_other_ends(), -EPROTO);
+	assert_non_null(strstr(gkv_error(kv), "READ depth"));
+	kv->qp.rd_initiator--;
+	assert_int_equal(measure_tell(kv, &plan, &told), 0);
+}
+
+static void test_records_that_do_not_fit(void **state)
+{
+	struct rpc_measure much = plan;
+
+	much.keys = (MEMORY_MIB << 20) / block_bytes(1, 64);
+	assert_int_equal(measure_tell(kv, &much, &told), 0);
+	much.keys++;
+	assert_int_equal(measure_tell(kv, &much, &told), -ENOMEM);
+	assert_non_null(strstr(gkv_error(kv), "64 MiB (measure with fewer --keys"));
+	much.keys = UINT64_MAX;
+	assert_int_equal(measure_tell(kv, &much, &told), -ENOMEM);
+	much.phase = MEASURE_LOOK;
+	assert_int_equal(measure_tell(kv, &much, &told), 0);
+}
+
+static void test_what_is_no_measurement(void **state)
+{
+	struct rpc_measure bad = plan;
+
+	bad.op = 99;
+	assert_int_equal(measure_tell(kv, &bad, &told), -EINVAL);
+	assert_non_null(strstr(gkv_error(kv), "MEASURE"));
+	assert_int_equal(measure_tell(NULL, &plan, &told), -EINVAL);
+	assert_int_equal(measure_tell(kv, &plan, &told), 0);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_both_ends_fit),
+		cmocka_unit_test(test_ends_that_differ),
+		cmocka_unit_test(test_records_that_do_not_fit),
+		cmocka_unit_test(test_what_is_no_measurement),
+	};
+	struct gkv_options o;
+	unsigned port = 0;
+	pid_t server;
+	int failed;
+
+	if (argc != 2)
+		return 2;
+	server_program(argv[1]);
+	server = server_start(&port, "64M");
+	gkv_options_init(&o);
+	if (server_session(port, &o, &session) || gkv_open(session, &kv))
+		return 1;
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	gkv_close(kv);
+	gkv_session_close(session);
+	server_stop(server, SIGTERM);
+	return failed;
+}
