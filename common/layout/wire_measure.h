@@ -135,7 +135,7 @@ int measure_decode(const void *value, uint32_t len, struct rpc_measure *out, con
 int measured_decode(const void *value, uint32_t len, struct rpc_measured *out);
 
 /*
- * measure_compare - whether the two ends of a queue pair fit: both call it. Returns 0; -EPROTO: their
+ * measure_compare - whether both ends of a queue pair fit: each calls it. Returns 0; -EPROTO: their
  * MTU, READ depth or credits differ, and @there->why names both values.
  */
 int measure_compare(const struct rpc_measure *here, struct rpc_measured *there);
