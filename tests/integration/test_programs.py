@@ -126,8 +126,8 @@ def perftests():
         yield [name, "--use_old_post_send"]
         if "atomic" in name:
             yield [name, "-A", "CMP_AND_SWAP"]
-        else:
-            yield [name, "-a", "-n", "100"]
+        else:  # -C: the latency programs measure the clock of the CPU at each size otherwise
+            yield [name, "-a", "-n", "100", *(["-C"] if name in LAT else [])]
         if name in BW:
             yield [name, "-q", "8"]
             yield [name, "-b"]
