@@ -64,22 +64,45 @@ void table_cell(struct table *t, const char *fmt, ...)
 	table_add(t, text);
 }
 
+static void table_free(struct table *t)
+{
+	for (size_t i = 0; i < t->cells; i++)
+		free(t->text[i]);
+	free(t->text);
+	free(t);
+}
+
 void table_print(struct table *t, FILE *out)
 {
 	if (!t)
 		return;
-	for (size_t i = 0; i < t->cells; i++) {
+	for (size_t i = 0; i < t->cells && out; i++) {
 		size_t c = i % t->columns;
 		const char *text = t->text[i] ? t->text[i] : "";
 		bool last = c + 1 == t->columns;
 		int width = last && !t->right[c] ? 0 : (int)t->width[c];
 
-		if (out) {
-			fprintf(out, t->right[c] ? "%*s" : "%-*s", width, text);
-			fputs(last ? "\n" : "  ", out);
-		}
-		free(t->text[i]);
+		fprintf(out, t->right[c] ? "%*s" : "%-*s", width, text);
+		fputs(last ? "\n" : "  ", out);
 	}
-	free(t->text);
-	free(t);
+	table_free(t);
+}
+
+void table_print_markdown(struct table *t, FILE *out)
+{
+	if (!t)
+		return;
+	for (size_t i = 0; i < t->cells && out; i++) {
+		size_t c = i % t->columns;
+
+		fprintf(out, "| %s ", t->text[i] ? t->text[i] : "");
+		if (c + 1 < t->columns)
+			continue;
+		fputs("|\n", out);
+		for (c = 0; i < t->columns && c < t->columns; c++)
+			fputs(t->right[c] ? "|--:" : "|---", out);
+		if (i < t->columns)
+			fputs("|\n", out);
+	}
+	table_free(t);
 }

@@ -19,3 +19,6 @@ void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(pri
 
 /* table_print - write the table to @out, where that is not NULL, and free it. */
 void table_print(struct table *t, FILE *out);
+
+/* table_print_markdown - the same as a table of Markdown. */
+void table_print_markdown(struct table *t, FILE *out);

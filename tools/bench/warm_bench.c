@@ -23,6 +23,7 @@
 
 #include "common/layout/block.h"
 #include "common/layout/size_code.h"
+#include "tools/lib/machine.h"
 #include "tools/lib/store.h"
 #include "tools/bench/warm_bench.h"
 
@@ -116,26 +117,10 @@ static bool only_parts(char *list)
 	return true;
 }
 
-/* What the system could give, in bytes; 0: it does not say. */
-static uint64_t available(void)
-{
-	char line[128];
-	uint64_t kib = 0;
-	FILE *f = fopen("/proc/meminfo", "r");
-
-	while (f && kib == 0 && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "MemAvailable: %" SCNu64, &kib) != 1)
-			kib = 0;
-	}
-	if (f)
-		fclose(f);
-	return kib << 10;
-}
-
 int warm_server(struct warm_bench *b, uint64_t keys, uint32_t block_len)
 {
 	/* what a record takes in the index comes to 20 B; slots of a new segment are empty */
-	uint64_t bytes = keys * (block_len + 96) + 128 * MIB, has = available();
+	uint64_t bytes = keys * (block_len + 96) + 128 * MIB, has = machine_memory();
 	char memory[32], why[160];
 	struct error err;
 

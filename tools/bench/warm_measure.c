@@ -199,7 +199,7 @@ static int one(struct warm_bench *b, enum warm_kind kind, double seconds, double
 
 static void choose(struct warm_bench *b)
 {
-	bool redis = b->redis.pid > 0;
+	bool redis = b->redis.server.pid > 0;
 
 	b->wanted[WARM_RAW] = warm_part(b, "sync");
 	b->wanted[WARM_RAW_CHAIN] = warm_part(b, "depth");

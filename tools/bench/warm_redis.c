@@ -31,7 +31,7 @@ int warm_redis_start(struct warm_bench *b)
 			 "it is not installed (Debian: redis-server, redis-tools)");
 		return 0;
 	}
-	snprintf(b->redis_versions, sizeof(b->redis_versions), "%s; %s", b->redis.server_version,
+	snprintf(b->redis_versions, sizeof(b->redis_versions), "%s; %s", b->redis.server.version,
 		 b->redis.benchmark_version);
 	if (rc == 0)
 		rc = redis_load(&b->redis, b->o.keys, (uint32_t)b->o.value_len, &err);

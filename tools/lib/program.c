@@ -48,6 +48,17 @@ static bool one_of(const char *words, const char *text)
 	return false;
 }
 
+static int append(char list[PROGRAM_LIST_MAX], const char *flag, const char *text,
+		  struct error *err)
+{
+	size_t len = strlen(list);
+
+	if (len + strlen(text) + 2 > PROGRAM_LIST_MAX)
+		return error_set(err, -E2BIG, "%s: the list is too long", flag);
+	snprintf(list + len, PROGRAM_LIST_MAX - len, "%s%s", len ? "," : "", text);
+	return 0;
+}
+
 static int take(const struct program_option *o, const char *text, struct error *err)
 {
 	char flag[40];
@@ -79,6 +90,8 @@ static int take(const struct program_option *o, const char *text, struct error *
 	case PROGRAM_TEXT:
 		*(const char **)o->value = text;
 		return 0;
+	case PROGRAM_LIST:
+		return append(o->value, flag, text, err);
 	}
 	return -EINVAL;
 }

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #define PROGRAM_OPTIONS_MAX 48
+#define PROGRAM_LIST_MAX    256
 
 enum program_kind {
 	PROGRAM_FLAG, /* bool */
@@ -14,6 +15,7 @@ enum program_kind {
 	PROGRAM_SIZE, /* uint64_t, bytes, with K, M or G */
 	PROGRAM_TEXT, /* const char * */
 	PROGRAM_CHOICE, /* const char *, one of @words */
+	PROGRAM_LIST, /* char [PROGRAM_LIST_MAX]: what each use gives, between commas */
 };
 
 /* An option of the command line; one without a name ends a list. */

@@ -3,146 +3,49 @@
 #include "tools/lib/redis_process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
+#include <sys/time.h>
 #include <unistd.h>
 
-#include "common/base/time.h"
-
-#define START_S	  10u
 #define REPLY_S	  60
 #define GROUP	  512u /* SETs on their way at once */
 #define SET_BYTES 96u /* of a SET, besides the value */
 #define OK	  "+OK\r\n"
 
-extern char **environ;
-
-/* Run a program to its end; @out receives what it wrote to stdout. */
-static int output_of(char *const *args, char *out, size_t cap, struct error *err)
-{
-	posix_spawn_file_actions_t actions;
-	size_t len = 0;
-	ssize_t n;
-	int fds[2], rc, status = 0;
-	pid_t pid;
-
-	if (pipe2(fds, O_CLOEXEC))
-		return error_set(err, -errno, "pipe failed: %s", error_name(errno));
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, fds[1], STDOUT_FILENO);
-	rc = posix_spawnp(&pid, args[0], &actions, NULL, args, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	close(fds[1]);
-	while (rc == 0 && len < cap - 1 && (n = read(fds[0], out + len, cap - 1 - len)) > 0)
-		len += (size_t)n;
-	out[len] = 0;
-	close(fds[0]);
-	if (rc)
-		return error_set(err, -rc, "%s cannot be run: %s", args[0], error_name(rc));
-	if (waitpid(pid, &status, 0) < 0 || status)
-		return error_set(err, -EIO, "%s failed: %.200s", args[0], out);
-	return 0;
-}
-
-static int version_of(const char *program, char *out, size_t cap, struct error *err)
-{
-	char *const args[] = { (char *)program, (char *)"--version", NULL };
-	int rc = output_of(args, out, cap, err);
-
-	out[strcspn(out, "\n")] = 0;
-	return rc;
-}
-
-static void run(const struct redis_process *r)
-{
-	int null = open("/dev/null", O_RDWR);
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	dup2(null, STDIN_FILENO);
-	dup2(null, STDOUT_FILENO);
-	execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", r->socket, "--dir",
-	       r->folder, "--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel",
-	       "warning", (char *)NULL);
-	_exit(127);
-}
-
-static int connect_to(struct redis_process *r, struct error *err)
-{
-	struct sockaddr_un to = { .sun_family = AF_UNIX };
-	struct timeval patience = { .tv_sec = REPLY_S };
-	uint64_t end = time_now_ns() + START_S * NS_PER_S;
-	int status;
-
-	snprintf(to.sun_path, sizeof(to.sun_path), "%s", r->socket);
-	r->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (r->fd < 0)
-		return error_set(err, -errno, "socket failed: %s", error_name(errno));
-	setsockopt(r->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	setsockopt(r->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	while (connect(r->fd, (struct sockaddr *)&to, sizeof(to))) {
-		if (waitpid(r->pid, &status, WNOHANG) == r->pid) {
-			r->pid = 0;
-			return error_set(err, -EIO, "redis-server ended at once");
-		}
-		if (time_now_ns() > end)
-			return error_set(err, -ETIMEDOUT,
-					 "redis-server does not listen within "
-					 "%u s",
-					 START_S);
-		usleep(10000);
-	}
-	return 0;
-}
-
 int redis_start(struct redis_process *r, struct error *err)
 {
+	struct timeval patience = { .tv_sec = REPLY_S };
 	int rc;
 
 	*r = (struct redis_process){ .fd = -1 };
-	rc = version_of("redis-server", r->server_version, sizeof(r->server_version), err);
+	rc = peer_start_redis(&r->server, false, err);
 	if (rc == 0)
-		rc = version_of("redis-benchmark", r->benchmark_version,
-				sizeof(r->benchmark_version), err);
-	if (rc)
-		return rc;
-	snprintf(r->folder, sizeof(r->folder), "/tmp/warm-bench-XXXXXX");
-	if (!mkdtemp(r->folder)) {
-		r->folder[0] = 0;
-		return error_set(err, -errno, "no folder can be made in /tmp: %s",
-				 error_name(errno));
+		rc = peer_program_version("redis-benchmark", "--version", r->benchmark_version,
+					  sizeof(r->benchmark_version), err);
+	if (rc == 0) {
+		r->fd = peer_connect(r->server.socket, 0);
+		if (r->fd < 0)
+			rc = error_set(err, r->fd, "connecting to redis-server failed: %s",
+				       error_name(r->fd));
 	}
-	snprintf(r->socket, sizeof(r->socket), "%s/socket", r->folder);
-	r->pid = fork();
-	if (r->pid == 0)
-		run(r);
-	rc = r->pid < 0 ? error_set(err, -errno, "fork failed: %s", error_name(errno))
-			: connect_to(r, err);
-	if (rc)
+	if (rc) {
 		redis_stop(r);
-	return rc;
+		return rc;
+	}
+	setsockopt(r->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(r->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	return 0;
 }
 
 void redis_stop(struct redis_process *r)
 {
-	if (r->pid > 0) {
-		kill(r->pid, SIGTERM);
-		waitpid(r->pid, NULL, 0);
-	}
-	if (r->folder[0]) {
-		unlink(r->socket);
-		rmdir(r->folder);
-		if (r->fd >= 0)
-			close(r->fd);
-	}
+	if (r->server.pid > 0 && r->fd >= 0)
+		close(r->fd);
+	peer_stop(&r->server);
 	*r = (struct redis_process){ .fd = -1 };
 }
 
@@ -252,7 +155,7 @@ int redis_gets(struct redis_process *r, uint64_t keys, uint32_t value_len, unsig
 	char *const args[] = {
 		(char *)"redis-benchmark",
 		(char *)"-s",
-		r->socket,
+		r->server.socket,
 		(char *)"-t",
 		(char *)"get",
 		(char *)"--csv",
@@ -278,7 +181,7 @@ int redis_gets(struct redis_process *r, uint64_t keys, uint32_t value_len, unsig
 	snprintf(text[4], sizeof(text[4]), "%" PRIu64, count);
 	rc = hits_of(r, &hits[0], &misses[0]);
 	if (rc == 0) {
-		rc = output_of(args, out, sizeof(out), err);
+		rc = peer_program_output(args, out, sizeof(out), err);
 		if (rc)
 			return rc;
 		rc = hits_of(r, &hits[1], &misses[1]);

@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
-/*
- * A redis-server of the benchmark's own, on a Unix socket in a folder of its own, without files of
- * data; and redis-benchmark on it. Both from the PATH.
- */
+/* A redis-server on a Unix socket, and redis-benchmark on it. Both from the PATH. */
 #include <stdint.h>
-#include <sys/types.h>
 
-#include "common/base/error.h"
+#include "tools/lib/peer_process.h"
 
 struct redis_process {
-	pid_t pid; /* 0: none */
+	struct peer_process server;
 	int fd; /* a connection of ours */
-	char folder[64];
-	char socket[80];
-	char server_version[160], benchmark_version[160];
+	char benchmark_version[160];
 };
 
 /*

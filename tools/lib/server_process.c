@@ -5,17 +5,17 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/lib/child.h"
+
 #define ARGUMENTS_MAX 24u
 
-static void run(const struct server_options *o, int out)
+static void run(const struct server_options *o, int out, pid_t parent)
 {
 	char listen[280];
 	const char *args[ARGUMENTS_MAX + 1] = { o->binary,  "--listen",	   listen,    "--memory",
@@ -24,7 +24,7 @@ static void run(const struct server_options *o, int out)
 	unsigned n = 0, more = 0;
 
 	snprintf(listen, sizeof(listen), strchr(o->host, ':') ? "[%s]:0" : "%s:0", o->host);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	child_settle(parent);
 	dup2(out, STDOUT_FILENO);
 	while (args[n])
 		n++;
@@ -38,6 +38,7 @@ int server_process_start(struct server_process *p, const struct server_options *
 			 struct error *err)
 {
 	char line[512];
+	pid_t parent = getpid();
 	int fds[2];
 	FILE *in;
 	int fields = 0;
@@ -46,7 +47,7 @@ int server_process_start(struct server_process *p, const struct server_options *
 		return error_set(err, -errno, "pipe failed: %s", error_name(errno));
 	p->pid = fork();
 	if (p->pid == 0)
-		run(o, fds[1]);
+		run(o, fds[1], parent);
 	close(fds[1]);
 	in = fdopen(fds[0], "r");
 	if (in && fgets(line, sizeof(line), in))
@@ -67,10 +68,10 @@ int server_process_stop(struct server_process *p)
 
 	if (p->pid <= 0)
 		return 0;
-	kill(p->pid, SIGTERM);
-	if (waitpid(p->pid, &status, 0) < 0)
-		return -errno;
+	status = child_end(p->pid);
 	p->pid = 0;
+	if (status < 0)
+		return status;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -ECHILD;
 }
 

@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-#include "tools/lib/svg.h"
-
 #include <math.h>
-#include <stdbool.h>
+#include <string.h>
 
-#define WIDTH	  760.0
-#define HEIGHT	  430.0
-#define LEFT	  84.0
-#define RIGHT	  (WIDTH - 130.0)
-#define TOP	  46.0
-#define BOTTOM	  (HEIGHT - 58.0)
-#define ROW	  34.0
-#define LEGEND	  22.0
-#define GRID	  "#d8d8d8"
-#define GRID_FINE "#f0f0f0"
-#define INK	  "#222222"
+#include "tools/lib/svg_parts.h"
+
+#define HEIGHT	   440.0
+#define BOTTOM	   (HEIGHT - 58.0)
+#define ROW	   34.0
+#define LEGEND_MIN 130.0
+#define SAMPLE	   38.0 /* of a line, in the legend */
+#define LETTER	   7.0 /* how wide one is, about */
 
 /* Told apart by eyes that see few colours too; dashes help where lines lie on each other. */
 static const char *const colour[SVG_SERIES_MAX] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7",
@@ -49,21 +44,27 @@ static void escaped(FILE *out, const char *text)
 	}
 }
 
-static void words(FILE *out, double x, double y, const char *anchor, const char *text)
+void svg_words(FILE *out, double x, double y, const char *anchor, const char *text)
 {
 	fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
 	escaped(out, text);
 	fputs("</text>\n", out);
 }
 
-static void line(FILE *out, double x1, double y1, double x2, double y2, const char *stroke)
+void svg_words_up(FILE *out, double x, double y, const char *anchor, const char *text)
+{
+	fprintf(out, "<g transform=\"translate(%.1f %.1f) rotate(-90)\">\n", x, y);
+	svg_words(out, 0, 0, anchor, text);
+	fputs("</g>\n", out);
+}
+
+void svg_line(FILE *out, double x1, double y1, double x2, double y2, const char *stroke)
 {
 	fprintf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\"/>\n", x1,
 		y1, x2, y2, stroke);
 }
 
-/* 1500 is 1.5k. */
-static void number(char text[16], double v)
+void svg_number(char text[16], double v)
 {
 	static const char unit[] = " kMGT";
 	unsigned u = 0;
@@ -73,16 +74,61 @@ static void number(char text[16], double v)
 	snprintf(text, 16, u ? "%.3g%c" : "%.3g", v, unit[u]);
 }
 
-static void open_svg(FILE *out, double height, const struct svg_text *text)
+static const char *dashes(const struct svg_series *s, unsigned place)
 {
+	if (s->colour)
+		return s->dashed ? "6 4" : "none";
+	return dash[place % SVG_SERIES_MAX];
+}
+
+const char *svg_colour(const struct svg_series *s, unsigned place)
+{
+	return colour[(s->colour ? s->colour - 1 : place) % SVG_SERIES_MAX];
+}
+
+static void legend(FILE *out, const struct svg_series *s, unsigned place)
+{
+	double y = SVG_TOP + 8 + SVG_LEGEND * place;
+
+	fprintf(out,
+		"<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" "
+		"stroke-width=\"%d\" stroke-dasharray=\"%s\"/>\n",
+		SVG_RIGHT + 14, y, SVG_RIGHT + 6 + SAMPLE, y, svg_colour(s, place), 3,
+		dashes(s, place));
+	svg_words(out, SVG_RIGHT + 14 + SAMPLE, y + 4, "start", s->name);
+}
+
+void svg_open(FILE *out, double height, const struct svg_text *text,
+	      const struct svg_series *series, unsigned count)
+{
+	double beside = LEGEND_MIN;
+
+	for (unsigned i = 0; i < count; i++) {
+		double wants = 26 + SAMPLE + LETTER * (double)strlen(series[i].name);
+
+		beside = wants > beside ? wants : beside;
+	}
 	fprintf(out,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
-		"viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"12\" fill=\"" INK
-		"\">\n<rect width=\"%.0f\" height=\"%.0f\" fill=\"white\"/>\n",
-		WIDTH, height, WIDTH, height, WIDTH, height);
+		"viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"12\" "
+		"fill=\"" SVG_INK "\">\n<rect width=\"%.0f\" height=\"%.0f\" fill=\"white\"/>\n",
+		SVG_RIGHT + beside, height, SVG_RIGHT + beside, height, SVG_RIGHT + beside, height);
 	fprintf(out, "<g font-size=\"15\">\n");
-	words(out, LEFT, 26, "start", text->title);
+	svg_words(out, SVG_LEFT, 24, "start", text->title);
 	fprintf(out, "</g>\n");
+	if (text->note) {
+		fprintf(out, "<g font-size=\"11\">\n");
+		svg_words(out, SVG_LEFT, 42, "start", text->note);
+		fprintf(out, "</g>\n");
+	}
+	for (unsigned i = 0; i < count; i++)
+		legend(out, &series[i], i);
+}
+
+void svg_axes(FILE *out, const struct svg_text *text, double bottom)
+{
+	svg_words_up(out, 22, (SVG_TOP + bottom) / 2, "middle", text->y);
+	svg_words(out, (SVG_LEFT + SVG_RIGHT) / 2, bottom + 44, "middle", text->x);
 }
 
 /* Whole decades around the values; at least one. */
@@ -107,18 +153,18 @@ static void decade_grid(FILE *out, const struct axis *a, bool along_x, double fr
 	for (double d = a->from; d <= a->to * 1.001; d *= 10) {
 		for (unsigned i = 1; i < 10 && d * i <= a->to * 1.001; i++) {
 			double at = place(a, d * i);
-			const char *stroke = i == 1 ? GRID : GRID_FINE;
+			const char *stroke = i == 1 ? SVG_GRID : SVG_FINE;
 
 			if (along_x)
-				line(out, at, from, at, to, stroke);
+				svg_line(out, at, from, at, to, stroke);
 			else
-				line(out, from, at, to, at, stroke);
+				svg_line(out, from, at, to, at, stroke);
 		}
-		number(text, d);
+		svg_number(text, d);
 		if (along_x)
-			words(out, place(a, d), to + 18, "middle", text);
+			svg_words(out, place(a, d), to + 18, "middle", text);
 		else
-			words(out, from - 8, place(a, d) + 4, "end", text);
+			svg_words(out, from - 8, place(a, d) + 4, "end", text);
 	}
 }
 
@@ -128,7 +174,7 @@ static void one_line(FILE *out, const struct axis *ax, const struct axis *ay, co
 	fprintf(out,
 		"<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\" "
 		"points=\"",
-		colour[n], dash[n]);
+		svg_colour(s, n), dashes(s, n));
 	for (unsigned i = 0; i < points; i++) {
 		if (s->y[i] > 0)
 			fprintf(out, "%.1f,%.1f ", place(ax, x[i]), place(ay, s->y[i]));
@@ -137,20 +183,14 @@ static void one_line(FILE *out, const struct axis *ax, const struct axis *ay, co
 	for (unsigned i = 0; i < points; i++) {
 		if (s->y[i] > 0)
 			fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n",
-				place(ax, x[i]), place(ay, s->y[i]), colour[n]);
+				place(ax, x[i]), place(ay, s->y[i]), svg_colour(s, n));
 	}
-	fprintf(out,
-		"<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" "
-		"stroke-width=\"2\" stroke-dasharray=\"%s\"/>\n",
-		RIGHT + 14, TOP + 8 + LEGEND * n, RIGHT + 44, TOP + 8 + LEGEND * n, colour[n],
-		dash[n]);
-	words(out, RIGHT + 52, TOP + 12 + LEGEND * n, "start", s->name);
 }
 
 void svg_lines(FILE *out, const struct svg_text *text, const double *x, unsigned points,
 	       const struct svg_series *series, unsigned count)
 {
-	struct axis ax = { x[0] / 1.3, x[points - 1] * 1.3, LEFT, RIGHT }, ay;
+	struct axis ax = { x[0] / 1.3, x[points - 1] * 1.3, SVG_LEFT, SVG_RIGHT }, ay;
 	double least = 0, most = 0;
 	char label[16];
 
@@ -163,19 +203,19 @@ void svg_lines(FILE *out, const struct svg_text *text, const double *x, unsigned
 			most = y > most ? y : most;
 		}
 	}
-	ay = decades(least, most, BOTTOM, TOP);
-	open_svg(out, HEIGHT, text);
-	fprintf(out, "<g transform=\"translate(22 %.0f) rotate(-90)\">\n", (TOP + BOTTOM) / 2);
-	words(out, 0, 0, "middle", text->y);
-	fputs("</g>\n", out);
-	words(out, (LEFT + RIGHT) / 2, HEIGHT - 14, "middle", text->x);
-	decade_grid(out, &ay, false, LEFT, RIGHT);
+	ay = decades(least, most, BOTTOM, SVG_TOP);
+	if (count > SVG_SERIES_MAX)
+		count = SVG_SERIES_MAX;
+	svg_open(out, HEIGHT, text, series, count);
+	svg_axes(out, text, BOTTOM);
+	decade_grid(out, &ay, false, SVG_LEFT, SVG_RIGHT);
 	for (unsigned i = 0; i < points; i++) {
-		number(label, x[i]);
-		line(out, place(&ax, x[i]), TOP, place(&ax, x[i]), BOTTOM, GRID);
-		words(out, place(&ax, x[i]), BOTTOM + 18, "middle", label);
+		svg_number(label, x[i]);
+		svg_line(out, place(&ax, x[i]), SVG_TOP, place(&ax, x[i]), BOTTOM, SVG_GRID);
+		svg_words(out, place(&ax, x[i]), BOTTOM + 18, "middle",
+			  text->mark ? text->mark[i] : label);
 	}
-	for (unsigned s = 0; s < count && s < SVG_SERIES_MAX; s++)
+	for (unsigned s = 0; s < count; s++)
 		one_line(out, &ax, &ay, x, points, &series[s], s);
 	fputs("</svg>\n", out);
 }
@@ -184,8 +224,8 @@ static void one_range(FILE *out, const struct axis *ax, const struct svg_range *
 {
 	double p50 = place(ax, r->p50), p99 = place(ax, r->p99), max = place(ax, r->max);
 
-	line(out, p50, y, max, y, INK);
-	line(out, max, y - 6, max, y + 6, INK);
+	svg_line(out, p50, y, max, y, SVG_INK);
+	svg_line(out, max, y - 6, max, y + 6, SVG_INK);
 	fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"12\" fill=\"%s\"/>\n",
 		p50, y - 6, p99 - p50 > 1 ? p99 - p50 : 1, colour[0]);
 	fprintf(out,
@@ -202,8 +242,8 @@ static bool shown(const struct svg_range *r)
 void svg_ranges(FILE *out, const struct svg_text *text, const struct svg_range *range,
 		unsigned count)
 {
-	double height = TOP + ROW * count + 84, least = 0, most = 0;
-	double bottom = TOP + ROW * count;
+	double height = SVG_TOP + ROW * count + 84, least = 0, most = 0;
+	double bottom = SVG_TOP + ROW * count;
 	struct axis ax;
 
 	for (unsigned i = 0; i < count; i++) {
@@ -215,18 +255,18 @@ void svg_ranges(FILE *out, const struct svg_text *text, const struct svg_range *
 			least = low;
 		most = range[i].max > most ? range[i].max : most;
 	}
-	ax = decades(least, most, LEFT, RIGHT);
-	open_svg(out, height, text);
-	decade_grid(out, &ax, true, TOP, bottom);
+	ax = decades(least, most, SVG_LEFT, SVG_RIGHT);
+	svg_open(out, height, text, NULL, 0);
+	decade_grid(out, &ax, true, SVG_TOP, bottom);
 	for (unsigned i = 0; i < count; i++) {
-		double y = TOP + ROW * (i + 0.5);
+		double y = SVG_TOP + ROW * (i + 0.5);
 
-		words(out, LEFT - 10, y + 4, "end", range[i].name);
+		svg_words(out, SVG_LEFT - 10, y + 4, "end", range[i].name);
 		if (shown(&range[i]))
 			one_range(out, &ax, &range[i], y);
 	}
-	words(out, (LEFT + RIGHT) / 2, bottom + 40, "middle", text->x);
-	words(out, (LEFT + RIGHT) / 2, bottom + 68, "middle",
-	      "bar: median to 99th percentile; line: to the longest; circle: mean");
+	svg_words(out, (SVG_LEFT + SVG_RIGHT) / 2, bottom + 40, "middle", text->x);
+	svg_words(out, (SVG_LEFT + SVG_RIGHT) / 2, bottom + 68, "middle",
+		  "bar: median to 99th percentile; line: to the longest; circle: mean");
 	fputs("</svg>\n", out);
 }

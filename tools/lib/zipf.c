@@ -4,24 +4,39 @@
 
 #include <math.h>
 
-void zipf_init(struct zipf *z, uint64_t n, double theta)
+/* What follows from n and zeta. */
+static void settle(struct zipf *z)
 {
 	unsigned bits = 1;
 
+	/* of fewer than three only the first two are drawn, and this may be 0 / 0 */
+	z->eta = z->n < 3 ? 0
+			  : (1 - pow(2 / (double)z->n, 1 - z->theta)) / (1 - z->zeta_2 / z->zeta);
+	while (bits < 63 && 1ull << bits < z->n)
+		bits++;
+	z->mask = (1ull << bits) - 1;
+	z->shift = bits > 1 ? bits / 2 : 1;
+}
+
+void zipf_init(struct zipf *z, uint64_t n, double theta)
+{
 	z->n = n;
 	z->theta = theta;
 	z->alpha = 1 / (1 - theta);
 	z->zeta = 0;
-	for (uint64_t r = n; r > 0;
-	     r--) /* small ones first: they would be lost behind large ones */
+	/* small ones first: they would be lost behind large ones */
+	for (uint64_t r = n; r > 0; r--)
 		z->zeta += pow((double)r, -theta);
 	z->zeta_2 = 1 + pow(0.5, theta);
-	/* of fewer than three only the first two are drawn, and this may be 0 / 0 */
-	z->eta = n < 3 ? 0 : (1 - pow(2 / (double)n, 1 - theta)) / (1 - z->zeta_2 / z->zeta);
-	while (bits < 63 && 1ull << bits < n)
-		bits++;
-	z->mask = (1ull << bits) - 1;
-	z->shift = bits > 1 ? bits / 2 : 1;
+	settle(z);
+}
+
+void zipf_grow(struct zipf *z, uint64_t n)
+{
+	for (uint64_t r = z->n + 1; r <= n; r++)
+		z->zeta += pow((double)r, -z->theta);
+	z->n = n;
+	settle(z);
 }
 
 uint64_t zipf_rank(const struct zipf *z, uint64_t random)

@@ -25,6 +25,12 @@ struct zipf {
 /* zipf_init - @n at least 1, @theta above 0 and below 1. Takes time in proportion to @n. */
 void zipf_init(struct zipf *z, uint64_t n, double theta);
 
+/*
+ * zipf_grow - of @n keys from now on, more than before: in proportion to how many more. The scatter
+ * is of @n then: ranks have other keys.
+ */
+void zipf_grow(struct zipf *z, uint64_t n);
+
 /* zipf_rank - of one random number: 0 to n - 1, small ones most. */
 uint64_t zipf_rank(const struct zipf *z, uint64_t random);
 

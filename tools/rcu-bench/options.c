@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-#include <ctype.h>
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/base/parse.h"
-#include "common/base/time.h"
+#include "tools/lib/words.h"
 #include "tools/rcu-bench/rcu_bench.h"
 
 #define STUDY_READERS  32u /* of the study that this one repeats */
@@ -45,35 +44,6 @@ void rcu_options_defaults(struct rcu_options *o)
 	};
 }
 
-static int settle_time(struct rcu_options *o, struct error *err)
-{
-	char *end = NULL;
-	double seconds = isdigit((unsigned char)o->time[0]) ? strtod(o->time, &end) : -1;
-
-	if (!end || *end || !(seconds >= SECONDS_MIN && seconds <= SECONDS_MAX))
-		return error_set(err, -EINVAL,
-				 "--time: '%.40s' is no number of seconds from %g to %g", o->time,
-				 SECONDS_MIN, SECONDS_MAX);
-	o->duration_ns = (uint64_t)(seconds * (double)NS_PER_S);
-	return 0;
-}
-
-/* The next item of a list between commas. Returns 1, 0: there is none any more, or -EINVAL. */
-static int next_item(const char *what, const char **list, char item[ITEM_MAX], struct error *err)
-{
-	size_t len = *list ? strcspn(*list, ",") : 0;
-
-	if (!*list)
-		return 0;
-	if (len == 0 || len >= ITEM_MAX)
-		return error_set(err, -EINVAL, "%s: an item is empty or too long near '%.40s'",
-				 what, *list);
-	memcpy(item, *list, len);
-	item[len] = 0;
-	*list = (*list)[len] ? *list + len + 1 : NULL;
-	return 1;
-}
-
 static int settle_pauses(struct rcu_options *o, struct error *err)
 {
 	const char *list = o->pauses_text;
@@ -81,7 +51,7 @@ static int settle_pauses(struct rcu_options *o, struct error *err)
 	uint64_t us;
 	int rc;
 
-	while ((rc = next_item("--pause", &list, item, err)) > 0) {
+	while ((rc = words_next("--pause", &list, item, sizeof(item), err)) > 0) {
 		rc = parse_u64("--pause", item, 1, PAUSE_US_MAX, &us, err);
 		if (rc)
 			return rc;
@@ -127,7 +97,7 @@ static int settle_strategies(struct rcu_options *o, struct error *err)
 		if (!o->broken || !rcu_strategies[i]->unbreakable)
 			o->strategy[o->strategies++] = rcu_strategies[i];
 	}
-	while ((rc = next_item("--strategy", &list, item, err)) > 0) {
+	while ((rc = words_next("--strategy", &list, item, sizeof(item), err)) > 0) {
 		const struct rcu_strategy *s = rcu_strategy_find(item, strlen(item));
 
 		if (!s)
@@ -148,7 +118,7 @@ static int settle_strategies(struct rcu_options *o, struct error *err)
 
 int rcu_options_settle(struct rcu_options *o, struct error *err)
 {
-	int rc = settle_time(o, err);
+	int rc = words_seconds("--time", o->time, SECONDS_MIN, SECONDS_MAX, &o->duration_ns, err);
 
 	if (rc == 0)
 		rc = settle_pauses(o, err);

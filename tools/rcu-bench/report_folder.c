@@ -52,7 +52,7 @@ static void write_lines(const struct folder *f, FILE *out, const struct svg_text
 	for (unsigned s = 0; s < o->strategies; s++) {
 		for (unsigned p = 0; p < o->pauses; p++)
 			y[s][p] = value(rcu_cell(f->b, s, p), (unsigned)o->rounds);
-		series[s] = (struct svg_series){ o->strategy[s]->name, y[s] };
+		series[s] = (struct svg_series){ .name = o->strategy[s]->name, .y = y[s] };
 	}
 	svg_lines(out, text, x, o->pauses, series, o->strategies);
 }
@@ -82,8 +82,9 @@ static int write_updates(const void *ctx, FILE *out)
 {
 	const struct folder *f = ctx;
 	char title[TITLE_MAX];
-	const struct svg_text text = { titled(f, "Updates a second, by strategy", title),
-				       "pause between updates, us", "updates a second" };
+	const struct svg_text text = { .title = titled(f, "Updates a second, by strategy", title),
+				       .x = "pause between updates, us",
+				       .y = "updates a second" };
 
 	write_lines(f, out, &text, updates);
 	return 0;
@@ -94,8 +95,9 @@ static int write_update_p99(const void *ctx, FILE *out)
 	const struct folder *f = ctx;
 	char title[TITLE_MAX];
 	const struct svg_text text = {
-		titled(f, "Time of an update without its pause, 99th percentile", title),
-		"pause between updates, us", "ns"
+		.title = titled(f, "Time of an update without its pause, 99th percentile", title),
+		.x = "pause between updates, us",
+		.y = "ns",
 	};
 
 	write_lines(f, out, &text, update_p99);
@@ -106,8 +108,10 @@ static int write_graces(const void *ctx, FILE *out)
 {
 	const struct folder *f = ctx;
 	char title[TITLE_MAX];
-	const struct svg_text text = { titled(f, "Grace periods, by strategy, all pauses", title),
-				       "time, us", "" };
+	const struct svg_text text = { .title = titled(f, "Grace periods, by strategy, all pauses",
+						       title),
+				       .x = "time, us",
+				       .y = "" };
 	static struct rcu_summary s; /* too large for a stack */
 	struct svg_range range[STRATEGIES_MAX];
 	unsigned count = f->b->o.strategies;

@@ -137,6 +137,29 @@ static void ranks_are_scattered(void **state)
 	assert_in_range(near, 0, 60);
 }
 
+/* Step by step, as inserts come, it is what it would be from the beginning. */
+static void grown_is_as_new(void **state)
+{
+	const uint64_t from[] = { 1, 2, 3, 1000, 65536 };
+
+	for (unsigned i = 0; i < sizeof(from) / sizeof(from[0]); i++) {
+		struct zipf grown, fresh;
+		uint64_t seed = SEED;
+
+		zipf_init(&grown, from[i], THETA);
+		for (uint64_t n = from[i] + 1; n <= from[i] + 500; n++)
+			zipf_grow(&grown, n);
+		zipf_init(&fresh, from[i] + 500, THETA);
+		assert_int_equal(grown.n, fresh.n);
+		assert_true(fabs(grown.zeta - fresh.zeta) < 1e-9);
+		assert_true(fabs(grown.eta - fresh.eta) < 1e-9);
+		assert_int_equal(grown.mask, fresh.mask);
+		assert_int_equal(grown.shift, fresh.shift);
+		for (unsigned d = 0; d < 1000; d++)
+			assert_true(zipf_rank(&grown, unit_random(&seed)) < grown.n);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +169,7 @@ int main(void)
 		cmocka_unit_test(ends_are_in_range),
 		cmocka_unit_test(each_key_is_the_one_of_one_rank),
 		cmocka_unit_test(ranks_are_scattered),
+		cmocka_unit_test(grown_is_as_new),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

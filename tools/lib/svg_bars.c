@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Bars in groups, on an axis that begins at zero: their lengths may be compared. */
+#include <math.h>
+
+#include "tools/lib/svg_parts.h"
+
+#define HEIGHT 460.0
+#define BOTTOM (HEIGHT - 58.0)
+#define ABOVE  52.0 /* room for the value of the highest bar */
+#define STEPS  5u
+
+/* A round number that is at least @most: 1, 2 or 5 times a power of ten a step. */
+static double whole(double most)
+{
+	double step = pow(10, floor(log10(most / STEPS)));
+
+	if (step * STEPS < most)
+		step *= 2;
+	if (step * STEPS < most)
+		step *= 2.5;
+	if (step * STEPS < most)
+		step *= 2;
+	return step * STEPS;
+}
+
+static double highest(const struct svg_series *series, unsigned count, unsigned groups)
+{
+	double most = 0;
+
+	for (unsigned s = 0; s < count; s++) {
+		for (unsigned g = 0; g < groups; g++)
+			most = series[s].y[g] > most ? series[s].y[g] : most;
+	}
+	return most > 0 ? most : 1;
+}
+
+static void one_bar(FILE *out, double x, double width, double share, double v, const char *colour)
+{
+	double top = BOTTOM - share * (BOTTOM - SVG_TOP - ABOVE);
+	char text[16];
+
+	svg_number(text, v);
+	fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n",
+		x, top, width, BOTTOM - top, colour);
+	fputs("<g font-size=\"11\">\n", out);
+	svg_words_up(out, x + width / 2 + 4, top - 5, "start", text);
+	fputs("</g>\n", out);
+}
+
+void svg_bars(FILE *out, const struct svg_text *text, const char *const *group, unsigned groups,
+	      const struct svg_series *series, unsigned count)
+{
+	double most = whole(highest(series, count, groups));
+	double wide = (SVG_RIGHT - SVG_LEFT) / groups, bar = wide * 0.86 / count;
+	char label[16];
+
+	bar = bar > 40 ? 40 : bar;
+	svg_open(out, HEIGHT, text, series, count);
+	svg_axes(out, text, BOTTOM);
+	for (unsigned i = 0; i <= STEPS; i++) {
+		double y = BOTTOM - i * (BOTTOM - SVG_TOP - ABOVE) / STEPS;
+
+		svg_number(label, most * i / STEPS);
+		svg_line(out, SVG_LEFT, y, SVG_RIGHT, y, SVG_GRID);
+		svg_words(out, SVG_LEFT - 8, y + 4, "end", label);
+	}
+	for (unsigned g = 0; g < groups; g++) {
+		double from = SVG_LEFT + wide * g + (wide - bar * count) / 2;
+
+		svg_words(out, SVG_LEFT + wide * (g + 0.5), BOTTOM + 18, "middle", group[g]);
+		for (unsigned s = 0; s < count; s++) {
+			if (series[s].y[g] > 0)
+				one_bar(out, from + bar * s, bar - 1, series[s].y[g] / most,
+					series[s].y[g], svg_colour(&series[s], s));
+		}
+	}
+	fputs("</svg>\n", out);
+}
