@@ -11,8 +11,7 @@ void histogram_merge(struct histogram *to, const struct histogram *from)
 		to->cell[i] += from->cell[i];
 }
 
-/* The greatest value of a cell. */
-static uint64_t cell_end(unsigned cell)
+uint64_t histogram_end(unsigned cell)
 {
 	unsigned octave = cell / HISTOGRAM_STEPS;
 	uint64_t step = cell % HISTOGRAM_STEPS;
@@ -32,7 +31,7 @@ uint64_t histogram_at(const struct histogram *h, double q)
 	for (unsigned i = 0; i < HISTOGRAM_CELLS; i++) {
 		sum += h->cell[i];
 		if (sum > rank)
-			return cell_end(i) < h->max_ns ? cell_end(i) : h->max_ns;
+			return histogram_end(i) < h->max_ns ? histogram_end(i) : h->max_ns;
 	}
 	return h->max_ns;
 }

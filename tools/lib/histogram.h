@@ -43,3 +43,6 @@ void histogram_merge(struct histogram *to, const struct histogram *from);
 
 /* histogram_at - upper end of the step with quantile @q (0 to 1), nearest rank; 0: empty. */
 uint64_t histogram_at(const struct histogram *h, double q);
+
+/* histogram_end - the greatest value of a cell. */
+uint64_t histogram_end(unsigned cell);

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Session and handles, what was settled for them, and memory for what is in flight. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "common/base/cores.h"
+#include "tools/perf/perf.h"
+
+#define HINTS_A_KEY    64u /* bytes: so many that hardly a set overflows */
+#define HINT_BYTES_MIN (64ull << 20)
+#define FLIGHT_BYTES   (128ull << 20) /* of values in flight, on all handles */
+
+static uint64_t hint_bytes(const struct perf_options *o)
+{
+	uint64_t bytes = HINT_BYTES_MIN;
+
+	while (bytes < o->keys * HINTS_A_KEY)
+		bytes *= 2;
+	return bytes;
+}
+
+static int open_session(struct perf *p)
+{
+	const struct perf_options *o = &p->o;
+	struct gkv_options options;
+	int rc;
+
+	gkv_options_init(&options);
+	options.server = o->address;
+	options.device = o->device;
+	options.name = perf_program(o)->name;
+	options.hint_bytes = hint_bytes(o);
+	if (o->ib_port != PERF_UNSET)
+		options.ib_port = (unsigned)o->ib_port;
+	if (o->gid_index != PERF_UNSET)
+		options.gid_index = (int)o->gid_index;
+	if (o->mtu != PERF_UNSET)
+		options.mtu = (unsigned)o->mtu;
+	if (o->cm)
+		options.connect = GKV_CONNECT_CM;
+	rc = gkv_session_open(&p->session, &options, p->error.text, sizeof(p->error.text));
+	if (rc)
+		p->error.code = rc;
+	return rc;
+}
+
+static int open_handle(struct perf *p, unsigned depth, bool no_hints, struct gkv **out)
+{
+	struct gkv_handle_options options;
+	int rc;
+
+	gkv_handle_options_init(&options);
+	options.depth = depth;
+	options.no_hints = no_hints;
+	rc = gkv_open_with(p->session, &options, out);
+	return rc ? error_set(&p->error, rc, "%s", gkv_session_error(p->session)) : 0;
+}
+
+/* What was asked for and is not so. */
+static int check(struct perf *p, struct gkv *h)
+{
+	const struct perf_options *o = &p->o;
+	unsigned mtu = rdma_mtu_bytes(h->qp.mtu);
+
+	if (o->mtu != PERF_UNSET && mtu != o->mtu)
+		return error_set(&p->error, -EPROTO,
+				 "an MTU of %u bytes was asked for, and %u is what both ends "
+				 "settled on (give -m %u, or start kv-server with --mtu %u)",
+				 (unsigned)o->mtu, mtu, mtu, (unsigned)o->mtu);
+	if (o->inline_bytes == PERF_UNSET)
+		return 0;
+	if (o->inline_bytes > h->qp.inline_max)
+		return error_set(&p->error, -ERANGE,
+				 "%u bytes inline were asked for, and a queue pair has %u: the "
+				 "library asks %s for 128 (give -I %u or less)",
+				 (unsigned)o->inline_bytes, h->qp.inline_max, h->session->dev->name,
+				 h->qp.inline_max);
+	h->qp.inline_max = (unsigned)o->inline_bytes; /* what is longer is not sent so */
+	return 0;
+}
+
+int perf_connect(struct perf *p)
+{
+	const struct perf_options *o = &p->o;
+	/* PUTs leave hints, which lead raw READs to their records */
+	bool no_hints = o->no_hints && o->op != PERF_PUT;
+	int rc = open_session(p);
+
+	if (rc == 0)
+		rc = open_handle(p, PERF_POLL, false, &p->loader);
+	for (; rc == 0 && p->opened < o->qps; p->opened++) {
+		rc = open_handle(p, (unsigned)o->depth, no_hints, &p->handle[p->opened].kv);
+		if (rc)
+			break;
+		rc = check(p, p->handle[p->opened].kv);
+	}
+	if (rc)
+		return rc;
+	p->software = p->session->dev->software;
+	p->spin_polls = channel_spin_polls();
+	return 0;
+}
+
+void perf_disconnect(struct perf *p)
+{
+	perf_release_handles(p);
+	for (unsigned i = 0; i < PERF_QPS_MAX; i++)
+		gkv_close(p->handle[i].kv);
+	gkv_close(p->loader);
+	gkv_session_close(p->session);
+}
+
+void perf_release_handles(struct perf *p)
+{
+	for (unsigned i = 0; i < PERF_QPS_MAX; i++) {
+		struct perf_handle *f = &p->handle[i];
+
+		gkv_memory_release(f->registered);
+		if (f->memory)
+			munmap(f->memory, f->memory_bytes);
+		free(f->since);
+		free(f->free);
+		free(f->request);
+		free(f->item);
+		*f = (struct perf_handle){ .kv = f->kv };
+	}
+}
+
+/* Of what never changes from request to request. */
+static void fill_requests(const struct perf *p, struct perf_handle *f)
+{
+	for (unsigned i = 0; i < p->o.post_list; i++)
+		f->request[i] = (struct gkv_request){
+			.key_len = p->keys.key_len,
+			.len = p->keys.size,
+		};
+	for (unsigned i = 0; i < p->o.group; i++) {
+		f->item[i].key_len = p->keys.key_len;
+		f->item[i].value = f->memory + i * p->stride;
+		f->item[i].cap = p->keys.size;
+	}
+}
+
+static int prepare_handle(struct perf *p, struct perf_handle *f)
+{
+	const unsigned places = p->depth > p->o.group ? p->depth : p->o.group;
+	int rc;
+
+	f->memory_bytes = places * p->stride;
+	f->memory = mmap(NULL, f->memory_bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (f->memory == MAP_FAILED)
+		f->memory = NULL;
+	f->since = calloc(p->depth, sizeof(*f->since));
+	f->free = calloc(p->depth, sizeof(*f->free));
+	f->request = calloc(p->o.post_list, sizeof(*f->request));
+	f->item = calloc(p->o.group, sizeof(*f->item));
+	if (!f->memory || !f->since || !f->free || !f->request || !f->item)
+		return error_set(&p->error, -ENOMEM,
+				 "no memory for %u operations of %" PRIu64
+				 " bytes in flight (give less of -t, -q, -s)",
+				 places, p->keys.size);
+	memset(f->memory, 'v', f->memory_bytes);
+	for (unsigned i = 0; i < p->depth; i++)
+		f->free[f->free_count++] = p->depth - 1 - i;
+	fill_requests(p, f);
+	rc = gkv_memory_register(p->session, f->memory, f->memory_bytes, &f->registered);
+	return rc ? error_set(&p->error, rc, "%s", gkv_session_error(p->session)) : 0;
+}
+
+int perf_prepare_handles(struct perf *p)
+{
+	uint64_t room;
+	int rc = 0;
+
+	/* raw READs bring a whole block */
+	p->stride = (p->keys.block_bytes + 63u) & ~63u;
+	room = FLIGHT_BYTES / p->o.qps / p->stride;
+	p->depth = room < 1 ? 1 : room < p->o.depth ? (unsigned)room : (unsigned)p->o.depth;
+	for (unsigned i = 0; i < p->o.qps && rc == 0; i++)
+		rc = prepare_handle(p, &p->handle[i]);
+	return rc;
+}
+
+/* A counter of the server's; 0: it tells none. */
+static uint64_t counter(const char *text, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, name, len) == 0 && line[len] == ' ')
+			return strtoull(line + len, NULL, 10);
+	}
+	return 0;
+}
+
+int perf_server_room(struct perf *p, uint64_t *bytes)
+{
+	uint64_t all, taken;
+	char *text;
+	int rc = gkv_server_stats(p->loader, &text);
+
+	if (rc)
+		return error_set(&p->error, rc, "%s", gkv_error(p->loader));
+	all = counter(text, "memory_bytes_max");
+	taken = counter(text, "memory_index_bytes") + counter(text, "memory_directory_bytes") +
+		counter(text, "memory_block_bytes");
+	*bytes = all > taken ? all - taken : 0;
+	free(text);
+	return 0;
+}
