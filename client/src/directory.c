@@ -60,12 +60,7 @@ static int fetch_entries(struct reader *r, struct dir_cache *d)
 	return 0;
 }
 
-/*
- * READ the directory that a sound descriptor names. Returns 0; -EAGAIN: it is not there (any
- * more); -EPROTO: it cannot be there; -ENOMEM, -ECONNRESET, -ETIMEDOUT.
- */
-static int fetch_directory(struct reader *r, const struct root_directory *at,
-			   struct dir_cache **out)
+int directory_fetch(struct reader *r, const struct root_directory *at, struct dir_cache **out)
 {
 	const struct directory *header = r->scratch;
 	uint64_t bytes = sizeof(*header) + (sizeof(uint64_t) << (at->depth & 31));
@@ -143,7 +138,7 @@ static int load_directory(struct reader *r)
 		if (rc)
 			return rc;
 		memcpy(&at, r->scratch, sizeof(at));
-		rc = root_directory_sound(&at) ? fetch_directory(r, &at, &d) : -EAGAIN;
+		rc = root_directory_sound(&at) ? directory_fetch(r, &at, &d) : -EAGAIN;
 		if (rc == 0) {
 			world_set_directory(r->world, d);
 			use_directory(r, d);

@@ -250,7 +250,7 @@ static int handle_prepare(struct gkv *h)
 	return rc;
 }
 
-static int handle_open(struct gkv *h)
+static int handle_open(struct gkv *h, bool unread)
 {
 	struct gkv_session *s = h->session;
 	int rc;
@@ -267,7 +267,7 @@ static int handle_open(struct gkv *h)
 		rc = handle_ready(h);
 		if (rc)
 			goto err_disconnect;
-		rc = handle_prepare(h);
+		rc = unread ? 0 : handle_prepare(h);
 		if (rc == 0)
 			break;
 		if (rc != -ECONNRESET || time_now_ns() >= handle_deadline(h))
@@ -380,7 +380,23 @@ int gkv_open_with(struct gkv_session *session, const struct gkv_handle_options *
 		h->reader.hints = NULL;
 	h->depth = o.depth;
 	h->reads_max = o.depth < HANDLE_READS_MAX ? o.depth : HANDLE_READS_MAX;
-	rc = handle_open(h);
+	rc = handle_open(h, false);
+	if (rc)
+		free(h);
+	else
+		*out = h;
+	return rc;
+}
+
+int handle_open_unread(struct gkv_session *s, struct gkv **out)
+{
+	struct gkv *h = handle_new(s, 0, HANDLE_CREDITS);
+	int rc;
+
+	if (!h)
+		return refuse_open(s, -ENOMEM, "out of memory for a handle");
+	h->reader.hints = NULL;
+	rc = handle_open(h, true);
 	if (rc)
 		free(h);
 	else

@@ -118,6 +118,12 @@ struct gkv {
  */
 struct gkv *handle_new(struct gkv_session *s, unsigned number, unsigned credits_wish);
 
+/*
+ * handle_open_unread - as gkv_open(), but root and directory are not READ yet, and it has no hints:
+ * for who looks at them himself, as they may be unsound. Closed by gkv_close().
+ */
+int handle_open_unread(struct gkv_session *s, struct gkv **out);
+
 /* handle_thread - which thread this is, as a number. */
 uintptr_t handle_thread(void);
 

@@ -123,6 +123,13 @@ int reader_extent(struct reader *r, unsigned number, struct extent *out);
  */
 int directory_refresh(struct reader *r, uint64_t hash);
 
+/*
+ * directory_fetch - READ the directory that a sound descriptor of the root names; the caller's
+ * reference. Returns 0; -EAGAIN: it is not there (any more); -EPROTO: it cannot be there; -ENOMEM,
+ * -ECONNRESET, -ETIMEDOUT.
+ */
+int directory_fetch(struct reader *r, const struct root_directory *at, struct dir_cache **out);
+
 /* directory_entry_of - the cached entry of a hash. The word names itself: relaxed. */
 static inline uint64_t directory_entry_of(const struct dir_cache *dir, uint64_t hash)
 {

@@ -158,6 +158,10 @@ int program_options(const struct program *p, int argc, char **argv, int *status)
 		*status = program_end(p, *status);
 		return -1;
 	}
+	if (rc == 0 && p->words) {
+		*p->words = (struct program_words){ argv + optind, argc - optind };
+		return 0;
+	}
 	if (rc == 0 && optind + (p->operand ? 1 : 0) == argc) {
 		if (p->operand)
 			*p->operand = argv[optind];

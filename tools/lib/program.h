@@ -28,11 +28,18 @@ struct program_option {
 	const char *words; /* "get|put" */
 };
 
+/* Words that are no options: what stands behind them, or between. */
+struct program_words {
+	char **word;
+	int count;
+};
+
 struct program {
 	const char *name;
 	const char *usage; /* what --help prints */
 	const struct program_option *options; /* at most PROGRAM_OPTIONS_MAX, besides -h and -V */
 	const char **operand; /* NULL: none is taken; otherwise one is wanted */
+	struct program_words *words; /* not NULL: any number are taken, instead */
 };
 
 /*

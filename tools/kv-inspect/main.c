@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* kv-inspect: the command line, the connection, and what is printed in the end. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/log.h"
+#include "common/base/parse.h"
+#include "common/rdma/gid.h"
+#include "tools/kv-inspect/live.h"
+#include "tools/kv-inspect/reads.h"
+#include "tools/kv-inspect/tool.h"
+
+#define TIMEOUT_MS_MAX 3600000u
+#define ROWS_DEFAULT   1000u
+#define BYTES_DEFAULT  64u
+
+static struct {
+	const char *server, *device, *connect, *gid_index;
+	uint64_t ib_port, timeout_ms, rows, bytes;
+	bool json;
+	struct program_words words;
+} given = { .rows = ROWS_DEFAULT, .bytes = BYTES_DEFAULT };
+
+static const struct program_option options[] = {
+	{ "server", 's', PROGRAM_TEXT, .value = &given.server },
+	{ "device", 'd', PROGRAM_TEXT, .value = &given.device },
+	{ "gid-index", 'x', PROGRAM_TEXT, .value = &given.gid_index },
+	{ "ib-port", 'i', PROGRAM_NUMBER, .value = &given.ib_port, .min = 1, .max = 255 },
+	{ "connect", 'C', PROGRAM_CHOICE, .value = &given.connect, .words = "tcp|cm" },
+	{ "timeout", 't', PROGRAM_NUMBER, .value = &given.timeout_ms, .min = 1,
+	  .max = TIMEOUT_MS_MAX },
+	{ "rows", 'n', PROGRAM_NUMBER, .value = &given.rows, .min = 0, .max = 1000000000 },
+	{ "bytes", 'b', PROGRAM_NUMBER, .value = &given.bytes, .min = 0, .max = VALUE_MAX },
+	{ "json", 'j', PROGRAM_FLAG, .value = &given.json },
+	{ NULL },
+};
+
+static const struct program program = {
+	.name = "kv-inspect",
+	.usage =
+		"Usage: kv-inspect [OPTIONS] COMMAND [WORD]\n\n"
+		"Look into the memory of a running kv-server, by one-sided READs alone: nothing is\n"
+		"written, no request is sent.\n\n"
+		"Commands:\n"
+		"  root                  every field of the root page\n"
+		"  extents               the extent table\n"
+		"  directory [PREFIX]    its entries; those that name one segment are one row\n"
+		"  segment PREFIX|HASH   its buckets, and how full they are\n"
+		"  bucket HASH|PREFIX:N  its header and slots\n"
+		"  key KEY               the way of a look-up, step by step; exit 1: not found\n"
+		"  block EXTENT:OFFSET   a record by its place, verified; exit 1: there is none\n"
+		"  check                 all of it; exit 1: something is not as it should be\n\n"
+		"  PREFIX is bits, as 010011, HASH 0x and 16 digits, N 0 to 79, OFFSET bytes.\n\n"
+		"Options:\n"
+		"  -s, --server HOST:PORT  the server ($GRACEKV_SERVER, else 127.0.0.1:7471)\n"
+		"  -d, --device NAME       RDMA device ($GRACEKV_DEVICE, else the first that works)\n"
+		"  -x, --gid-index N|auto  GID of the device's port, 0 to 255\n"
+		"  -i, --ib-port N         port of the device\n"
+		"  -C, --connect tcp|cm    how the queue pair is connected ($GRACEKV_CONNECT, else\n"
+		"                          tcp)\n"
+		"  -t, --timeout MS        of one step, connecting included [5000]\n"
+		"  -n, --rows N            rows, or violations, printed at most, 0: all [1000]\n"
+		"  -b, --bytes N           of a value, printed at most [64]\n"
+		"  -j, --json              one JSON document\n"
+		"  -h, --help              this text\n"
+		"  -V, --version           what it was built with\n\n"
+		"Exit: 0 good, 1 the answer is no, 2 wrong usage, 3 failed.\n\n"
+		"Example:\n  kv-inspect key greeting && kv-inspect check\n",
+	.options = options,
+	.words = &given.words,
+};
+
+static int wrong(const char *what)
+{
+	return program_failed(&program, "usage", what) - TOOL_FAILED + TOOL_USAGE;
+}
+
+static int find_command(const struct command **out)
+{
+	char why[160];
+	int operands = given.words.count - 1;
+
+	if (operands < 0)
+		return wrong("a command is wanted (see --help)");
+	for (const struct command *c = commands; c->name; c++) {
+		if (strcmp(c->name, given.words.word[0]) != 0)
+			continue;
+		*out = c;
+		if (operands >= c->operands_min && operands <= c->operands_max)
+			return 0;
+		snprintf(why, sizeof(why), "%s: too %s words (kv-inspect %s%s)", c->name,
+			 operands < c->operands_min ? "few" : "many", c->name, c->usage);
+		return wrong(why);
+	}
+	snprintf(why, sizeof(why), "'%.40s' is no command (see --help)", given.words.word[0]);
+	return wrong(why);
+}
+
+/* Returns 0 or TOOL_USAGE, as all that the library would refuse for being wrong. */
+static int connect_options(struct gkv_options *o)
+{
+	char host[256] = "", port[8] = "";
+	uint64_t number = 0;
+	struct error err;
+
+	gkv_options_init(o);
+	if (given.server && parse_host_port("--server", given.server, host, port, &err))
+		return wrong(err.text);
+	if (given.gid_index && strcmp(given.gid_index, "auto") != 0) {
+		if (parse_u64("--gid-index", given.gid_index, 0, RDMA_GID_INDEX_MAX, &number, &err))
+			return wrong(err.text);
+		o->gid_index = (int)number;
+	}
+	if (given.connect)
+		o->connect = strcmp(given.connect, "cm") == 0 ? GKV_CONNECT_CM : GKV_CONNECT_TCP;
+	if (given.ib_port)
+		o->ib_port = (unsigned)given.ib_port;
+	if (given.timeout_ms)
+		o->timeout_ms = (unsigned)given.timeout_ms;
+	o->server = given.server;
+	o->device = given.device;
+	return 0;
+}
+
+static json_t *head(const struct live *l, const char *command)
+{
+	const struct gkv_session *s = l->session;
+	json_t *doc = program_json(&program);
+
+	if (!doc)
+		return NULL;
+	json_object_set_new(doc, "command", json_string(command));
+	json_object_set_new(doc, "server",
+			    json_sprintf(strchr(s->settings.host, ':') ? "[%s]:%s" : "%s:%s",
+					 s->settings.host, s->settings.port));
+	json_object_set_new(doc, "device", json_string(s->dev->name));
+	json_object_set_new(doc, "software_device", json_boolean(s->dev->software));
+	return doc;
+}
+
+static int run(const struct command *c, struct tool *t, struct live *l)
+{
+	int rc;
+
+	t->doc = head(l, c->name);
+	if (!t->doc)
+		return tool_no_memory(t);
+	if (!c->unprepared) {
+		rc = reads_prepare(t->in, &t->root);
+		if (rc)
+			return tool_failed(t, rc);
+		/* relaxed: a private copy */
+		t->now_ms = atomic_load_explicit(&t->root.clock_ms, memory_order_relaxed);
+	}
+	return c->run(t);
+}
+
+int main(int argc, char **argv)
+{
+	struct tool t = { .program = &program };
+	const struct command *command = NULL;
+	struct gkv_options o;
+	struct error err;
+	struct live l;
+	int status;
+
+	if (program_options(&program, argc, argv, &status))
+		return status;
+	log_setup("kv-inspect", LOG_WARN, LOG_TEXT);
+	signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write(), with a sentence */
+	status = find_command(&command);
+	if (status == 0)
+		status = connect_options(&o);
+	if (status)
+		return status;
+	t.operand = given.words.word + 1;
+	t.operands = given.words.count - 1;
+	t.json = given.json;
+	t.rows = given.rows;
+	t.bytes = given.bytes;
+	if (command->parse && command->parse(&t, &err))
+		return tool_wrong(&t, &err);
+	status = live_open(&l, &program, &o);
+	if (status == 0) {
+		t.in = &l.in;
+		status = run(command, &t, &l);
+	}
+	live_close(&l);
+	if (t.json && t.doc && (status == TOOL_GOOD || status == TOOL_NO))
+		program_print(t.doc, JSON_INDENT(2));
+	else
+		json_decref(t.doc);
+	return program_end(&program, status);
+}
