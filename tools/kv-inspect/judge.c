@@ -11,6 +11,8 @@
 #include "common/layout/size_code.h"
 #include "common/layout/slot.h"
 
+#define ENTRY_BITS 57u /* of a directory entry */
+
 static const char *say(char text[JUDGE_TEXT], const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -122,6 +124,8 @@ const char *judge_entry(uint64_t entry, unsigned depth, char text[JUDGE_TEXT])
 		return "it is empty";
 	if (!directory_entry_incarnation(entry))
 		return "its incarnation is 0: they count from 1";
+	if (entry >> ENTRY_BITS)
+		return "bits that mean nothing are set in it";
 	if (directory_entry_depth(entry) > depth)
 		return say(text, "its local depth %u is more than the directory's %u",
 			   directory_entry_depth(entry), depth);
