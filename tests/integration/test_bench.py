@@ -77,14 +77,19 @@ def test_document_of_lat_bench(shared, op, how, keys, reads):
     assert d["lat_us"]["min"] <= d["lat_us"]["avg"] <= d["lat_us"]["p999"]
 
 
+def assert_spread(one):
+    assert 0 < one["min"] <= one["median"] <= one["max"]
+
+
 @pytest.mark.soft_device
 def test_document_of_get_bench():
     result = run([program("get-bench"), "-d", DEVICE, "-l", HOST, "-M", "64M", "-k", "200", "-r",
-                  "1", "-n", "50", "-c", "0", "-j"], seconds=60)
+                  "3", "-n", "50", "-c", "0", "-j"], seconds=60)
     assert result.rc == 0, result.err
     d = json.loads(result.out)
     assert (d["tool"], d["schema"], d["device"]) == ("get-bench", 1, DEVICE)
     assert d["keys"] == d["records"] == 200 and d["reads_per_get"] == pytest.approx(2)
+    assert_spread(d["get_over_raw_reads_by_rounds"])
 
 
 @pytest.mark.soft_device
@@ -110,9 +115,13 @@ def test_document_of_grace_bench():
 
 @pytest.mark.soft_device
 def test_document_of_soft_bench():
-    result = run([program("soft-bench"), "-a", "1M", "-r", "1", "-n", "16", "-j"], seconds=60)
+    result = run([program("soft-bench"), "-a", "1M", "-r", "3", "-n", "160", "-j"], seconds=60)
     assert result.rc == 0, result.err
     d = json.loads(result.out)
+    for name in ("mapped_list_over_memcpy", "private_over_private_list", "kernel_over_kernel_list",
+                 "private_over_neighbours", "private_list_over_kernel_list"):
+        assert d[name]["ratio"] > 0
+        assert_spread(d[name]["ratio_by_rounds"])
     assert (d["tool"], d["schema"], d["area_bytes"]) == ("soft-bench", 1, 1 << 20)
 
 
@@ -131,6 +140,8 @@ def test_document_of_growth_bench(rate):
         assert 0 < lat["p50"] <= lat["p99"] <= lat["p999"] <= lat["max"] and lat["count"] > 0
         assert d["gets"][kind]["reads_per_get"] >= 2
     assert d["p999_growing_over_still"] > 0 and isinstance(d["promises_kept"], bool)
+    rounds = d["p999_growing_over_still_by_rounds"]  # 0: no GET came through in a slice
+    assert 0 <= rounds["min"] <= rounds["median"] <= rounds["max"]
 
 
 @pytest.mark.soft_device
@@ -153,6 +164,7 @@ def test_document_of_index_bench():
     assert (d["tool"], d["schema"], d["records"], d["lookups"]) == ("index-bench", 1, 3000, 1500)
     for name in PHASES + TIMED:
         assert d[name]["ratio"] > 0
+        assert_spread(d[name]["ratio_by_rounds"])
         for side in ("gracekv", "cds_lfht"):
             one = d[name][side]
             assert 0 < one["ns_min"] <= one["ns_median"] <= one["ns_max"]

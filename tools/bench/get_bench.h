@@ -29,9 +29,10 @@ struct get_bench {
 	struct extent index[EXTENTS_OF], data[EXTENTS_OF];
 	unsigned index_count, data_count;
 	uint32_t block_len;
-	/* Results: ns an operation, by round; single ones, sorted. */
+	/* Results: ns an operation, a round's and a single one's, sorted. */
 	double floor_ns[ROUNDS_MAX], get_ns[ROUNDS_MAX];
 	double *floor_lat, *get_lat;
+	struct spread ratio; /* GET over raw READs, by rounds */
 	double idle_cpu, busy_cpu; /* share of a core */
 	uint64_t busy_gets;
 	double reads_per_get;

@@ -86,7 +86,7 @@ static int latencies_of(struct get_bench *b, operation op, double *out)
 int get_measure(struct get_bench *b)
 {
 	struct gkv_stats before, after;
-	double key_ns;
+	double key_ns, ratio[ROUNDS_MAX];
 	int rc = round_of(b, get_once, &key_ns); /* warm up */
 
 	gkv_stats_get(b->kv, &before);
@@ -105,6 +105,7 @@ int get_measure(struct get_bench *b)
 		rc = latencies_of(b, floor_once, b->floor_lat);
 	if (rc == 0)
 		rc = latencies_of(b, get_once, b->get_lat);
+	b->ratio = samples_ratios(b->get_ns, b->floor_ns, ratio, b->o.rounds);
 	samples_sort(b->floor_ns, b->o.rounds);
 	samples_sort(b->get_ns, b->o.rounds);
 	return rc ? program_failed(&get_program, "measuring", gkv_strerror(rc)) : 0;

@@ -50,7 +50,8 @@ static void report_table(const struct get_bench *b, const struct report *r)
 	       GRACEKV_VERSION, b->session->dev->name, b->o.keys, KEY_LEN, b->o.value_len,
 	       b->o.rounds, b->o.ops);
 	table_print(t, stdout);
-	printf("\nGET / raw READs      %.2f  (medians; promised: at most 3)\n", r->ratio);
+	printf("\nGET / raw READs      %.2f  (medians; promised: at most 3; by rounds %.2f to %.2f)\n",
+	       r->ratio, b->ratio.min, b->ratio.max);
 	printf("READs per GET        %.3f\n", b->reads_per_get);
 	if (b->server.pid && b->o.seconds)
 		printf("server CPU           %.3f %% of a core idle, %.3f %% over %" PRIu64
@@ -76,6 +77,7 @@ static void report_json(const struct get_bench *b, const struct report *r)
 	json_object_set_new(doc, "raw_reads_ns", json_real(r->floor));
 	json_object_set_new(doc, "get_ns", json_real(r->get));
 	json_object_set_new(doc, "get_over_raw_reads", json_real(r->ratio));
+	json_object_set_new(doc, "get_over_raw_reads_by_rounds", program_spread(&b->ratio));
 	json_object_set_new(doc, "reads_per_get", json_real(b->reads_per_get));
 	json_object_set_new(doc, "server_cpu_idle", json_real(b->idle_cpu));
 	json_object_set_new(doc, "server_cpu_gets", json_real(b->busy_cpu));

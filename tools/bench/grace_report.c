@@ -149,21 +149,17 @@ static void print_table(const struct grace_bench *b, const struct figures *f)
 		puts("\nsoft0 is a software stand-in: these are memory copies and our code, not RDMA.");
 }
 
-static json_t *spread_json(const struct spread *s)
-{
-	return json_pack("{s:f, s:f, s:f}", "min", s->min, "median", s->median, "max", s->max);
-}
-
 static json_t *stop_json(const struct grace_bench *b, const struct figures *f)
 {
-	return json_pack(
-		"{s:o, s:o, s:f, s:o, s:o, s:o, s:o, s:I, s:I, s:b, s:b}", "others_ops_per_s",
-		spread_json(&f->rate[0]), "others_ops_per_s_one_stopped", spread_json(&f->rate[1]),
-		"ratio", f->rate_ratio, "ratio_by_rounds", spread_json(&f->ratio),
-		"fenced_after_ms", spread_json(&f->fence), "fenced_after_beat_ms",
-		spread_json(&f->silent), "back_after_ms", spread_json(&f->back), "slices",
-		(json_int_t)b->stop.slices[0], "slices_one_stopped", (json_int_t)b->stop.slices[1],
-		"kept_rate", f->kept_rate, "kept_fence", f->kept_fence);
+	return json_pack("{s:o, s:o, s:f, s:o, s:o, s:o, s:o, s:I, s:I, s:b, s:b}",
+			 "others_ops_per_s", program_spread(&f->rate[0]),
+			 "others_ops_per_s_one_stopped", program_spread(&f->rate[1]), "ratio",
+			 f->rate_ratio, "ratio_by_rounds", program_spread(&f->ratio),
+			 "fenced_after_ms", program_spread(&f->fence), "fenced_after_beat_ms",
+			 program_spread(&f->silent), "back_after_ms", program_spread(&f->back),
+			 "slices", (json_int_t)b->stop.slices[0], "slices_one_stopped",
+			 (json_int_t)b->stop.slices[1], "kept_rate", f->kept_rate, "kept_fence",
+			 f->kept_fence);
 }
 
 static json_t *cap_json(const struct grace_bench *b, const struct figures *f)
@@ -172,7 +168,7 @@ static json_t *cap_json(const struct grace_bench *b, const struct figures *f)
 
 	return json_pack(
 		"{s:o, s:o, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:f, s:f, s:b}", "puts_per_s",
-		spread_json(&f->puts[0]), "puts_per_s_two_stuck", spread_json(&f->puts[1]),
+		program_spread(&f->puts[0]), "puts_per_s_two_stuck", program_spread(&f->puts[1]),
 		"deferred_bytes_max", (json_int_t)c->deferred_max, "deferred_bytes_most",
 		(json_int_t)c->deferred_most[1], "deferred_bytes_most_nobody_stuck",
 		(json_int_t)c->deferred_most[0], "deferred_share", f->deferred_share, "samples",
@@ -189,8 +185,9 @@ static json_t *cost_json(const struct grace_bench *b, const struct figures *f)
 			 (json_int_t)c->gets, "reads_per_get", f->reads[0], "reads_per_get_at_rest",
 			 f->reads[1], "housekeeper_messages_per_get", f->messages,
 			 "housekeeper_rounds", (json_int_t)c->rounds, "get_ns",
-			 spread_json(&f->get_ns[0]), "get_ns_at_rest", spread_json(&f->get_ns[1]),
-			 "get_ns_ratio", spread_json(&f->get_ratio), "kept", f->kept_cost);
+			 program_spread(&f->get_ns[0]), "get_ns_at_rest",
+			 program_spread(&f->get_ns[1]), "get_ns_ratio",
+			 program_spread(&f->get_ratio), "kept", f->kept_cost);
 }
 
 static void print_json(const struct grace_bench *b, const struct figures *f)

@@ -14,7 +14,8 @@
 static const char *const kinds[GROWTH_KINDS] = { "still", "growing", "overwriting" };
 
 struct figures {
-	double ratio, ratio_overwriting, ratio_median; /* of p99.9 */
+	double ratio, ratio_overwriting; /* of p99.9 */
+	struct spread rounds; /* of the ratio */
 	double insert_rate, overwrite_rate; /* a second */
 	double pause_ns;
 	bool kept;
@@ -81,7 +82,7 @@ static void print_table(const struct growth_bench *b, const struct figures *f)
 	table_print(t, stdout);
 	printf("\np99.9 growing / still        %.2f  (promised: at most %.0f; median of the rounds "
 	       "%.2f)\n",
-	       f->ratio, RATIO_PROMISED, f->ratio_median);
+	       f->ratio, RATIO_PROMISED, f->rounds.median);
 	printf("p99.9 growing / overwriting  %.2f  (what growth adds to the load)\n",
 	       f->ratio_overwriting);
 	printf("p99.9 of an insert           %.3f ms  (promised: below %.0f)\n", f->pause_ns / 1e6,
@@ -134,8 +135,8 @@ static void print_json(const struct growth_bench *b, const struct figures *f)
 	json_object_set_new(doc, "overwrites_us", latency_json(&b->overwrite));
 	json_object_update_new(
 		doc,
-		json_pack("{s:f, s:f, s:f, s:f, s:f, s:I, s:b}", "p999_growing_over_still",
-			  f->ratio, "p999_growing_over_still_median_of_rounds", f->ratio_median,
+		json_pack("{s:f, s:o, s:f, s:f, s:f, s:I, s:b}", "p999_growing_over_still",
+			  f->ratio, "p999_growing_over_still_by_rounds", program_spread(&f->rounds),
 			  "p999_growing_over_overwriting", f->ratio_overwriting, "inserts_per_s",
 			  f->insert_rate, "overwrites_per_s", f->overwrite_rate, "growth_waits",
 			  (json_int_t)b->grown_waits, "promises_kept", f->kept));
@@ -157,8 +158,7 @@ int growth_report(struct growth_bench *b)
 		.pause_ns = (double)histogram_at(&b->insert, 0.999),
 	};
 
-	samples_sort(b->round_ratio, b->ratios);
-	f.ratio_median = samples_median(b->round_ratio, b->ratios);
+	f.rounds = samples_spread(b->round_ratio, b->ratios);
 	f.kept = f.ratio > 0 && f.ratio <= RATIO_PROMISED && f.pause_ns < PAUSE_PROMISED;
 	if (b->o.json)
 		print_json(b, &f);

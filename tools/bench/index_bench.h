@@ -50,6 +50,7 @@ struct index_bench {
 	uint64_t hugepages_needed, hugepages_free;
 	/* Results. */
 	double ns[INDEX_PHASES][INDEX_SIDES][INDEX_ROUNDS_MAX]; /* an operation; sorted */
+	struct spread ratio[INDEX_PHASES]; /* theirs over ours, by rounds */
 	struct histogram times[INDEX_PHASES][INDEX_SIDES]; /* of all rounds */
 	struct index_bytes bytes; /* ours, when the last round's inserts were done */
 	uint64_t heap[INDEX_SIDES]; /* bytes beside extents and arena; likewise */

@@ -329,6 +329,7 @@ static void progress(const struct index_bench *b, uint64_t round)
 
 int index_measure(struct index_bench *b, struct error *err)
 {
+	double ratio[INDEX_ROUNDS_MAX];
 	int rc = 0;
 
 	for (uint64_t r = 0; r < b->o.rounds && rc == 0; r++) {
@@ -341,6 +342,7 @@ int index_measure(struct index_bench *b, struct error *err)
 	}
 	progress(b, b->o.rounds);
 	for (unsigned p = 0; p < INDEX_PHASES; p++) {
+		b->ratio[p] = samples_ratios(b->ns[p][THEIRS], b->ns[p][OURS], ratio, b->o.rounds);
 		for (unsigned s = 0; s < INDEX_SIDES; s++)
 			samples_sort(b->ns[p][s], b->o.rounds);
 	}

@@ -200,7 +200,8 @@ static json_t *json_side(const struct index_bench *b, unsigned phase, unsigned s
 
 static json_t *json_phase(const struct index_bench *b, unsigned p)
 {
-	json_t *one = json_pack("{s:f}", "ratio", ratio(b, p));
+	json_t *one = json_pack("{s:f, s:o}", "ratio", ratio(b, p), "ratio_by_rounds",
+				program_spread(&b->ratio[p]));
 
 	for (unsigned s = 0; s < INDEX_SIDES; s++)
 		json_object_set_new(one, index_side[s]->key, json_side(b, p, s));

@@ -30,9 +30,12 @@ struct options {
 	bool json, check;
 };
 
+#define PROMISES 5u
+
 struct bench {
 	struct options o;
 	struct soft_kinds k;
+	struct spread time[KINDS], ratio[PROMISES]; /* of the rounds */
 };
 
 static struct bench bench = { .o = { .area = 64 << 20, .rounds = 9, .ops = 200000 } };
@@ -66,18 +69,13 @@ static int die(const char *what, const char *why)
 	return program_failed(&program, what, why);
 }
 
-static double median(const struct bench *b, unsigned kind)
-{
-	return samples_median(b->k.ns[kind], b->o.rounds);
-}
-
 /* What is promised. */
 static const struct promise {
 	const char *name, *key;
 	unsigned of, over;
 	bool most; /* at most @bound, else at least */
 	double bound; /* 0: for information */
-} promises[] = {
+} promises[PROMISES] = {
 	{ "mapped READ in lists / memcpy", "mapped_list_over_memcpy", MAPPED_LIST, MEMCPY, true,
 	  6 },
 	{ "private READs, one by one / in lists", "private_over_private_list", PRIVATE,
@@ -88,11 +86,9 @@ static const struct promise {
 	  KERNEL_LIST, true, 1.5 },
 };
 
-#define PROMISES (sizeof(promises) / sizeof(promises[0]))
-
 static double promise_ratio(const struct bench *b, const struct promise *p)
 {
-	return median(b, p->of) / median(b, p->over);
+	return b->time[p->of].median / b->time[p->over].median;
 }
 
 static bool promise_kept(const struct bench *b, const struct promise *p)
@@ -119,10 +115,10 @@ static void report_table(const struct bench *b)
 
 	for (unsigned k = 0; k < KINDS; k++) {
 		table_cell(t, "%s", soft_kind[k].name);
-		table_cell(t, "%.0f", b->k.ns[k][0]);
-		table_cell(t, "%.0f", median(b, k));
-		table_cell(t, "%.0f", b->k.ns[k][b->o.rounds - 1]);
-		table_cell(t, "%.0f", 1e6 / median(b, k));
+		table_cell(t, "%.0f", b->time[k].min);
+		table_cell(t, "%.0f", b->time[k].median);
+		table_cell(t, "%.0f", b->time[k].max);
+		table_cell(t, "%.0f", 1e6 / b->time[k].median);
 	}
 	printf(SELF " %s: blocks of %d B at random places of %" PRIu64 " MiB, %" PRIu64
 		    " rounds of %" PRIu64 "\n\n",
@@ -143,10 +139,11 @@ static void report_json(const struct bench *b)
 					      SOFT_BLOCK, "rounds", (json_int_t)b->o.rounds, "ops",
 					      (json_int_t)b->o.ops));
 	for (unsigned k = 0; k < KINDS; k++)
-		json_object_set_new(doc, soft_kind[k].key, json_real(median(b, k)));
+		json_object_set_new(doc, soft_kind[k].key, json_real(b->time[k].median));
 	for (unsigned i = 0; i < PROMISES; i++) {
 		const struct promise *p = &promises[i];
-		json_t *one = json_pack("{s:f}", "ratio", promise_ratio(b, p));
+		json_t *one = json_pack("{s:f, s:o}", "ratio", promise_ratio(b, p),
+					"ratio_by_rounds", program_spread(&b->ratio[i]));
 
 		if (p->bound > 0) {
 			json_object_set_new(one, "promised",
@@ -159,10 +156,23 @@ static void report_json(const struct bench *b)
 	program_print(doc, JSON_INDENT(2));
 }
 
-static int report(const struct bench *b)
+/* Ratios of each round while the times still stand by rounds. */
+static void work_out(struct bench *b)
+{
+	double v[ROUNDS_MAX];
+
+	for (unsigned i = 0; i < PROMISES; i++)
+		b->ratio[i] = samples_ratios(b->k.ns[promises[i].of], b->k.ns[promises[i].over], v,
+					     b->o.rounds);
+	for (unsigned k = 0; k < KINDS; k++)
+		b->time[k] = samples_spread(b->k.ns[k], b->o.rounds);
+}
+
+static int report(struct bench *b)
 {
 	int status = 0;
 
+	work_out(b);
 	if (b->o.json)
 		report_json(b);
 	else

@@ -213,7 +213,5 @@ int soft_kinds_measure(struct soft_kinds *b, unsigned *kind)
 				b->ns[k][round - 1] = (double)(time_now_ns() - start) / (double)ops;
 		}
 	}
-	for (unsigned k = 0; k < KINDS; k++)
-		samples_sort(b->ns[k], b->rounds);
 	return 0;
 }

@@ -27,7 +27,7 @@ struct soft_kinds {
 	struct soft_end end;
 	struct soft_other other;
 	uint64_t rounds, ops;
-	/* results: ns an operation, sorted */
+	/* results: ns an operation, by round */
 	double ns[KINDS][ROUNDS_MAX];
 	/* the rest is its own */
 	uint64_t seed;

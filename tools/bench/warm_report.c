@@ -186,11 +186,6 @@ static void print(const struct warm_bench *b, const struct figures *f)
 		puts("\nsoft0 is a software stand-in: these are memory copies and our code, not RDMA.");
 }
 
-static json_t *spread_json(struct spread s)
-{
-	return json_pack("{s:f, s:f, s:f}", "median", s.median, "min", s.min, "max", s.max);
-}
-
 static json_t *zipf_json(const struct warm_zipf *z)
 {
 	return json_pack("{s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:I, s:I, s:I, s:I}", "keys",
@@ -204,7 +199,7 @@ static json_t *zipf_json(const struct warm_zipf *z)
 
 static json_t *figure_json(const struct figure *one)
 {
-	json_t *doc = spread_json(one->is);
+	json_t *doc = program_spread(&one->is);
 
 	if (one->most > 0 || one->least > 0)
 		json_object_update_new(
@@ -230,11 +225,13 @@ static void print_json(const struct warm_bench *b, const struct figures *f)
 			  b->gets ? (double)b->reads / (double)b->gets : 0.0, "redis",
 			  b->redis_versions, "no_redis", b->no_redis));
 	for (unsigned k = 0; k < WARM_KINDS; k++) {
+		struct spread s;
+
 		for (unsigned r = 0; r < b->o.rounds; r++)
 			v[r] = b->ns[k][r];
+		s = samples_spread(v, b->o.rounds);
 		if (b->wanted[k])
-			json_object_set_new(times, warm_kind[k].key,
-					    spread_json(samples_spread(v, b->o.rounds)));
+			json_object_set_new(times, warm_kind[k].key, program_spread(&s));
 	}
 	for (unsigned i = 0; i < b->zipfs; i++)
 		json_array_append_new(zipf, zipf_json(&b->zipf[i]));

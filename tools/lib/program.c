@@ -181,6 +181,11 @@ json_t *program_json(const struct program *p)
 			 GRACEKV_VERSION);
 }
 
+json_t *program_spread(const struct spread *s)
+{
+	return json_pack("{s:f, s:f, s:f}", "median", s->median, "min", s->min, "max", s->max);
+}
+
 void program_print(json_t *doc, size_t flags)
 {
 	json_dumpf(doc, stdout, flags | JSON_REAL_PRECISION(6));

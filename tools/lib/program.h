@@ -6,6 +6,8 @@
 
 #include <jansson.h>
 
+#include "tools/lib/samples.h"
+
 #define PROGRAM_OPTIONS_MAX 48
 #define PROGRAM_LIST_MAX    256
 
@@ -59,6 +61,9 @@ int program_end(const struct program *p, int status);
 
 /* program_json - a document with tool, schema and version; NULL: no memory. */
 json_t *program_json(const struct program *p);
+
+/* program_spread - @s as an object: median, min, max. NULL: no memory. */
+json_t *program_spread(const struct spread *s);
 
 /* program_print - the document on stdout, @flags as of json_dumpf(); lets go of it. */
 void program_print(json_t *doc, size_t flags);
