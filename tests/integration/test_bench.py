@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from kvt_client import assert_error, run
+from kvt_gate import gate_reads
 from kvt_process import CONNECT, DEVICE, HOST, program
 
 NAMES = ["get-bench", "grace-bench", "growth-bench", "index-bench", "lat-bench", "soft-bench",
@@ -90,6 +91,7 @@ def test_document_of_get_bench():
     assert (d["tool"], d["schema"], d["device"]) == ("get-bench", 1, DEVICE)
     assert d["keys"] == d["records"] == 200 and d["reads_per_get"] == pytest.approx(2)
     assert_spread(d["get_over_raw_reads_by_rounds"])
+    gate_reads("get", d)
 
 
 @pytest.mark.soft_device
@@ -111,6 +113,7 @@ def test_document_of_grace_bench():
     assert idle["messages_per_s"] == pytest.approx(2 * idle["rounds_per_s"], rel=0.5)
     assert cost["reads_per_get"] == cost["reads_per_get_at_rest"] == pytest.approx(2, abs=0.01)
     assert cost["housekeeper_messages_per_get"] > 0
+    gate_reads("grace", d)
 
 
 @pytest.mark.soft_device
@@ -122,6 +125,7 @@ def test_document_of_soft_bench():
                  "private_over_neighbours", "private_list_over_kernel_list"):
         assert d[name]["ratio"] > 0
         assert_spread(d[name]["ratio_by_rounds"])
+    gate_reads("soft", d)
     assert (d["tool"], d["schema"], d["area_bytes"]) == ("soft-bench", 1, 1 << 20)
 
 
@@ -142,6 +146,7 @@ def test_document_of_growth_bench(rate):
     assert d["p999_growing_over_still"] > 0 and isinstance(d["promises_kept"], bool)
     rounds = d["p999_growing_over_still_by_rounds"]  # 0: no GET came through in a slice
     assert 0 <= rounds["min"] <= rounds["median"] <= rounds["max"]
+    gate_reads("growth", d)
 
 
 @pytest.mark.soft_device
@@ -176,6 +181,7 @@ def test_document_of_index_bench():
     assert record["index_bytes_used"] * 3000 == pytest.approx(64 * 20480 + 576, rel=0.01)
     assert record["bytes"] == pytest.approx(
         48 + record["index_bytes_committed"] + record["heap_bytes"], rel=1e-4)
+    gate_reads("index", d)
     huge = d["hugepages"]
     assert huge["needed"] > 0
     assert huge["gracekv_extents"]["bytes"] >= record["index_bytes_used"] * 3000
@@ -238,6 +244,7 @@ def test_document_of_warm_bench(how):
     promise = figures["get_over_raw_read"]
     assert (promise["promised"], promise["bound"]) == ("at most", 2)
     assert promise["kept"] == (promise["median"] <= 2)
+    gate_reads("warm", d, "over_raw_read")
 
 
 @pytest.mark.soft_device
@@ -255,6 +262,7 @@ def test_warm_bench_against_redis():
         assert ratio["max"] <= slow["max"] / fast["min"] * 1.001
         assert ratio["median"] > 1
     assert "v=" in d["redis"] and "redis-benchmark" in d["redis"]
+    gate_reads("warm", d, "redis")
 
 
 @pytest.mark.soft_device
@@ -284,6 +292,7 @@ def test_warm_bench_counts_reads_by_zipfs_law():
         assert one["warm_up_rounds"] >= 2 and one["gets"] == 5 * 65536
         assert one["hint_hit_rate"] > 0.99 and one["first_round_reads_per_get"] > 1
     assert 1 <= d["figures"]["zipf_reads_per_get_few"]["median"] <= 1.02
+    gate_reads("warm", d, "zipf")
 
 
 @pytest.mark.soft_device

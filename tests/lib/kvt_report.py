@@ -35,6 +35,13 @@ class Report:
             print(f"      | {line}")
         sys.stdout.flush()  # the machine may not live to see the end
 
+    @staticmethod
+    def figures(report):
+        """What a test measured, right below its line or what it failed of."""
+        for name, text in report.user_properties:
+            if name == "figures":
+                print(f"      | {text}", flush=True)
+
     def pytest_runtest_logreport(self, report):
         self.spent[report.nodeid] = self.spent.get(report.nodeid, 0) + report.duration
         if report.failed:
@@ -42,6 +49,7 @@ class Report:
             for title, content in report.sections:
                 text += f"\n--- {title}\n{content}"
             self.fail(report.nodeid, report.when, text)
+            self.figures(report)
         elif report.skipped:
             self.counts["skipped"] += 1
             reason = getattr(report, "wasxfail", None) or report.longrepr[2]
@@ -50,9 +58,7 @@ class Report:
             self.counts["passed"] += 1
             print(f"ok    {self.name(report.nodeid)} ({self.spent[report.nodeid]:.1f} s)",
                   flush=True)
-            for name, text in report.user_properties:
-                if name == "figures":
-                    print(f"      | {text}", flush=True)
+            self.figures(report)
 
     def pytest_collectreport(self, report):
         if report.failed:

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""tools/bench/gate: what it says of programs that answer, fail, lie or hang. They are stubs."""
+import copy
+import json
+import os
+import re
+import types
+
+import pytest
+
+from kvt_client import assert_error, run
+from kvt_gate import (BY_NAME, GATE, GOOD, GROUPS, document, documents, gate, gate_figures,
+                      printing, rounds, said_of, stubs)
+from kvt_process import BUILD
+import kvt_report
+import test_ratios
+
+pytestmark = pytest.mark.no_device
+
+
+def judged(name, answer):
+    """The rows of a group whose program printed this; without a process."""
+    group = BY_NAME[name]
+    text = answer if isinstance(answer, str) else json.dumps({"tool": group.title(), **answer})
+    doc = group.reader()(text)
+    return [p.holds(p.read(doc).value) and (not p.flag or gate_figures.at(doc, p.flag))
+            for p in group.promises]
+
+
+@pytest.mark.parametrize("name", [group.name for group in GROUPS])
+def test_every_promise_can_be_kept_and_not_kept(name):
+    assert all(judged(name, GOOD[name]))
+    assert not any(judged(name, documents(good=False)[name]))
+
+
+def test_every_promise_is_listed():
+    out = run([GATE, "--list"]).out.decode()
+    doc = json.loads(run([GATE, "--list", "--json"]).out)
+    promises = [(group.name, one) for group in GROUPS for one in group.promises]
+    assert len(doc["promises"]) == len(promises) == doc["not_run"] >= 39
+    for name, promise in promises:
+        assert re.search(rf"^{name} +\| {re.escape(promise.words)} +\|"
+                         rf" {re.escape(promise.bound_words())} *$", out, re.M), promise
+    assert "only with --rxe" in out and "only with --long" in out
+
+
+@pytest.mark.parametrize("words, said", [
+    (["--only", "get,frob"], "'frob' is none of index,growth,"),
+    (["--only", ""], "none of"), (["--limit", "0"], "no number of seconds"),
+    (["--list", "--report", "x"], "nothing"), (["--rx", "a"], "unrecognized")])
+def test_wrong_usage(words, said):
+    result = run([GATE, *words])
+    assert said in assert_error(result, 2, who="gate")
+
+
+def test_help_and_version():
+    assert b"examples:" in run([GATE, "--help"]).out
+    assert re.fullmatch(rb"gate \d+\.\d+\.\d+\n", run([GATE, "--version"]).out)
+
+
+@pytest.mark.parametrize("words, said", [
+    (["--build", "/nowhere"], "build folder /nowhere"),
+    (["--build", "/", "--report", "/nowhere/a.md"], "report /nowhere/a.md")])
+def test_what_cannot_work_is_said_before_anything_runs(words, said):
+    assert said in assert_error(run([GATE, *words]), 3, who="gate")
+
+
+def test_output_that_cannot_be_written_is_a_failure(tmp_path):
+    folder = stubs(tmp_path, soft=GOOD["soft"])
+    with open("/dev/full", "wb") as full:
+        result = run([GATE, "-B", str(folder), "-o", "soft"], stdout=full)
+    assert result.rc == 3 and "gate: writing to stdout: No space" in result.err
+
+
+def test_table_of_what_is_kept(tmp_path):
+    answers = {name: answer for name, answer in GOOD.items() if name not in ("rxe", "waste")}
+    folder = stubs(tmp_path, **dict(answers, torture=printing(answers["torture"])))
+    report = tmp_path / "table.md"
+    out, err = gate(folder, "--report", str(report), "--only",
+                    "index,growth,grace,reclaim,get,warm,soft,peers,torture")
+    rows = [line for line in out.splitlines() if " | " in line]
+    assert len({line.rindex(" | ") for line in rows}) == 1, "columns line up"
+    assert len(rows) - 2 == sum(len(g.promises) for g in GROUPS if g.name not in ("rxe", "waste"))
+    assert all(re.search(r"\| kept( \[\d\])?$", line) for line in rows[2:])
+    assert re.search(r"0\.1 \(0\.09 to 0\.11\) +\| kept$", out, re.M)
+    assert "not RDMA" in out and "--quick" not in out
+    assert re.search(r"\d+ kept, 0 NOT KEPT, 0 not run, of \d+ promises$", out.strip())
+    assert "gate: get: get-bench --device soft0 --json, about 1 min (limit 300 s)" in err
+    markdown = report.read_text().splitlines()
+    table = [line for line in markdown if line.startswith("| ")]
+    assert len(table) == len(rows) and all(line.count(" | ") == 4 for line in table)
+
+
+def test_a_quick_table_says_that_it_proves_nothing(tmp_path):
+    fewer = dict(GOOD["get"], keys=1000)
+    out, err = gate(stubs(tmp_path, get=fewer), "--only", "get", "--quick")
+    assert "these figures prove nothing" in out and "--keys 200000" in err
+    report = said_of("get", json.dumps({"tool": "get-bench", **fewer}))
+    assert report.status() == 3 and report.count("kept") == 0
+    assert "not 1000000" in report.rows[0].why
+
+
+def test_what_is_not_kept_is_named_with_its_floor(tmp_path):
+    folder = stubs(tmp_path, soft=documents(False)["soft"], get=GOOD["get"])
+    doc, _ = document(folder, "-o", "soft,get", rc=1)
+    assert (doc["kept"], doc["not_kept"], doc["software_device"]) == (4, 4, True)
+    out, _ = gate(stubs(tmp_path, soft=dict(GOOD["soft"], private_over_private_list=rounds(2.67))),
+                  "--only", "soft", rc=1)
+    assert re.search(r"scattered.* 2\.67 \(2\.403 to 2\.937\), floor 2\.4 +\| NOT KEPT", out)
+    assert "3 kept, 1 NOT KEPT" in out
+
+
+@pytest.mark.parametrize("path, value", [
+    ("get_over_raw_reads", None), ("get_over_raw_reads", "1.2"), ("get_over_raw_reads", True),
+    ("get_over_raw_reads", 0), ("get_over_raw_reads", float("nan")), ("server_cpu_idle", None),
+    ("get_over_raw_reads_by_rounds", 3), ("records", 0), ("get_over_raw_reads", ...)])
+def test_a_figure_that_is_missing_is_not_kept(path, value):
+    doc = copy.deepcopy(GOOD["get"])
+    doc[path] = value
+    if value is ...:
+        del doc[path]
+    report = said_of("get", json.dumps({"tool": "get-bench", **doc}))
+    bad = [row for row in report.rows if row.result != "kept"]
+    assert bad and all(row.failed and row.result == "not run" for row in bad)
+    assert all(path in row.why for row in bad) and report.status() == 3
+
+
+@pytest.mark.parametrize("name, damage, said", [
+    ("reclaim", lambda d: d["promises"].pop(), "pauses"),
+    ("torture", lambda d: "wrong answers 0: checksum 0", "last lines"),
+    ("torture", lambda d: d.replace("100006144", "10"), "not 100000000"),
+    ("grace", lambda d: d["cap"].pop("kept"), "cap.kept")])
+def test_a_part_that_is_missing_is_not_kept(name, damage, said):
+    answer = copy.deepcopy(GOOD[name])
+    text = damage(answer)
+    if name != "torture":
+        text = json.dumps({"tool": BY_NAME[name].title(), **answer})
+    report = said_of(name, text)
+    bad = [row for row in report.rows if row.result != "kept"]
+    assert bad and all(row.failed and said in row.why for row in bad), bad
+    assert report.status() == 3
+
+
+def test_peers_that_are_not_installed(monkeypatch):
+    redis, *_, last = BY_NAME["peers"].promises
+    half = {"promises": GOOD["peers"]["promises"][:3]}
+    assert redis.read(half).value == 1000
+    for there, failure in ((None, gate_figures.NotRun), ("/memcached", gate_figures.NoFigure)):
+        monkeypatch.setattr(gate_figures.shutil, "which", lambda name, there=there: there)
+        with pytest.raises(failure, match="memcached"):
+            last.read(half)
+
+
+def test_no_redis_is_no_failure(tmp_path):
+    warm = copy.deepcopy(GOOD["warm"])
+    warm["no_redis"] = "redis-server is not installed"
+    for name in ("get_rate_over_redis", "get_depth_rate_over_redis"):
+        del warm["figures"][name]
+    doc, _ = document(stubs(tmp_path, warm=warm), "--only", "warm")
+    assert (doc["kept"], doc["not_run"]) == (4, 2)
+    assert [one["why"] for one in doc["promises"] if "redis" in one["name"]] == [
+        "warm-bench: redis-server is not installed"] * 2
+
+
+def reported(passed, figures, capsys, phase="call"):
+    """What tests/run prints of a test that ended so."""
+    report = types.SimpleNamespace(
+        nodeid="tests/integration/test_ratios.py::test_get_against_ib_read_lat", duration=1.0,
+        failed=not passed, skipped=False, when=phase, longreprtext="E  assert 3 <= 2.3",
+        sections=[], user_properties=figures)
+    kvt_report.Report().pytest_runtest_logreport(report)
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("mine", [2.0, 3.0])
+def test_lines_of_the_ratios_suite_are_read(monkeypatch, capsys, mine):
+    """Those that test_ratios.py and the report really print, of a test that passed or failed."""
+    monkeypatch.setenv("GRACEKV_TEST_NAME", "rxe (ratios)")
+    figures = []
+    try:
+        test_ratios.compare(lambda: mine, lambda: 1.0, test_ratios.GET_MAX,
+                            lambda *pair: figures.append(pair), "GET {:.1f} us, other {:.1f} us",
+                            judged=True)
+        passed = True
+    except AssertionError:
+        passed = False
+    assert passed == (mine < 2.3)
+    doc = gate_figures.parse_rxe(reported(passed, figures, capsys)
+                                 + "ok    rxe (ratios): test_other.py::test_of_another (1 s)\n"
+                                   "      | B: 9.00, at most 9 (rounds: 9.00)\n")
+    promise = BY_NAME["rxe"].promises[0]
+    assert promise.bound == test_ratios.GET_MAX and promise.read(doc).value == mine
+    assert gate_figures.at(doc, promise.flag) is passed
+
+
+def test_bounds_are_those_of_the_ratios_suite():
+    assert [p.bound for p in BY_NAME["rxe"].promises] == [
+        test_ratios.GET_MAX, test_ratios.WARM_GET_MAX, test_ratios.PUT_MAX, 1,
+        test_ratios.MGET_RATE_MIN]
+
+
+@pytest.mark.skipif(not os.path.exists("/usr/bin/apt-cache"), reason="there is no apt-cache")
+def test_real_programs_are_read():
+    """Whatever they measure here."""
+    result = run([GATE, "-B", str(BUILD), "-o", "waste", "--json"], seconds=60)
+    assert result.rc in (0, 1, 3), result.err  # 3: apt knows no packages
+    doc = json.loads(result.out)
+    (one,) = doc["promises"]
+    assert not one["failed"] and (one["why"] or 0 < one["measured"] < 100)

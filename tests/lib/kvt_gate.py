@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""tools/bench/gate and its parts, for tests; stubs of the programs that it runs."""
+import importlib.machinery
+import importlib.util
+import json
+import sys
+import types
+
+from kvt_client import run
+from kvt_process import ROOT
+
+FOLDER = ROOT / "tools" / "bench"
+GATE = str(FOLDER / "gate")
+sys.path.insert(0, str(FOLDER))
+
+import gate_figures  # noqa: E402
+import gate_run  # noqa: E402, F401 - for tests
+from gate_promises import GROUPS  # noqa: E402
+
+loader = importlib.machinery.SourceFileLoader("gate", GATE)
+gate_main = importlib.util.module_from_spec(importlib.util.spec_from_loader("gate", loader))
+loader.exec_module(gate_main)
+BY_NAME = {group.name: group for group in GROUPS}
+
+
+def gate_reads(name, doc, only=""):
+    """The gate finds in a real document the figures that it judges, those with a word in their
+    flag or all."""
+    promises = [p for p in BY_NAME[name].promises if only in (p.flag or "")]
+    assert promises
+    return [p.read(doc) for p in promises]
+
+
+def spread(median):
+    return {"median": median, "min": median * 0.9, "max": median * 1.1}
+
+
+def rounds(value, name="ratio_by_rounds", **more):
+    return {"ratio": value, name: spread(value), **more}
+
+
+def rxe_lines(good):
+    """As tests/run rxe prints them."""
+    word = "ok   " if good else "FAIL "
+    lines = ["== rxe", "ok    build: build-test"]
+    for place, test, value in (("two guests", "test_mget_against_single_gets[warm]",
+                                "0.19, at most 0.4" if good else "0.41, at most 0.4"),
+                               ("ratios", "test_get_against_ib_read_lat", "1.91, at most 2.3"),
+                               ("ratios", "test_warm_get_against_ib_read_lat", "0.9, at most 1.3"),
+                               ("ratios", "test_put_against_ib_send_lat", "0.70, at most 1.5")):
+        value = value if good or "mget" in test else "2.31, at most 2.3"
+        figure = value.split(",", maxsplit=1)[0]
+        lines += [f"{word} rxe ({place}): test_ratios.py::{test} (52.1 s)",
+                  f"      | A 57.2 us, B: 1 us: {value} (rounds: {figure} {figure})"]
+    lines += [f"{word} rxe (ratios): test_ratios.py::test_user_time_of_the_server_under_gets (9 s)",
+              "      | user CPU of the server: 0.01 s in 10 s idle, 0.02 s in 10 s of 1 GETs:"
+              f" {'-0.10' if good else '1.00'}% of a core, at most 1%"]
+    return "\n".join(lines)
+
+
+def documents(good=True):
+    """What each group's program prints where all is kept, or nothing is."""
+    low, high = (0.1, 1000) if good else (1000, 0.1)  # of what has to be low, of what to be high
+    kept = {"kept": good}
+    rcu = [{"pause_us": us, "lower95": high, "gpc_p99_over_floor": low}
+           for us in gate_figures.PAUSES_US]
+    peers = [f"GET of {size}, one synchronous client, over {peer}"
+             for peer in ("redis", "memcached") for size in ("64 B", "1024 B")]
+    figures = {"get_depth_rate_over_raw_reads": high, "get_over_raw_read": low,
+               "get_rate_over_redis": high, "get_depth_rate_over_redis": high,
+               "zipf_reads_per_get_many": low, "zipf_reads_per_get_few": low}
+    pause = {"gracekv": {"ns_p999": low * 1e6}}
+    return {
+        "index": {"records": 10**7, "lookup": rounds(high, **kept), "insert": rounds(high, **kept),
+                  "delete": rounds(high, **kept), "a_record": {"bytes": low, **kept},
+                  "insert_one_writer": pause, "insert_writers": pause},
+        "growth": {"keys": 10**7, "p999_growing_over_still": low, "inserts_us": {"p999": low * 1e3},
+                   "p999_growing_over_still_by_rounds": spread(low)},
+        "grace": {"lease_ms": 1000, "idle": {"messages_per_s": low, **kept},
+                  "stop": rounds(high, fenced_after_ms=spread(low * 1e3), kept_rate=good,
+                                 kept_fence=good),
+                  "cap": {"deferred_share": low, **kept},
+                  "cost": {"reads_per_get": low, "reads_per_get_at_rest": 1, **kept}},
+        "reclaim": {"rounds": 9, "promises": rcu},
+        "get": {"keys": 10**6, "records": 10**6, "slab_bytes": 10**8 if good else 10**9,
+                "index_bytes": 10**7, "get_over_raw_reads": low,
+                "get_over_raw_reads_by_rounds": spread(low),
+                "server_cpu_idle": 0 if good else 0.005, "server_cpu_gets": 0 if good else 0.016},
+        "warm": {"keys": 10**6, "zipf": [{"keys": 10**6}, {"keys": 10**7}], "no_redis": "",
+                 "figures": {name: {**spread(value), **kept} for name, value in figures.items()}},
+        "soft": {"software_device": True, "mapped_list_over_memcpy": rounds(low, **kept),
+                 "private_over_private_list": rounds(high if good else 2.67),
+                 "kernel_over_kernel_list": rounds(2.4),
+                 "private_over_neighbours": rounds(high, **kept),
+                 "private_list_over_kernel_list": rounds(low, **kept)},
+        "peers": {"promises": [{"name": name, **spread(high), **kept} for name in peers]},
+        "rxe": rxe_lines(good), "waste": {"waste": 0.04 if good else 0.15},
+        "torture": "100006144 look-ups in sections in 63.0 s\n"
+                   f"wrong answers 0: false_miss 0 state 0 checksum {0 if good else 1}",
+    }
+
+
+def printing(text):
+    """What a shell does to print it."""
+    return f"cat <<'END'\n{text}\nEND\n"
+
+
+def stubs(tmp_path, **answers):
+    """A build folder with programs of groups; each prints a document, or is what a shell does."""
+    folder = tmp_path / "build"
+    folder.mkdir(exist_ok=True)
+    for name, answer in answers.items():
+        path = folder / BY_NAME[name].program.lstrip("/")
+        if isinstance(answer, dict):
+            answer = printing(json.dumps({"tool": path.name, **answer}))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/bash\n{answer}\n")
+        path.chmod(0o755)
+    return folder
+
+
+GOOD = documents()
+
+
+def said_of(name, text, *, code=0, err="", quick=False):
+    """The report of one group whose program printed this."""
+    options = types.SimpleNamespace(quick=quick, limit=None, software=False)
+    done = gate_run.Done(code, text, err, 1.0, False)
+    rows = gate_main.rows_of(BY_NAME[name], done, options)
+    return gate_main.Report("0", "a machine", quick, rows, options.software)
+
+
+def gate(folder, *words, rc=0):
+    result = run([GATE, "--build", str(folder), *words], seconds=60)
+    assert result.rc == rc, f"{result.out.decode()}\n{result.err}"
+    return result.out.decode(), result.err
+
+
+def document(folder, *words, rc=0):
+    out, err = gate(folder, "--json", *words, rc=rc)
+    doc = json.loads(out)
+    assert (doc["tool"], doc["schema"]) == ("gate", 1)
+    assert doc["kept"] + doc["not_kept"] + doc["not_run"] == len(doc["promises"])
+    return doc, err

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""Runs a program to its end or its limit, and leaves nothing behind: no process, no hugepage."""
+import contextlib
+import ctypes
+import dataclasses
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+
+POLL_S = 0.05
+END_S = 10  # between a request to end and SIGKILL
+PR_SET_PDEATHSIG = 1
+SPARE = 64  # hugepages more than are needed: other programs may take some meanwhile
+HUGEPAGES = pathlib.Path("/proc/sys/vm/nr_hugepages")
+libc = ctypes.CDLL(None)
+
+
+class Interrupted(Exception):
+    """SIGINT or SIGTERM."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    code: int  # below 0: of a signal
+    out: str
+    err: str
+    seconds: float
+    late: bool  # it was ended at its limit
+
+
+signals = []  # that came
+
+
+def heed_signals():
+    """They are noted, and seen while a program runs: nothing is torn in the middle."""
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, lambda number, frame: signals.append(number))
+
+
+def give_way():
+    if signals:
+        raise Interrupted
+
+
+def environment(extra):
+    """Without what changes the programs' defaults."""
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith(("GRACEKV_", "SOFTRDMA_")) or k.startswith("GRACEKV_TEST_")}
+    env.update(extra)
+    return env
+
+
+def prepare():
+    """In the child: it dies with us, whatever ends us."""
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def ended(child):
+    """Whether it has, though it stays a zombie: until it is waited for its group is its own."""
+    return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def await_end(child, seconds, disturbed=lambda: None):
+    deadline = time.monotonic() + seconds
+    while not ended(child):
+        disturbed()
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def end(child):
+    """It and those that it started."""
+    if not ended(child):
+        os.killpg(child.pid, signal.SIGTERM)
+        await_end(child, END_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def run(args, limit_s, extra=()):
+    """A Done. OSError where it cannot be started; Interrupted, when it has been ended."""
+    give_way()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        started = time.monotonic()
+        child = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                 env=environment(extra), start_new_session=True,
+                                 preexec_fn=prepare)
+        try:
+            late = not await_end(child, limit_s, give_way)
+        finally:
+            end(child)
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode("utf-8", errors="replace"))
+        return Done(child.returncode, *texts, time.monotonic() - started, late)
+
+
+class NoHugepages(Exception):
+    """They cannot be had; the sentence says why."""
+
+
+@contextlib.contextmanager
+def hugepages(more, where=HUGEPAGES):
+    """So many more in the pool than there are, at least; at the end it has as many as before."""
+    try:
+        before = int(where.read_text())
+        if not os.access(where, os.W_OK):
+            raise NoHugepages(f"{where} may not be written (--hugepages wants root)")
+    except (OSError, ValueError) as error:
+        raise NoHugepages(f"{where}: {error}") from None
+    try:
+        where.write_text(f"{before + more + SPARE}\n")
+        got = int(where.read_text()) - before
+        if got < more:
+            raise NoHugepages(f"the kernel gave {got} of {more} hugepages of 2 MiB: memory is in"
+                              " use or in pieces (try after a restart, or stop what uses it)")
+        yield
+    finally:
+        where.write_text(f"{before}\n")
