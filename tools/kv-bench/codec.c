@@ -12,8 +12,9 @@ int codec_refused(int code, const char *in, size_t len, char why[CODEC_WHY_MAX])
 {
 	while (len && (in[len - 1] == '\n' || in[len - 1] == '\r'))
 		len--;
-	snprintf(why, CODEC_WHY_MAX, "%.*s", len < CODEC_WHY_MAX ? (int)len : (int)CODEC_WHY_MAX,
-		 in);
+	if (len >= CODEC_WHY_MAX)
+		len = CODEC_WHY_MAX - 1;
+	snprintf(why, CODEC_WHY_MAX, "%.*s", len ? (int)len : 10, len ? in : "empty line");
 	plain_text(why);
 	return code;
 }

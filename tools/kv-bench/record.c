@@ -71,7 +71,7 @@ static bool word_right(const char *data, size_t i, size_t bytes, uint64_t first,
 bool record_right(const char *data, size_t len, uint64_t number)
 {
 	uint64_t first = first_word(number), version = 0;
-	size_t words = len / WORD, step = words / LOOKS + 1;
+	size_t words = len / WORD, step = (words + LOOKS - 1) / LOOKS;
 
 	if (words < 2) /* of the version there is a part at most, which may be anything */
 		return word_right(data, 0, len < WORD ? len : WORD, first, 0);

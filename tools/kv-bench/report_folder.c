@@ -49,6 +49,12 @@ static const char *note(const struct folder *f, char text[NOTE_MAX])
 	return text;
 }
 
+/* Each system has its colour in all plots. */
+static struct svg_series series_of(const struct system *s, const double *y)
+{
+	return (struct svg_series){ .name = s->name, .y = y, .colour = 1 + s->kind };
+}
+
 /* Percentiles on an axis of nines; of those that more than a few operations are beyond. */
 static int write_latencies(const void *ctx, FILE *out)
 {
@@ -74,10 +80,12 @@ static int write_latencies(const void *ctx, FILE *out)
 					(double)h->count >= x[m] ? latency_us(h, 1 - 1 / x[m]) : 0;
 			snprintf(name[n], sizeof(name[n]), "%s, %s",
 				 f->b->systems.one[c->system].name, operation_name[op]);
-			series[n] = (struct svg_series){ .name = name[n],
-							 .y = y[n],
-							 .colour = c->system + 1,
-							 .dashed = op != OP_READ };
+			series[n] =
+				(struct svg_series){ .name = name[n],
+						     .y = y[n],
+						     .colour =
+							     1 + f->b->systems.one[c->system].kind,
+						     .dashed = op != OP_READ };
 			n++;
 		}
 	}
@@ -115,7 +123,7 @@ static int write_throughput(const void *ctx, FILE *out)
 		group[n++] = g->plan.workload->name;
 	}
 	for (unsigned s = 0; s < b->systems.count; s++)
-		series[s] = (struct svg_series){ .name = b->systems.one[s].name, .y = y[s] };
+		series[s] = series_of(&b->systems.one[s], y[s]);
 	if (f->depth == 1)
 		snprintf(title, sizeof(title), "Throughput, one operation at a time");
 	else
@@ -145,7 +153,7 @@ static int write_depths(const void *ctx, FILE *out)
 				cell_rate(f->group, group_cell(b, f->group, b->systems.one[s].kind,
 							       (unsigned)b->o.depth_at[i]))
 					.median;
-		series[s] = (struct svg_series){ .name = b->systems.one[s].name, .y = y[s] };
+		series[s] = series_of(&b->systems.one[s], y[s]);
 	}
 	svg_lines(
 		out,
@@ -182,7 +190,7 @@ static int write_sizes(const void *ctx, FILE *out)
 		n++;
 	}
 	for (unsigned s = 0; s < b->systems.count; s++)
-		series[s] = (struct svg_series){ .name = b->systems.one[s].name, .y = y[s] };
+		series[s] = series_of(&b->systems.one[s], y[s]);
 	svg_lines(out,
 		  &(struct svg_text){
 			  .title = "GETs by size of the value, one connection, one by one",

@@ -38,6 +38,8 @@ static struct system *add_peer(struct systems *s, enum system_kind kind, const s
 	else
 		one->port = p->port;
 	snprintf(one->version, sizeof(one->version), "%s", p->version);
+	if (strstr(one->version, " sha="))
+		*strstr(one->version, " sha=") = 0; /* of the build */
 	snprintf(one->how, sizeof(one->how), "%s", local ? "a Unix socket" : "TCP over loopback");
 	return one;
 }
@@ -102,9 +104,9 @@ static int start_ours(struct systems *s, const struct systems_options *o, struct
 	one->pid = s->server.pid;
 	device_of(one->session, s->device);
 	s->software = strncmp(s->device, "soft", 4) == 0;
-	snprintf(one->version, sizeof(one->version), "kv-bench and libgracekv %s", gkv_version());
-	snprintf(one->how, sizeof(one->how), "one-sided READs and requests over %s%s", s->device,
-		 s->software ? ", a software stand-in: not RDMA" : "");
+	snprintf(one->version, sizeof(one->version), "libgracekv %s", gkv_version());
+	snprintf(one->how, sizeof(one->how), "READs and requests over %s%s", s->device,
+		 s->software ? " (no RDMA)" : "");
 	return 0;
 }
 

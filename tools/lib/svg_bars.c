@@ -10,18 +10,17 @@
 #define ABOVE  52.0 /* room for the value of the highest bar */
 #define STEPS  5u
 
-/* A round number that is at least @most: 1, 2 or 5 times a power of ten a step. */
+/* A round number that is at least @most: steps of 1, 2, 2.5 or 5 times a power of ten. */
 static double whole(double most)
 {
-	double step = pow(10, floor(log10(most / STEPS)));
+	static const double times[] = { 1, 2, 2.5, 5, 10 };
+	double power = pow(10, floor(log10(most / STEPS)));
 
-	if (step * STEPS < most)
-		step *= 2;
-	if (step * STEPS < most)
-		step *= 2.5;
-	if (step * STEPS < most)
-		step *= 2;
-	return step * STEPS;
+	for (unsigned i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+		if (power * times[i] * STEPS >= most)
+			return power * times[i] * STEPS;
+	}
+	return power * 10 * STEPS;
 }
 
 static double highest(const struct svg_series *series, unsigned count, unsigned groups)

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* What is asked for: mixes, keys, records, and when. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "tests/lib/unit.h"
+#include "tools/kv-bench/keys.h"
+#include "tools/kv-bench/pace.h"
+#include "tools/kv-bench/record.h"
+
+#define DRAWS 200000u
+#define SEED  20241101u
+
+static void workloads_are_mixed_as_ycsb_has_them(void **state)
+{
+	static const struct {
+		const char *name;
+		double read, update, insert, rmw;
+	} wanted[] = { { "A", 0.5, 0.5, 0, 0 },
+		       { "B", 0.95, 0.05, 0, 0 },
+		       { "C", 1, 0, 0, 0 },
+		       { "D", 0.95, 0, 0.05, 0 },
+		       { "F", 0.5, 0, 0, 0.5 } };
+	uint64_t seed = SEED;
+
+	print_message("seed %u\n", SEED);
+	for (unsigned i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		const struct workload *w = workload_find(wanted[i].name, NULL);
+		unsigned count[OPERATIONS] = { 0 };
+
+		assert_non_null(w);
+		for (unsigned d = 0; d < DRAWS; d++)
+			count[workload_choose(w, unit_random(&seed))]++;
+		assert_true(fabs((double)count[OP_READ] / DRAWS - wanted[i].read) < 0.01);
+		assert_true(fabs((double)count[OP_UPDATE] / DRAWS - wanted[i].update) < 0.01);
+		assert_true(fabs((double)count[OP_INSERT] / DRAWS - wanted[i].insert) < 0.01);
+		assert_true(fabs((double)count[OP_RMW] / DRAWS - wanted[i].rmw) < 0.01);
+		assert_int_equal(count[OP_DELETE], 0);
+		assert_true(w->share[workload_choose(w, UINT64_MAX)] > 0);
+	}
+}
+
+static void ordered_ranges_are_refused(void **state)
+{
+	struct error err;
+
+	assert_null(workload_find("E", &err));
+	assert_non_null(strstr(err.text, "ordered ranges"));
+	assert_null(workload_find("e", &err));
+	assert_null(workload_find("G", &err));
+	assert_null(workload_find("", &err));
+	assert_null(workload_find("AB", &err));
+	assert_ptr_equal(workload_find("a", &err), workload_find("A", &err));
+}
+
+static struct key_chooser chooser(struct key_space *k, enum distribution d)
+{
+	struct key_chooser c = { .space = k, .distribution = d };
+
+	zipf_init(&c.zipf, k->records, 0.99);
+	return c;
+}
+
+static void keys_are_all_there(void **state)
+{
+	const uint64_t records[] = { 1, 2, 3, 10, 1000 };
+
+	for (unsigned i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+		for (enum distribution d = 0; d < DISTRIBUTIONS; d++) {
+			struct key_space k;
+			struct key_chooser c;
+			uint64_t seed = SEED;
+
+			assert_int_equal(key_space_init(&k, records[i], 5), 0);
+			c = chooser(&k, d);
+			for (unsigned n = 0; n < 20000; n++)
+				assert_true(key_choose(&c, unit_random(&seed)) < records[i]);
+			assert_true(key_choose(&c, 0) < records[i]);
+			assert_true(key_choose(&c, UINT64_MAX) < records[i]);
+			key_space_free(&k);
+		}
+	}
+}
+
+static void uniform_is_even_and_zipfian_is_not(void **state)
+{
+	unsigned even[100] = { 0 }, law[100] = { 0 }, most = 0, place = 0;
+	struct key_chooser u, z;
+	uint64_t seed = SEED;
+	struct key_space k;
+
+	assert_int_equal(key_space_init(&k, 100, 0), 0);
+	u = chooser(&k, DIST_UNIFORM);
+	z = chooser(&k, DIST_ZIPFIAN);
+	for (unsigned n = 0; n < DRAWS; n++) {
+		even[key_choose(&u, unit_random(&seed))]++;
+		law[key_choose(&z, unit_random(&seed))]++;
+	}
+	for (unsigned i = 0; i < 100; i++) {
+		assert_in_range(even[i], DRAWS / 100 * 8 / 10, DRAWS / 100 * 12 / 10);
+		if (law[i] > most) {
+			most = law[i];
+			place = i;
+		}
+	}
+	assert_true(fabs((double)most / DRAWS - zipf_probability(&z.zipf, 0)) < 0.01);
+	assert_int_equal(place, zipf_scatter(&z.zipf, 0)); /* and not the first one */
+	key_space_free(&k);
+}
+
+/* Rank 0 is the newest that was acknowledged, whatever was inserted behind it. */
+static void latest_follows_what_was_acknowledged(void **state)
+{
+	struct key_chooser c;
+	struct key_space k;
+	uint64_t a, b, d;
+
+	assert_int_equal(key_space_init(&k, 10, 3), 0);
+	c = chooser(&k, DIST_LATEST);
+	assert_int_equal(key_choose(&c, 0), 9);
+	assert_true(key_space_take(&k, &a) && key_space_take(&k, &b) && key_space_take(&k, &d));
+	assert_true(a == 10 && b == 11 && d == 12);
+	assert_int_equal(key_choose(&c, 0), 9);
+	key_space_acknowledge(&k, b);
+	assert_int_equal(key_choose(&c, 0), 9); /* 10 is not there yet */
+	key_space_acknowledge(&k, a);
+	assert_int_equal(key_choose(&c, 0), 11);
+	assert_int_equal(key_choose(&c, UINT64_MAX), 0); /* the oldest is still read */
+	key_space_acknowledge(&k, d);
+	assert_int_equal(key_choose(&c, 0), 12);
+	assert_int_equal(c.zipf.n, 13);
+	assert_false(key_space_take(&k, &a));
+	key_space_free(&k);
+}
+
+static void latest_reads_what_is_new(void **state)
+{
+	unsigned newest = 0, of_ten = 0;
+	struct key_chooser c;
+	uint64_t seed = SEED;
+	struct key_space k;
+
+	assert_int_equal(key_space_init(&k, 1000, 0), 0);
+	c = chooser(&k, DIST_LATEST);
+	for (unsigned n = 0; n < DRAWS; n++) {
+		uint64_t key = key_choose(&c, unit_random(&seed));
+
+		newest += key == 999;
+		of_ten += key >= 990;
+	}
+	assert_true(fabs((double)newest / DRAWS - zipf_probability(&c.zipf, 0)) < 0.01);
+	assert_in_range(of_ten, DRAWS * 3 / 10, DRAWS * 5 / 10);
+	key_space_free(&k);
+}
+
+static void keys_differ(void **state)
+{
+	char key[RECORD_KEY_MAX], other[RECORD_KEY_MAX];
+	unsigned neighbours = 0, n, m;
+
+	for (uint64_t i = 0; i < 10000; i++) {
+		n = record_key(i, key);
+		m = record_key(i + 1, other);
+		assert_in_range(n, 5, RECORD_KEY_MAX);
+		assert_memory_equal(key, "user", 4);
+		for (unsigned d = 4; d < n; d++)
+			assert_in_range(key[d], '0', '9');
+		assert_false(n == m && memcmp(key, other, n) == 0);
+		neighbours += n == m && memcmp(key, other, 7) == 0;
+	}
+	assert_in_range(neighbours, 0, 100); /* three digits alike: one of a thousand */
+	assert_int_equal(record_digits(key, 0), 1);
+	assert_int_equal(key[0], '0');
+	assert_int_equal(record_digits(key, UINT64_MAX), 20);
+	assert_memory_equal(key, "18446744073709551615", 20);
+}
+
+/* Every byte of a small record is looked at; of a version by itself nothing can be said. */
+static void a_changed_byte_is_found(void **state)
+{
+	char value[200];
+
+	for (size_t len = 1; len <= 128; len++) {
+		record_fill(value, len, 77, 123456789);
+		assert_true(record_right(value, len, 77));
+		for (size_t i = 0; i < len; i++) {
+			if (i >= 8 && i < 16 && len < 24)
+				continue;
+			value[i] ^= 0x10;
+			if (record_right(value, len, 77))
+				fail_msg("byte %u of %u", (unsigned)i, (unsigned)len);
+			value[i] ^= 0x10;
+		}
+	}
+}
+
+static void records_of_others_and_torn_ones_are_found(void **state)
+{
+	static char one[65536], other[65536];
+
+	for (size_t len = 64; len <= sizeof(one); len *= 4) {
+		record_fill(one, len, 5, 1);
+		assert_false(record_right(one, len, 6));
+		for (size_t cut = 16; cut <= len - 8; cut += len / 8) {
+			record_fill(one, len, 5, 1);
+			record_fill(other, len, 5, 2);
+			memcpy(one + cut, other + cut, len - cut);
+			assert_false(record_right(one, len, 5));
+		}
+		memset(one, 0, len);
+		assert_false(record_right(one, len, 5));
+		record_fill(one, len, 5, 1);
+		memset(one + len - 8, 0, 8); /* cut short */
+		assert_false(record_right(one, len, 5));
+	}
+}
+
+static void operations_have_their_time(void **state)
+{
+	struct pace p = { .start_ns = 1000, .per_s = 1000, .thread = 0, .threads = 1 };
+
+	assert_int_equal(pace_intended(&p, 0), 1000);
+	assert_int_equal(pace_intended(&p, 1), 1001000);
+	/* a day later it is still right */
+	assert_int_equal(pace_intended(&p, 86400000), 1000 + 86400ull * NS_PER_S);
+	p.per_s = 3;
+	assert_int_equal(pace_intended(&p, 3000000000ull), 1000 + 1000000000ull * NS_PER_S);
+	p = (struct pace){ .start_ns = 0, .per_s = 1000, .thread = 2, .threads = 4 };
+	assert_int_equal(pace_intended(&p, 0), 2000000);
+	assert_int_equal(pace_intended(&p, 1), 6000000);
+}
+
+/* All that are due are counted once, whoever's they are. */
+static void due_is_what_lies_before_the_end(void **state)
+{
+	const uint64_t rates[] = { 1, 7, 1000, 333333 };
+
+	for (unsigned i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+		uint64_t sum = 0;
+
+		for (unsigned t = 0; t < 3; t++) {
+			struct pace p = { 5000, (double)rates[i], t, 3 };
+			uint64_t n = pace_due(&p, 5000 + 2 * NS_PER_S);
+
+			assert_true(pace_intended(&p, n) >= 5000 + 2 * NS_PER_S);
+			assert_true(n == 0 || pace_intended(&p, n - 1) < 5000 + 2 * NS_PER_S);
+			assert_int_equal(pace_due(&p, 5000), 0);
+			sum += n;
+		}
+		assert_int_equal(sum, 2 * rates[i]);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(workloads_are_mixed_as_ycsb_has_them),
+		cmocka_unit_test(ordered_ranges_are_refused),
+		cmocka_unit_test(keys_are_all_there),
+		cmocka_unit_test(uniform_is_even_and_zipfian_is_not),
+		cmocka_unit_test(latest_follows_what_was_acknowledged),
+		cmocka_unit_test(latest_reads_what_is_new),
+		cmocka_unit_test(keys_differ),
+		cmocka_unit_test(a_changed_byte_is_found),
+		cmocka_unit_test(records_of_others_and_torn_ones_are_found),
+		cmocka_unit_test(operations_have_their_time),
+		cmocka_unit_test(due_is_what_lies_before_the_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
