@@ -171,6 +171,21 @@ _Atomic uint64_t *inspected_slot(struct inspected *i, const char *key)
 	return NULL;
 }
 
+const char *inspected_neighbour(struct inspected *i, const char *key)
+{
+	uint64_t hash = fake_hash(i->f, key);
+
+	for (unsigned n = 0; n < INSPECTED_RECORDS; n++) {
+		uint64_t other = fake_hash(i->f, inspected_key(n));
+
+		if (hash_prefix(hash, INSPECTED_DEPTH) == hash_prefix(other, INSPECTED_DEPTH) &&
+		    hash_bucket(hash) != hash_bucket(other))
+			return inspected_key(n);
+	}
+	fail_msg("there is none");
+	return NULL;
+}
+
 struct block *inspected_block(struct inspected *i, const char *key)
 {
 	uint64_t slot = *inspected_slot(i, key);

@@ -13,7 +13,7 @@
 #include "tools/kv-inspect/check.h"
 
 #define INSPECTED_DEPTH	  2u
-#define INSPECTED_RECORDS 200u
+#define INSPECTED_RECORDS 400u /* more than one chain of READs for a segment */
 
 struct inspected {
 	struct fake *f;
@@ -46,6 +46,9 @@ bool inspected_has(const struct inspected *i, enum finding_kind kind, const char
 
 /* inspected_clean - a check finds nothing, and counts all records. */
 void inspected_clean(struct inspected *i);
+
+/* inspected_neighbour - another key of the same segment, in another bucket. As inspected_key(). */
+const char *inspected_neighbour(struct inspected *i, const char *key);
 
 /* The slot of a record, and its block. */
 _Atomic uint64_t *inspected_slot(struct inspected *i, const char *key);

@@ -26,6 +26,45 @@ static void test_a_write_that_ends_is_no_violation(void **state)
 	assert_int_equal(i->pauses, 1);
 }
 
+static void finish_late(struct inspected *i)
+{
+	if (i->in.waited_ms > 900)
+		finish_put(i);
+}
+
+static void test_a_write_that_takes_a_second(void **state)
+{
+	struct inspected *i = *state;
+	struct block *b = inspected_block(i, inspected_key(3));
+
+	b->state = block_state_make(9, BLOCK_OBSOLETE);
+	i->arg = b;
+	i->at_pause = finish_late;
+	assert_int_equal(inspected_run(i), 0);
+	assert_int_equal(i->check.explained, 1);
+	assert_int_equal(i->check.open.count, 0);
+}
+
+/* Another write, which begins late and ends: as old as it is, not as the first. */
+static void begin_late(struct inspected *i)
+{
+	bool runs = i->in.waited_ms > 900 && i->in.waited_ms < 2000;
+
+	((struct block *)i->arg)->state = block_state_make(9, runs ? BLOCK_OBSOLETE : BLOCK_LIVE);
+}
+
+static void test_each_finding_has_an_age_of_its_own(void **state)
+{
+	struct inspected *i = *state;
+
+	inspected_block(i, inspected_key(3))->state = block_state_make(9, BLOCK_OBSOLETE);
+	i->arg = inspected_block(i, inspected_neighbour(i, "key 3"));
+	i->at_pause = begin_late;
+	assert_int_equal(inspected_run(i), 1);
+	assert_int_equal(i->check.explained, 1);
+	assert_int_equal(i->check.open.count, 0);
+}
+
 static void test_a_write_that_was_stopped_stays_open(void **state)
 {
 	struct inspected *i = *state;
@@ -113,34 +152,96 @@ static void split(struct inspected *i)
 		from->bucket[n].header |= 1ull << 53;
 }
 
-static unsigned split_at; /* chain of READs */
+static _Atomic uint64_t *first_empty(struct bucket *b)
+{
+	for (unsigned n = 0; n < BUCKET_SLOTS; n++) {
+		if (!b->slot[n])
+			return &b->slot[n];
+	}
+	fail_msg("the bucket is full");
+	return NULL;
+}
 
-static void split_there(struct fake *f, const struct read_op *ops, unsigned count)
+/* Merge segments 0 and 1. */
+static void merge(struct inspected *i)
+{
+	struct fake *f = i->f;
+	uint64_t entry = fake_segment(f, 0, INSPECTED_DEPTH - 1);
+	struct segment *to = fake_segment_of(f, entry);
+
+	for (unsigned k = 0; k < SEGMENT_OVERFLOW; k++)
+		to->overflow[k].header = 0;
+	for (unsigned n = 0; n < 2 * SEGMENT_BUCKETS; n++) {
+		struct segment *from = fake_segment_of(f, f->dir->entry[n / SEGMENT_BUCKETS]);
+		struct bucket *b = &from->bucket[n % SEGMENT_BUCKETS];
+
+		for (unsigned k = 0; k < BUCKET_SLOTS; k++) {
+			if (b->slot[k])
+				*first_empty(&to->bucket[n % SEGMENT_BUCKETS]) = b->slot[k];
+		}
+		b->header |= 1ull << 53;
+	}
+	f->dir->entry[0] = f->dir->entry[1] = entry;
+}
+
+static unsigned change_at; /* chain of READs */
+static bool and_lose; /* the one behind it fails */
+static void (*change)(struct inspected *i);
+
+static void change_there(struct fake *f, const struct read_op *ops, unsigned count)
 {
 	(void)ops;
 	(void)count;
-	if (f->chains == split_at)
-		split(f->arg);
+	if (f->chains != change_at)
+		return;
+	change(f->arg);
+	if (and_lose)
+		f->fail_at_chain = (int)f->chains;
 }
 
-/* At each moment of a check. */
-static void test_a_split_meanwhile(void **state)
+/* At each moment of a check: each record is counted once. */
+static void at_each_moment(void (*what)(struct inspected *i), bool lose)
 {
 	unsigned all = UINT32_MAX;
 
-	(void)state;
-	for (split_at = 1; split_at <= all; split_at++) {
+	change = what;
+	and_lose = lose;
+	for (change_at = 1; change_at <= all; change_at++) {
 		struct inspected *i;
 
 		inspected_set_up((void **)&i);
 		inspected_run(i);
 		all = i->f->chains;
 		i->f->chains = 0;
-		i->f->before = split_there;
+		i->f->before = change_there;
 		inspected_clean(i);
 		inspected_tear_down((void **)&i);
 	}
 	assert_true(all > 10 && all < 200);
+}
+
+static void test_a_split_meanwhile(void **state)
+{
+	(void)state;
+	at_each_moment(split, false);
+}
+
+static void test_a_split_and_a_lost_connection(void **state)
+{
+	(void)state;
+	at_each_moment(split, true);
+}
+
+static void test_a_merge_meanwhile(void **state)
+{
+	(void)state;
+	at_each_moment(merge, false);
+}
+
+static void test_a_merge_and_a_lost_connection(void **state)
+{
+	(void)state;
+	at_each_moment(merge, true);
 }
 
 /* Whichever READ fails: the look is made again. */
@@ -199,10 +300,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, inspected_set_up, inspected_tear_down)
 		TEST(test_a_write_that_ends_is_no_violation),
+		TEST(test_a_write_that_takes_a_second),
+		TEST(test_each_finding_has_an_age_of_its_own),
 		TEST(test_a_write_that_was_stopped_stays_open),
 		TEST(test_a_place_that_is_written_to_all_the_time_stays_open),
 		TEST(test_a_link_under_way),
 		cmocka_unit_test(test_a_split_meanwhile),
+		cmocka_unit_test(test_a_split_and_a_lost_connection),
+		cmocka_unit_test(test_a_merge_meanwhile),
+		cmocka_unit_test(test_a_merge_and_a_lost_connection),
 		TEST(test_lost_connections),
 		TEST(test_a_server_that_is_gone),
 		TEST(test_another_life_of_the_server),

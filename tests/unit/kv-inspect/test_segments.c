@@ -77,28 +77,12 @@ static void test_a_chain_that_comes_back(void **state)
 	inspected_only(i, FINDING_LINK, "links back");
 }
 
-/* Another key in the same segment, in another bucket. */
-static const char *neighbour(struct inspected *i, const char *key)
-{
-	uint64_t hash = fake_hash(i->f, key);
-
-	for (unsigned n = 0; n < INSPECTED_RECORDS; n++) {
-		uint64_t other = fake_hash(i->f, inspected_key(n));
-
-		if (hash_prefix(hash, INSPECTED_DEPTH) == hash_prefix(other, INSPECTED_DEPTH) &&
-		    hash_bucket(hash) != hash_bucket(other))
-			return inspected_key(n);
-	}
-	fail_msg("there is none");
-	return NULL;
-}
-
 static void test_an_overflow_bucket_of_two_chains(void **state)
 {
 	struct inspected *i = *state;
 
 	inspected_chain(i, "key 3", 2);
-	link_to(fake_bucket(i->f, neighbour(i, "key 3")), 2);
+	link_to(fake_bucket(i->f, inspected_neighbour(i, "key 3")), 2);
 	inspected_run(i);
 	assert_true(inspected_has(i, FINDING_LINK, "another chain has"));
 }
