@@ -28,6 +28,28 @@ def judged(name, answer):
             for p in group.promises]
 
 
+BOUNDS = {"index": [3, 2, 2, 72, 5], "growth": [10, 5], "grace": [0.95, 1.1, 1, 1, 10],
+          "reclaim": [0.97, 5], "get": [3, 1, 0.5, 250], "warm": [0.6, 2, 25, 5, 1.2, 1.02],
+          "soft": [6, 3, 3, 1.5], "waste": [15], "peers": [10] * 4,
+          "rxe": [2.3, 1.3, 1.5, 1, 2.5], "torture": [0]}
+
+
+def test_no_bound_was_loosened():
+    assert {group.name: [p.bound for p in group.promises] for group in GROUPS} == BOUNDS
+
+
+def test_of_several_the_worst_is_judged():
+    for name, number, worst in (("grace", 1, max), ("reclaim", 0, min), ("reclaim", 1, max),
+                                ("index", 4, max)):
+        doc = copy.deepcopy(GOOD[name])
+        if name == "reclaim":
+            doc["promises"][3].update(lower95=0.5, gpc_p99_over_floor=7)
+        if name == "index":
+            doc["insert_writers"] = {"gracekv": {"ns_p999": 9e6}}
+        figure = BY_NAME[name].promises[number].read(doc)
+        assert figure.low < figure.high and figure.value == worst(figure.low, figure.high)
+
+
 @pytest.mark.parametrize("name", [group.name for group in GROUPS])
 def test_every_promise_can_be_kept_and_not_kept(name):
     assert all(judged(name, GOOD[name]))
@@ -145,11 +167,14 @@ def test_a_part_that_is_missing_is_not_kept(name, damage, said):
 def test_peers_that_are_not_installed(monkeypatch):
     redis, *_, last = BY_NAME["peers"].promises
     half = {"promises": GOOD["peers"]["promises"][:3]}
-    assert redis.read(half).value == 1000
+    null = {"promises": [dict(one, median=None) for one in GOOD["peers"]["promises"]]}
     for there, failure in ((None, gate_figures.NotRun), ("/memcached", gate_figures.NoFigure)):
         monkeypatch.setattr(gate_figures.shutil, "which", lambda name, there=there: there)
         with pytest.raises(failure, match="memcached"):
             last.read(half)
+        with pytest.raises(failure, match="memcached" if not there else "median"):
+            last.read(null)
+        assert redis.read(half).value == 1000, "what was measured counts"
 
 
 def test_no_redis_is_no_failure(tmp_path):
@@ -198,6 +223,8 @@ def test_bounds_are_those_of_the_ratios_suite():
     assert [p.bound for p in BY_NAME["rxe"].promises] == [
         test_ratios.GET_MAX, test_ratios.WARM_GET_MAX, test_ratios.PUT_MAX, 1,
         test_ratios.MGET_RATE_MIN]
+    mget = BY_NAME["rxe"].promises[-1].read(gate_figures.parse_rxe(GOOD["rxe"]))
+    assert mget.low == mget.value == mget.high == pytest.approx(1 / 0.19), "a rate, of times"
 
 
 @pytest.mark.skipif(not os.path.exists("/usr/bin/apt-cache"), reason="there is no apt-cache")

@@ -9,6 +9,7 @@ import signal
 
 import pytest
 
+from kvt_client import run
 from kvt_gate import GATE, GOOD, document, gate_run, said_of, stubs
 from kvt_process import Process, wait_until
 
@@ -36,6 +37,16 @@ def test_a_program_that_fails_is_shown(tmp_path):
     assert doc["kept"] == 4, "the others run all the same"
     for line in ("stdout | hello", "stderr | \ufffd", "stderr | get-bench: it broke: why"):
         assert f"gate: get: {line}" in err
+
+
+def test_programs_run_with_their_defaults(tmp_path):
+    """Whatever the caller's environment says of devices that are unkind on purpose."""
+    doc = json.dumps({"tool": "soft-bench", **GOOD["soft"]})
+    answer = f"env | grep -E '^(SOFTRDMA_|GRACEKV_LEASE)' && exit 3; echo '{doc}'"
+    folder = stubs(tmp_path, soft=answer)
+    result = run([GATE, "-B", str(folder), "-o", "soft"],
+                 env={"SOFTRDMA_WEAK": "7", "GRACEKV_LEASE": "1"})
+    assert result.rc == 0, result.err
 
 
 def test_a_program_that_is_no_program(tmp_path):

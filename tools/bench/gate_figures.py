@@ -131,10 +131,10 @@ def over_peer(peer, program, size, words):
         found = [one for one in at(doc, "promises") if isinstance(one, dict)
                  and peer in str(one.get("name")).lower()
                  and re.search(rf"\b({words})\b", str(one.get("name")))]
+        if not any(one.get("median") for one in found) and not shutil.which(program):
+            raise NotRun(f"{program} is not installed")
         if len(found) == 1:
             return spread_of(found[0])
-        if not found and not shutil.which(program):
-            raise NotRun(f"{program} is not installed")
         raise NoFigure(f"{len(found)} of its promises are about {peer} and {size}, not one")
     return read
 

@@ -6,6 +6,7 @@ import ctypes
 import dataclasses
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import tempfile
@@ -101,6 +102,29 @@ def run(args, limit_s, extra=()):
             file.seek(0)
             texts.append(file.read().decode("utf-8", errors="replace"))
         return Done(child.returncode, *texts, time.monotonic() - started, late)
+
+
+def busy_seconds():
+    """Of all cores since the start of the machine; "steal" is what its host did without us."""
+    fields = pathlib.Path("/proc/stat").read_text().split("\n", maxsplit=1)[0].split()[1:9]
+    user, nice, system, _, _, irq, softirq, steal = map(int, fields)
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def own_seconds():
+    """Of us and of all that we started and that has ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def others():
+    """A function that says what others have had since: cores, not below 0."""
+    start = time.monotonic(), busy_seconds() - own_seconds()
+
+    def cores():
+        seconds = max(time.monotonic() - start[0], 0.01)
+        return max(0.0, (busy_seconds() - own_seconds() - start[1]) / seconds)
+    return cores
 
 
 class NoHugepages(Exception):
