@@ -91,20 +91,30 @@ int cli_flush(FILE *out, const char *name)
 			 write_errno ? error_name(write_errno) : "an earlier write failed");
 }
 
-int cli_print_json(json_t *document)
+static int print_json(json_t *document, size_t flags)
 {
 	int rc;
 
 	if (!document)
 		return cli_error(CLI_FAILED, "printing JSON: no memory");
 	errno = 0;
-	rc = json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+	rc = json_dumpf(document, stdout, flags | JSON_REAL_PRECISION(9));
 	json_decref(document);
 	if (rc == 0)
 		fputc('\n', stdout);
 	else if (!ferror(stdout))
 		return cli_error(CLI_FAILED, "printing JSON: no memory");
 	return cli_flush(stdout, "stdout");
+}
+
+int cli_print_json(json_t *document)
+{
+	return print_json(document, JSON_INDENT(2));
+}
+
+int cli_print_json_line(json_t *document)
+{
+	return print_json(document, JSON_COMPACT);
 }
 
 int cli_stdin(const struct cli *cli, const char *operand, const char *instead)

@@ -34,6 +34,8 @@ enum cli_option {
 	CLI_TTL = 1 << 6,
 	CLI_IF_ABSENT = 1 << 7,
 	CLI_IF_VERSION = 1 << 8,
+	CLI_WATCH = 1 << 9,
+	CLI_INTERVAL = 1 << 10,
 };
 
 struct command {
@@ -55,7 +57,7 @@ struct cli {
 	bool json, verbose, help, version;
 	unsigned given; /* enum cli_option */
 	const char *format, *output;
-	uint64_t count, ttl_ms, if_version;
+	uint64_t count, ttl_ms, if_version, interval_ms;
 	const struct command *command; /* NULL: none was given */
 	const char **operands; /* without the command */
 	int operand_count;
@@ -135,6 +137,9 @@ int cli_flush(FILE *out, const char *name);
 /* cli_print_json - print a document to stdout and drop it. Returns 0 or CLI_FAILED. */
 int cli_print_json(json_t *document);
 
+/* cli_print_json_line - the same on one line, for one document after the other. */
+int cli_print_json_line(json_t *document);
+
 /* cli_watch_signals - SIGINT and SIGTERM only set what cli_stopped() returns, once each. */
 void cli_watch_signals(void);
 
@@ -166,5 +171,6 @@ int cli_load(struct cli *cli);
 int cli_verify(struct cli *cli);
 int cli_dump(struct cli *cli);
 int cli_stats(struct cli *cli);
+int cli_watch(struct cli *cli); /* stats --watch */
 int cli_ping(struct cli *cli);
 int cli_doctor(struct cli *cli);

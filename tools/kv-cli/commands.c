@@ -185,10 +185,28 @@ const struct command cli_commands[] = {
 	},
 	{
 		.name = "stats",
-		.usage = "",
-		.summary = "the server's counters",
-		.details = "Sizes are rounded in the table and exact with --json.\n",
-		.example = "kv-cli stats --json",
+		.usage = "[--watch [--interval S] [-c COUNT]]",
+		.summary = "the server's counters, or with --watch what happens, drawn anew every "
+			   "second",
+		.details =
+			"Sizes are rounded in the table and exact with --json.\n"
+			"  --watch             rates, memory, growth, sessions, on the whole terminal; q or\n"
+			"                      ^C leaves; where stdout is no terminal, a page after the other\n"
+			"  --interval S        every S seconds, 0.1 to 86400 (default 1)\n"
+			"  -c, --count COUNT   end after so many pages; exit 3 if the last one found no\n"
+			"                      server\n"
+			"\n"
+			"GET, READ and retry are what clients tell of their one-sided reads, when they\n"
+			"announce how far they have got; the server sees nothing of those. Rates come with\n"
+			"the second look. Of a session: epochs that it lags behind, bytes that it keeps\n"
+			"from being reused (defer), how often its client was fenced. \"-\" is not known:\n"
+			"an older server has no such counter.\n"
+			"K, M, G, T of bytes are powers of two; k, M, G of others powers of ten.\n"
+			"Each look costs the server a request, in which a worker writes all figures down.\n"
+			"With --json a document a line: the counters, interval_s, and rates per second,\n"
+			"null where they are not known; while there is no server, reconnecting says why.\n",
+		.example = "kv-cli stats --watch --json --interval 10 >stats.jsonl",
+		.allowed = CLI_WATCH | CLI_INTERVAL | CLI_COUNT,
 		.operands_min = 0,
 		.operands_max = 0,
 		.run = cli_stats,

@@ -14,6 +14,8 @@
 
 #define CLI_TIMEOUT_MS_MAX 3600000u
 #define CLI_COUNT_MAX	   1000000000u
+#define CLI_INTERVAL_MIN   100u /* ms: the server has other work too */
+#define CLI_INTERVAL_MAX   86400000u
 
 /* Options without a letter. */
 enum {
@@ -27,7 +29,8 @@ enum {
 	OPTION_TTL,
 	OPTION_IF_ABSENT,
 	OPTION_IF_VERSION,
-	OPTION_LATER, /* documented, for a later version */
+	OPTION_WATCH,
+	OPTION_INTERVAL,
 };
 
 /* The leading '-' hands operands over in order, so that what stands behind "--" can be told. */
@@ -53,7 +56,8 @@ static const struct option long_options[] = {
 	{ "ttl", required_argument, NULL, OPTION_TTL },
 	{ "if-absent", no_argument, NULL, OPTION_IF_ABSENT },
 	{ "if-version", required_argument, NULL, OPTION_IF_VERSION },
-	{ "watch", no_argument, NULL, OPTION_LATER },
+	{ "watch", no_argument, NULL, OPTION_WATCH },
+	{ "interval", required_argument, NULL, OPTION_INTERVAL },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -125,12 +129,49 @@ static const char *options_of_program(int option)
 	return NULL;
 }
 
+/* An option of a command that has no value, as enum cli_option; 0: it is another one. */
+static unsigned options_flag(int option)
+{
+	switch (option) {
+	case OPTION_META:
+		return CLI_META;
+	case OPTION_VERIFY:
+		return CLI_VERIFY;
+	case OPTION_SKIP_BAD:
+		return CLI_SKIP_BAD;
+	case OPTION_IF_ABSENT:
+		return CLI_IF_ABSENT;
+	case OPTION_WATCH:
+		return CLI_WATCH;
+	}
+	return 0;
+}
+
+static int options_seconds(const char *what, const char *text, uint64_t min_ms, uint64_t *ms)
+{
+	struct error err;
+
+	return units_seconds(what, text, min_ms, ms, &err) ? cli_error(CLI_USAGE, "%s", err.text)
+							   : 0;
+}
+
+static int options_interval(struct cli *cli, const char *text)
+{
+	if (options_seconds("--interval", text, CLI_INTERVAL_MIN, &cli->interval_ms))
+		return CLI_USAGE;
+	if (cli->interval_ms > CLI_INTERVAL_MAX)
+		return cli_error(CLI_USAGE,
+				 "--interval: %.40s is too long (give a day, %u, or less)", text,
+				 CLI_INTERVAL_MAX / 1000);
+	return 0;
+}
+
 static int options_take(struct cli *cli, int option, const char *value)
 {
 	uint64_t number = 0;
-	struct error err;
 	int rc = 0;
 
+	cli->given |= options_flag(option);
 	switch (option) {
 	case 's':
 		cli->server_given = true;
@@ -162,18 +203,9 @@ static int options_take(struct cli *cli, int option, const char *value)
 	case 'V':
 		cli->version = true;
 		break;
-	case OPTION_META:
-		cli->given |= CLI_META;
-		break;
 	case OPTION_FORMAT:
 		cli->given |= CLI_FORMAT;
 		cli->format = value;
-		break;
-	case OPTION_VERIFY:
-		cli->given |= CLI_VERIFY;
-		break;
-	case OPTION_SKIP_BAD:
-		cli->given |= CLI_SKIP_BAD;
 		break;
 	case 'o':
 		cli->given |= CLI_OUTPUT;
@@ -185,11 +217,10 @@ static int options_take(struct cli *cli, int option, const char *value)
 		break;
 	case OPTION_TTL:
 		cli->given |= CLI_TTL;
-		rc = units_seconds("--ttl", value, 1, &cli->ttl_ms, &err);
-		return rc ? cli_error(CLI_USAGE, "%s", err.text) : 0;
-	case OPTION_IF_ABSENT:
-		cli->given |= CLI_IF_ABSENT;
-		break;
+		return options_seconds("--ttl", value, 1, &cli->ttl_ms);
+	case OPTION_INTERVAL:
+		cli->given |= CLI_INTERVAL;
+		return options_interval(cli, value);
 	case OPTION_IF_VERSION:
 		cli->given |= CLI_IF_VERSION;
 		rc = options_number("--if-version", value, 1, UINT64_MAX, &cli->if_version);
@@ -239,9 +270,9 @@ static int options_operand(struct cli *cli, const char *word)
 /* Do the options and operands fit the command? */
 static int options_check(const struct cli *cli)
 {
-	static const char *const names[] = { "--meta",	   "--format",	  "--verify",
-					     "--skip-bad", "--output",	  "--count",
-					     "--ttl",	   "--if-absent", "--if-version" };
+	static const char *const names[] = { "--meta",	     "--format", "--verify",  "--skip-bad",
+					     "--output",     "--count",	 "--ttl",     "--if-absent",
+					     "--if-version", "--watch",	 "--interval" };
 	const struct command *c = cli->command;
 
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -253,6 +284,11 @@ static int options_check(const struct cli *cli)
 		return cli_error(CLI_USAGE,
 				 "%s: --if-absent and --if-version exclude each other (give one)",
 				 c->name);
+	if (!(cli->given & CLI_WATCH) && (c->allowed & CLI_WATCH) &&
+	    (cli->given & (CLI_COUNT | CLI_INTERVAL)))
+		return cli_error(CLI_USAGE, "%s: %s goes with --watch only (usage: kv-cli %s %s)",
+				 c->name, cli->given & CLI_COUNT ? "--count" : "--interval",
+				 c->name, c->usage);
 	if (cli->operand_count < c->operands_min)
 		return cli_error(CLI_USAGE, "%s: too few words (usage: kv-cli %s %s)", c->name,
 				 c->name, c->usage);
@@ -273,7 +309,7 @@ static bool options_negative(const struct cli *cli, int argc, char **argv)
 
 static int options_words(struct cli *cli, int argc, char **argv)
 {
-	int option, index = 0, rc = 0;
+	int option, rc = 0;
 
 	opterr = 0;
 	optind = 0; /* glibc: start anew, also where a program parses twice */
@@ -282,16 +318,13 @@ static int options_words(struct cli *cli, int argc, char **argv)
 			rc = options_operand(cli, argv[optind++]);
 			continue;
 		}
-		option = getopt_long(argc, argv, short_options, long_options, &index);
+		option = getopt_long(argc, argv, short_options, long_options, NULL);
 		if (option == -1)
 			break;
 		if (option == 1)
 			rc = options_operand(cli, optarg);
 		else if (option == '?' || option == ':')
 			rc = options_unknown(option, argv);
-		else if (option == OPTION_LATER)
-			rc = cli_error(CLI_USAGE, "--%s is not supported by this version yet",
-				       long_options[index].name);
 		else if (cli->shell && options_of_program(option))
 			rc = cli_error(CLI_USAGE,
 				       "%s: is an option of kv-cli as a whole (give it when "

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "tools/kv-cli/caught.h"
 #include "tools/kv-cli/history.h"
 #include "tools/kv-cli/shell.h"
 
@@ -21,7 +22,7 @@ struct prompt {
 	EditLine *edit;
 	History *history;
 	char text[320]; /* "HOST:PORT> " */
-	sigset_t outside; /* the signals that are blocked while no line is awaited */
+	struct caught caught; /* while a line is awaited */
 	char *line; /* what prompt_read() returned last */
 	mbstate_t half; /* of a character whose bytes have not all come */
 };
@@ -32,27 +33,6 @@ static const int prompt_signals[] = {
 };
 
 #define PROMPT_SIGNALS (sizeof(prompt_signals) / sizeof(prompt_signals[0]))
-
-static volatile sig_atomic_t prompt_came[PROMPT_SIGNALS];
-
-static void on_signal(int number)
-{
-	for (size_t i = 0; i < PROMPT_SIGNALS; i++) {
-		if (prompt_signals[i] == number)
-			prompt_came[i] = 1;
-	}
-}
-
-static bool came(int number)
-{
-	for (size_t i = 0; i < PROMPT_SIGNALS; i++) {
-		if (prompt_signals[i] == number && prompt_came[i]) {
-			prompt_came[i] = 0;
-			return true;
-		}
-	}
-	return false;
-}
 
 FILE *prompt_screen(void)
 {
@@ -76,11 +56,11 @@ static void stop_and_go_on(EditLine *edit)
 
 static void look_at_signals(EditLine *edit)
 {
-	if (came(SIGTSTP))
+	if (caught_take(SIGTSTP))
 		stop_and_go_on(edit);
-	if (came(SIGWINCH))
+	if (caught_take(SIGWINCH))
 		el_resize(edit);
-	if (came(SIGCONT)) {
+	if (caught_take(SIGCONT)) {
 		el_set(edit, EL_PREP_TERM, 0);
 		el_set(edit, EL_PREP_TERM, 1);
 		el_set(edit, EL_REFRESH);
@@ -88,20 +68,18 @@ static void look_at_signals(EditLine *edit)
 }
 
 /* Returns 1 and a byte, 0 at the end, -1 where a signal ends the wait. */
-static int next_byte(EditLine *edit, const sigset_t *outside, char *byte)
+static int next_byte(EditLine *edit, const struct prompt *p, char *byte)
 {
 	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
 
 	for (;;) {
 		ssize_t n;
 
-		if (ppoll(&input, 1, NULL, outside) < 0 && errno != EINTR)
+		if (ppoll(&input, 1, NULL, &p->caught.outside) < 0 && errno != EINTR)
 			return -1;
 		look_at_signals(edit);
-		for (size_t i = 0; i < PROMPT_SIGNALS; i++) {
-			if (prompt_came[i]) /* one that look_at_signals() has left */
-				return -1;
-		}
+		if (caught_any(&p->caught)) /* one that look_at_signals() has left */
+			return -1;
 		if (!input.revents)
 			continue;
 		n = read(STDIN_FILENO, byte, 1);
@@ -118,7 +96,7 @@ static int next_character(EditLine *edit, wchar_t *character)
 	el_get(edit, EL_CLIENTDATA, &p);
 	for (;;) {
 		char byte;
-		int rc = next_byte(edit, &p->outside, &byte);
+		int rc = next_byte(edit, p, &byte);
 		size_t n;
 
 		if (rc <= 0)
@@ -249,12 +227,12 @@ int prompt_open(struct prompt **out, const char *name)
 static int why_ended(struct prompt *p)
 {
 	static const int deadly[] = { SIGTERM, SIGHUP, SIGQUIT };
-	bool interrupted = came(SIGINT);
+	bool interrupted = caught_take(SIGINT);
 
 	fputs(interrupted ? "^C\n" : "\n", prompt_screen());
 	fflush(prompt_screen());
 	for (size_t i = 0; i < sizeof(deadly) / sizeof(deadly[0]); i++) {
-		if (came(deadly[i]))
+		if (caught_take(deadly[i]))
 			return -deadly[i];
 	}
 	return interrupted ? -EINTR : 0;
@@ -262,29 +240,16 @@ static int why_ended(struct prompt *p)
 
 int prompt_read(struct prompt *p, const char **line, size_t *len)
 {
-	struct sigaction action = { .sa_handler = on_signal }, before[PROMPT_SIGNALS];
 	const char *text;
-	sigset_t set;
 	int count = 0, rc = 1;
 
-	sigemptyset(&set);
-	for (size_t i = 0; i < PROMPT_SIGNALS; i++) {
-		sigaddset(&set, prompt_signals[i]);
-		prompt_came[i] = 0;
-	}
-	sigprocmask(SIG_BLOCK, &set, &p->outside);
-	for (size_t i = 0; i < PROMPT_SIGNALS; i++)
-		sigaction(prompt_signals[i], &action, &before[i]);
+	caught_begin(&p->caught, prompt_signals, PROMPT_SIGNALS, 0);
 	/* before the prompt is seen: what is typed then is read as keys, ^D and ^C too */
 	el_set(p->edit, EL_PREP_TERM, 1);
 	text = el_gets(p->edit, &count);
-	for (size_t i = 0; i < PROMPT_SIGNALS; i++)
-		rc = prompt_came[i] ? 0 : rc;
-	if (!text || count <= 0 || rc == 0)
+	if (!text || count <= 0 || caught_any(&p->caught))
 		rc = why_ended(p);
-	for (size_t i = 0; i < PROMPT_SIGNALS; i++)
-		sigaction(prompt_signals[i], &before[i], NULL);
-	sigprocmask(SIG_SETMASK, &p->outside, NULL);
+	caught_end(&p->caught);
 	if (rc != 1)
 		return rc;
 	free(p->line);

@@ -265,3 +265,48 @@ const char *text_size_binary(char out[TEXT_SIZE_MAX], uint64_t bytes)
 
 	return text_scaled(out, bytes, 1024, units);
 }
+
+/* Three digits and a unit, from 1000 or 1024 on. */
+static const char *text_short(char out[TEXT_SHORT_MAX], double value, double base,
+			      const char *units)
+{
+	unsigned unit = 0;
+
+	while (value >= base - 0.5 && unit < 6) {
+		value /= base;
+		unit++;
+	}
+	snprintf(out, TEXT_SHORT_MAX, "%.*f%.1s",
+		 value < 9.995	 ? 2
+		 : value < 99.95 ? 1
+				 : 0,
+		 value, units + unit);
+	return out;
+}
+
+const char *text_number(char out[TEXT_SHORT_MAX], uint64_t n)
+{
+	if (n >= 10000)
+		return text_short(out, (double)n, 1000, " kMGTPE");
+	snprintf(out, TEXT_SHORT_MAX, "%" PRIu64, n);
+	return out;
+}
+
+const char *text_rate(char out[TEXT_SHORT_MAX], double per_second)
+{
+	if (per_second >= 999.5)
+		return text_short(out, per_second, 1000, " kMGTPE");
+	if (per_second > 0)
+		snprintf(out, TEXT_SHORT_MAX, "%.*f", per_second < 99.95, per_second);
+	else
+		strcpy(out, per_second < 0 ? "-" : "0");
+	return out;
+}
+
+const char *text_bytes(char out[TEXT_SHORT_MAX], uint64_t bytes)
+{
+	if (bytes >= 1024)
+		return text_short(out, (double)bytes, 1024, " KMGTPE");
+	snprintf(out, TEXT_SHORT_MAX, "%" PRIu64, bytes);
+	return out;
+}

@@ -48,3 +48,14 @@ const char *text_size(char out[TEXT_SIZE_MAX], uint64_t bytes);
 
 /* text_size_binary - "4.0 GiB" (powers of two, as memory is counted). Returns @out. */
 const char *text_size_binary(char out[TEXT_SIZE_MAX], uint64_t bytes);
+
+#define TEXT_SHORT_MAX 8 /* of a figure in a narrow column: 5 characters and its end, and spare */
+
+/* text_number - "9999", "12.3k", "1.23M": in full below 10000, else three digits. Returns @out. */
+const char *text_number(char out[TEXT_SHORT_MAX], uint64_t n);
+
+/* text_rate - "0", "0.5", "123", "12.3k"; "-" where it is negative. Returns @out. */
+const char *text_rate(char out[TEXT_SHORT_MAX], double per_second);
+
+/* text_bytes - "812", "1.50K", "64.0M": powers of two. Returns @out. */
+const char *text_bytes(char out[TEXT_SHORT_MAX], uint64_t bytes);

@@ -62,8 +62,8 @@ int units_seconds(const char *what, const char *text, uint64_t min_ms, uint64_t 
 		return error_set(err, -ERANGE, "%s: %.40s is too long (give at most %llu seconds)",
 				 what, text, GKV_TTL_MAX / 1000);
 	if (*ms < min_ms)
-		return error_set(err, -ERANGE, "%s: %.40s is no time to live (give 0.001 or more)",
-				 what, text);
+		return error_set(err, -ERANGE, "%s: %.40s is too short (give %g or more)", what,
+				 text, (double)min_ms / 1000);
 	return 0;
 }
 

@@ -297,7 +297,17 @@ int gkv_clock(struct gkv *handle, uint64_t *ms)
 
 int gkv_server_stats(struct gkv *handle, char **text)
 {
-	*text = strdup("records 2\ndata_bytes 4194304\n");
+	const char *answer = "records 2\ndata_bytes 4194304\n";
+
+	if (fake_faults.statistics) {
+		answer = fake_faults.statistics[0];
+		fake_faults.statistics += fake_faults.statistics[1] != NULL;
+	}
+	if (!answer[0]) {
+		fake_error = "nobody listens there any more (start kv-server)";
+		return -ECONNREFUSED;
+	}
+	*text = strdup(answer);
 	return *text ? 0 : -ENOMEM;
 }
 

@@ -15,6 +15,8 @@ struct fake_faults {
 	bool vanish; /* a delete that is refused leaves no record behind */
 	const char *lose; /* gets of this key find nothing */
 	bool no_clock; /* the server's clock cannot be read */
+	/* answers of gkv_server_stats(), the last one for ever, "": it fails; NULL-terminated */
+	const char *const *statistics; /* NULL: a text of two lines */
 };
 
 extern struct fake_faults fake_faults;

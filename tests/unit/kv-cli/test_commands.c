@@ -103,12 +103,6 @@ static void test_usage(void **state)
 	has(out, ", layout 3 hash ");
 }
 
-static void test_later_words(void **state)
-{
-	assert_int_equal(run("", "stats", "--watch", NULL), CLI_USAGE);
-	has(errors, "--watch is not supported by this version yet");
-}
-
 static void test_server_commands(void **state)
 {
 	assert_int_equal(run("", "-s", "[::1]:99", "ping", "-c", "2", NULL), CLI_OK);
@@ -248,7 +242,6 @@ int main(void)
 		cmocka_unit_test_setup(test_records, setup),
 		cmocka_unit_test_setup(test_mget, setup),
 		cmocka_unit_test_setup(test_usage, setup),
-		cmocka_unit_test_setup(test_later_words, setup),
 		cmocka_unit_test_setup(test_server_commands, setup),
 		cmocka_unit_test_setup(test_load_and_verify, setup),
 		cmocka_unit_test_setup(test_load_bad, setup),

@@ -139,6 +139,50 @@ static void test_sizes(void **state)
 	assert_string_equal(text_size(out, UINT64_MAX), "18446.7 PB");
 }
 
+/* At most five characters, whatever is rounded. */
+static void test_short_figures(void **state)
+{
+	static const struct {
+		double value;
+		const char *rate, *number, *bytes;
+	} cases[] = {
+		{ 0, "0", "0", "0" },
+		{ 7, "7.0", "7", "7" },
+		{ 99, "99.0", "99", "99" },
+		{ 100, "100", "100", "100" },
+		{ 999, "999", "999", "999" },
+		{ 1000, "1.00k", "1000", "1000" },
+		{ 1023, "1.02k", "1023", "1023" },
+		{ 1024, "1.02k", "1024", "1.00K" },
+		{ 1536, "1.54k", "1536", "1.50K" },
+		{ 9999, "10.0k", "9999", "9.76K" },
+		{ 10000, "10.0k", "10.0k", "9.77K" },
+		{ 99949, "99.9k", "99.9k", "97.6K" },
+		{ 99950, "100k", "100k", "97.6K" },
+		{ 999499, "999k", "999k", "976K" },
+		{ 999500, "1.00M", "1.00M", "976K" },
+		{ 1048575, "1.05M", "1.05M", "1.00M" },
+		{ 1048064, "1.05M", "1.05M", "1.00M" },
+		{ 1048063, "1.05M", "1.05M", "1023K" },
+		{ 1e9, "1.00G", "1.00G", "954M" },
+		{ 18446744073709551615., "18.4E", "18.4E", "16.0E" },
+	};
+	char text[TEXT_SHORT_MAX];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t n = cases[i].value < 1e19 ? (uint64_t)cases[i].value : UINT64_MAX;
+
+		assert_string_equal(text_rate(text, cases[i].value), cases[i].rate);
+		assert_string_equal(text_number(text, n), cases[i].number);
+		assert_string_equal(text_bytes(text, n), cases[i].bytes);
+	}
+	assert_string_equal(text_rate(text, 0.04), "0.0");
+	assert_string_equal(text_rate(text, 0.5), "0.5");
+	assert_string_equal(text_rate(text, 99.96), "100");
+	assert_string_equal(text_rate(text, -1), "-");
+	assert_true(strlen(text_rate(text, 1e30)) < TEXT_SHORT_MAX);
+}
+
 static void test_key_is_shortened(void **state)
 {
 	char out[TEXT_KEY_MAX], long_key[1024];
@@ -215,6 +259,7 @@ int main(void)
 		cmocka_unit_test(test_round_trips),
 		cmocka_unit_test(test_base64),
 		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_short_figures),
 		cmocka_unit_test(test_key_is_shortened),
 		cmocka_unit_test(test_key_set),
 		cmocka_unit_test(test_verify_last_record_decides),
