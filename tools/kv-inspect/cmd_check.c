@@ -26,7 +26,12 @@ static const struct show_field depth_columns[] = {
 
 static void progress(uint64_t done, uint64_t all)
 {
-	progress_show("checking segments", done, all);
+	static uint64_t shown = UINT64_MAX;
+	uint64_t percent = 100 * done / all;
+
+	if (percent != shown)
+		progress_show("checking segments", done, all);
+	shown = percent;
 }
 
 static json_t *depth_rows(const struct check_totals *t)

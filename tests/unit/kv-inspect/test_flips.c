@@ -56,10 +56,10 @@ static uint8_t *somewhere(struct inspected *i, uint64_t *seed, const char **what
 		return (uint8_t *)f->dir->entry + n % 32;
 	case 6:
 		*what = "a header";
-		return (uint8_t *)&s->bucket[n % SEGMENT_ALL] + (n >> 8) % 8;
+		return (uint8_t *)s + n % SEGMENT_ALL * BUCKET_BYTES + (n >> 8) % 8;
 	case 7:
 		*what = "a bucket";
-		return (uint8_t *)&s->bucket[n % SEGMENT_ALL] + (n >> 8) % BUCKET_BYTES;
+		return (uint8_t *)s + n % SEGMENT_ALL * BUCKET_BYTES + (n >> 8) % BUCKET_BYTES;
 	}
 	*what = "a block";
 	return (uint8_t *)b + n % BLOCK_BYTES;
