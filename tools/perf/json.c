@@ -78,8 +78,7 @@ static json_t *result(const struct perf *p, const struct perf_result *r)
 			  latencies(f), "client_cpu_s", f->client_cpu_s);
 
 	json_object_update_new(doc, counts(r));
-	json_object_set_new(doc, "server_cpu_s",
-			    f->server_cpu ? json_real(f->server_cpu_s) : json_null());
+	json_object_set_new(doc, "server_cpu_s", json_real(f->server_cpu_s));
 	if (r->raw && r->floor.ops) {
 		json_object_set_new(doc, "raw", floor_of(r));
 		json_object_set_new(doc, "over_raw", json_real(r->over_raw));
@@ -108,6 +107,15 @@ static json_t *parameters(const struct perf *p)
 		(int)kv->qp.inline_max, "read_depth", (int)kv->qp.rd_initiator);
 }
 
+static json_t *server(const struct perf *p)
+{
+	const struct rpc_measured *m = &p->server;
+
+	return json_pack("{s:s, s:s, s:b, s:s, s:i, s:I}", "address", p->o.address, "device",
+			 m->device, "software_device", (int)m->software, "version", m->version,
+			 "workers", (int)m->workers, "memory_bytes_max", (json_int_t)m->memory_max);
+}
+
 json_t *perf_json(const struct perf *p)
 {
 	const struct gkv *kv = p->handle[0].kv;
@@ -118,14 +126,12 @@ json_t *perf_json(const struct perf *p)
 	for (unsigned i = 0; i < p->results; i++)
 		json_array_append_new(results, result(p, &p->result[i]));
 	json_object_update_new(
-		doc,
-		json_pack("{s:s, s:b, s:o, s:i, s:s, s:b, s:{s:s, s:s, s:i}, s:o, s:o}", "device",
-			  p->session->dev->name, "software_device", p->software, "gid_index",
-			  kv->qp.source.has_gid ? json_integer(kv->qp.source.gid_index)
-						: json_null(),
-			  "mtu", (int)rdma_mtu_bytes(kv->qp.mtu), "transport", "RC", "complete",
-			  p->complete, "server", "address", p->o.address, "device",
-			  p->session->welcome.device, "pid", (int)p->session->welcome.pid,
-			  "parameters", parameters(p), "results", results));
+		doc, json_pack("{s:s, s:b, s:o, s:i, s:s, s:b, s:o, s:o, s:o}", "device",
+			       p->session->dev->name, "software_device", p->software, "gid_index",
+			       kv->qp.source.has_gid ? json_integer(kv->qp.source.gid_index)
+						     : json_null(),
+			       "mtu", (int)rdma_mtu_bytes(kv->qp.mtu), "transport", "RC",
+			       "complete", p->complete, "server", server(p), "parameters",
+			       parameters(p), "results", results));
 	return doc;
 }

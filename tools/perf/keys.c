@@ -33,12 +33,12 @@ static int failed(struct perf *p, int rc, const char *what)
 static int choose_count(struct perf *p)
 {
 	struct perf_keys *k = &p->keys;
-	uint64_t room, most;
-	int rc = perf_server_room(p, &room);
+	uint64_t most;
+	int rc = perf_tell(p, p->loader, MEASURE_LOOK);
 
 	if (rc)
 		return rc;
-	most = room / ROOM_PART / k->block_bytes;
+	most = p->server.memory_free / ROOM_PART / k->block_bytes;
 	k->asked = p->o.keys;
 	k->count = p->o.keys < most ? p->o.keys : most ? most : 1;
 	return 0;
@@ -213,7 +213,8 @@ static int delete_some(struct perf *p, uint64_t *from)
 /* Whether @rc says that the server is not reached any more. */
 static bool gone(int rc)
 {
-	return rc == -ECONNRESET || rc == -ECONNREFUSED || rc == -EHOSTUNREACH || rc == -ETIMEDOUT;
+	return rc == -ECONNRESET || rc == -ECONNREFUSED || rc == -EHOSTUNREACH ||
+	       rc == -ETIMEDOUT || rc == -EREMOTEIO;
 }
 
 int perf_keys_unload(struct perf *p, int rc)

@@ -99,6 +99,8 @@ int perf_connect(struct perf *p)
 			break;
 		rc = check(p, p->handle[p->opened].kv);
 	}
+	if (rc == 0)
+		rc = perf_tell(p, p->loader, MEASURE_LOOK);
 	if (rc)
 		return rc;
 	p->software = p->session->dev->software;
@@ -187,31 +189,39 @@ int perf_prepare_handles(struct perf *p)
 	return rc;
 }
 
-/* A counter of the server's; 0: it tells none. */
-static uint64_t counter(const char *text, const char *name)
+int perf_tell(struct perf *p, struct gkv *h, enum measure_phase phase)
 {
-	size_t len = strlen(name);
+	static const enum measure_op ops[] = {
+		[PERF_GET] = MEASURE_GET,
+		[PERF_PUT] = MEASURE_PUT,
+		[PERF_MIXED] = MEASURE_MIXED,
+		[PERF_MGET] = MEASURE_GET,
+	};
+	const struct perf_options *o = &p->o;
+	struct rpc_measure plan = {
+		.phase = phase,
+		.op = ops[o->op],
+		.queue_pairs = (uint32_t)o->qps,
+		.depth = p->depth ? p->depth : 1,
+		.threads = (uint32_t)o->threads,
+		.keys = p->keys.count,
+		.value_bytes = p->keys.size,
+		.iterations = o->iterations,
+		.duration_ms = (uint64_t)(o->seconds * 1000 + 0.5),
+		.rate = (uint64_t)(o->rate + 0.5),
+	};
+	int rc;
 
-	for (const char *line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (strncmp(line, name, len) == 0 && line[len] == ' ')
-			return strtoull(line + len, NULL, 10);
-	}
-	return 0;
+	snprintf(plan.tool, sizeof(plan.tool), "%s", perf_program(o)->name);
+	rc = measure_tell(h, &plan, &p->server);
+	return rc ? error_set(&p->error, rc, "%s", gkv_error(h)) : 0;
 }
 
-int perf_server_room(struct perf *p, uint64_t *bytes)
+int perf_begin(struct perf *p)
 {
-	uint64_t all, taken;
-	char *text;
-	int rc = gkv_server_stats(p->loader, &text);
+	int rc = 0;
 
-	if (rc)
-		return error_set(&p->error, rc, "%s", gkv_error(p->loader));
-	all = counter(text, "memory_bytes_max");
-	taken = counter(text, "memory_index_bytes") + counter(text, "memory_directory_bytes") +
-		counter(text, "memory_block_bytes");
-	*bytes = all > taken ? all - taken : 0;
-	free(text);
-	return 0;
+	for (unsigned i = 0; i < p->opened && rc == 0; i++)
+		rc = perf_tell(p, p->handle[i].kv, MEASURE_BEGIN);
+	return rc;
 }

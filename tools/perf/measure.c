@@ -66,8 +66,13 @@ static int thread_error(struct perf *p)
 /* All threads through the round that p->round says. @f: NULL: a warm-up. */
 static int go(struct perf *p, struct perf_figures *f)
 {
-	double cpu = cpu_seconds();
+	int rc = f ? perf_tell(p, p->loader, MEASURE_LOOK) : 0;
+	uint64_t server_ns = p->server.cpu_ns;
+	double cpu;
 
+	if (rc)
+		return rc;
+	cpu = cpu_seconds();
 	p->round.before_ns = f ? f->duration_ns : 0;
 	p->round.counted = f != NULL;
 	pthread_barrier_wait(&p->barrier);
@@ -77,7 +82,12 @@ static int go(struct perf *p, struct perf_figures *f)
 		join(p, f);
 	}
 	pthread_barrier_wait(&p->barrier);
-	return thread_error(p);
+	rc = thread_error(p);
+	if (rc == 0 && f)
+		rc = perf_tell(p, p->loader, MEASURE_LOOK);
+	if (rc == 0 && f)
+		f->server_cpu_s += (double)(p->server.cpu_ns - server_ns) / 1e9;
+	return rc;
 }
 
 /* Of @all, the part of round @i. */
@@ -176,7 +186,10 @@ static void choose_floor(const struct perf *p, struct perf_result *r)
 	if (r->size > RPC_EAGER_MAX)
 		return;
 	r->raw = PERF_RAW_SEND;
-	r->raw_bytes = RPC_REQUEST_BYTES + p->keys.key_len + (uint32_t)r->size;
+	r->raw_bytes = p->keys.key_len + (uint32_t)r->size; /* a PING's payload has a limit */
+	if (r->raw_bytes > RPC_EAGER_MAX)
+		r->raw_bytes = RPC_EAGER_MAX;
+	r->raw_bytes += RPC_REQUEST_BYTES;
 }
 
 static void conclude(const struct perf *p, struct perf_result *r)
@@ -206,6 +219,9 @@ int perf_measure(struct perf *p, struct perf_result *r)
 		       : p->o.op == PERF_MIXED ? (uint32_t)(p->o.get_share * (1 << 24))
 					       : 1 << 24;
 	draw_ranks(p);
+	rc = perf_begin(p);
+	if (rc)
+		return rc;
 	slices_clear(&r->op.slices);
 	slices_clear(&r->floor.slices);
 	rc = warm_up(p, r, PERF_OPERATION);

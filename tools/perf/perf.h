@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "client/src/handle.h"
+#include "client/src/measure.h"
 #include "common/base/error.h"
 #include "tools/lib/histogram.h"
 #include "tools/lib/moments.h"
@@ -81,7 +82,7 @@ struct perf_round {
 	bool paced; /* by an open loop */
 	uint64_t ops; /* of each handle; UINT64_MAX: until the time is over */
 	uint64_t ns; /* 0: until they are done */
-	uint32_t bytes; /* of a raw READ */
+	uint32_t bytes; /* of a raw READ or SEND */
 	uint64_t before_ns; /* of its kind's rounds before it */
 };
 
@@ -107,7 +108,6 @@ struct perf_figures {
 	double p50_ns[PERF_ROUNDS_MAX]; /* and median latency */
 	unsigned rounds;
 	double client_cpu_s, server_cpu_s;
-	bool server_cpu; /* it is known */
 };
 
 struct perf_result {
@@ -131,6 +131,7 @@ struct perf {
 	unsigned opened, started;
 	bool software;
 	unsigned spin_polls;
+	struct rpc_measured server; /* what it said last */
 
 	struct perf_keys keys;
 	unsigned depth; /* on each handle, for this size */
@@ -215,8 +216,10 @@ void perf_disconnect(struct perf *p);
 /* perf_prepare_handles - memory for what is in flight, for the size of p->keys. */
 int perf_prepare_handles(struct perf *p);
 void perf_release_handles(struct perf *p);
-/* perf_server_room - bytes that the server has free for records. */
-int perf_server_room(struct perf *p, uint64_t *bytes);
+/* perf_tell - the server what is about to be measured; its answer stands in p->server. */
+int perf_tell(struct perf *p, struct gkv *h, enum measure_phase phase);
+/* perf_begin - the same on each queue pair that is measured: both ends of it are compared. */
+int perf_begin(struct perf *p);
 
 /* Keys (keys.c). */
 int perf_keys_load(struct perf *p, uint64_t size);

@@ -17,11 +17,6 @@
 
 static const char what[] = "a raw SEND";
 
-static uint32_t frame_bytes(const struct perf *p)
-{
-	return RPC_REQUEST_BYTES + p->keys.key_len + (uint32_t)p->keys.size;
-}
-
 static int begin_sends(struct perf_thread *t, struct perf_raw *x)
 {
 	const struct perf *p = t->p;
@@ -41,7 +36,7 @@ static int begin_sends(struct perf_thread *t, struct perf_raw *x)
 			.slot = (uint16_t)i,
 			.client_id = { kv->session->client_id[0], kv->session->client_id[1] },
 			.generation = kv->generation,
-			.value_len = frame_bytes(p) - RPC_REQUEST_BYTES,
+			.value_len = p->round.bytes - RPC_REQUEST_BYTES,
 		};
 		memset(q + 1, 'v', q->value_len);
 	}
@@ -67,7 +62,7 @@ static int chain(struct perf_thread *t, struct perf_raw *x, unsigned count)
 		x->since[slot] = now;
 		x->replied &= ~(1u << slot);
 		x->sent &= ~(1u << slot);
-		sge[i] = (struct ibv_sge){ (uintptr_t)q, frame_bytes(t->p),
+		sge[i] = (struct ibv_sge){ (uintptr_t)q, t->p->round.bytes,
 					   kv->requests.region.lkey };
 		wr[i] = (struct ibv_send_wr){
 			.wr_id = SLOT_IS_OURS | slot,

@@ -92,19 +92,20 @@ static void *run(void *arg)
 	struct perf_thread *t = arg;
 	struct perf *p = t->p;
 
-	pthread_mutex_lock(&p->gate); /* until all are there, or one could not be started */
+	pthread_mutex_lock(&p->gate); /* until all are there, */
 	pthread_mutex_unlock(&p->gate);
-	while (!p->quit) {
+	if (p->quit) /* or one could not be started: then nobody comes to the barrier */
+		return NULL;
+	for (;;) {
 		pthread_barrier_wait(&p->barrier);
 		if (p->quit)
-			break;
+			return NULL;
 		begin(t);
 		work(t);
 		t->tally.ended = ticks_now();
 		pthread_barrier_wait(&p->barrier);
 		pthread_barrier_wait(&p->barrier); /* main has looked at the tally */
 	}
-	return NULL;
 }
 
 static int start_one(struct perf *p, unsigned number)

@@ -25,7 +25,8 @@ int perf_number(const char *what, const char *text, double min, double max, doub
 		struct error *err)
 {
 	char *end = NULL;
-	double value = isdigit((unsigned char)text[0]) ? strtod(text, &end) : NAN;
+	bool digits = isdigit((unsigned char)text[text[0] == '.']);
+	double value = digits ? strtod(text, &end) : NAN;
 
 	if (!end || *end || !(value >= min && value <= max))
 		return error_set(err, -EINVAL, "%s: '%.40s' is no number from %.10g to %.10g", what,

@@ -12,6 +12,7 @@
 
 #define LINE_WIDTH 103
 #define MIB	   1048576.0
+#define INDENT	   12
 
 static void rule(void)
 {
@@ -166,7 +167,7 @@ void perf_table_head(const struct perf *p)
 	     "Outstand reads", number(b, kv->qp.rd_initiator));
 	pair("Keys", keys(o, a), "Hints", o->no_hints ? "OFF" : "ON");
 	pair("Length", length(o, a), "Rate", rate(o, b));
-	pair("Server", o->address, "its device", p->session->welcome.device);
+	pair("Server", o->address, "its device", p->server.device);
 	if (p->software)
 		printf(" %s is a software device: what follows is copies of memory and our code, "
 		       "not RDMA.\n",
@@ -234,46 +235,50 @@ static void floor_row(const struct perf *p, const struct perf_result *r)
 
 	figures(p, &r->floor, r->raw_bytes);
 	perf_op_name(&p->o, op);
-	printf("   raw %s: %s is %.2f of it\n", r->raw == PERF_RAW_SEND ? "SEND" : "READ", op,
-	       r->over_raw);
+	printf(p->o.latency ? "   raw %s: %s takes %.2f times as long\n"
+			    : "   raw %s: %s is %.2f of it\n",
+	       r->raw == PERF_RAW_SEND ? "SEND" : "READ", op, r->over_raw);
 }
 
-static void causes(const struct perf_result *r)
+static void causes(const struct gkv_stats *s)
 {
-	const struct gkv_stats *s = &r->stats;
-	double gets = (double)(s->gets ? s->gets : 1);
+	uint64_t all = s->retry_obsolete + s->retry_checksum + s->retry_directory;
 
-	if (s->gets)
-		printf("            READs per GET %.3f, hint hits %.1f %%, retries: %" PRIu64
-		       " obsolete, %" PRIu64 " checksum, %" PRIu64 " directory, %" PRIu64
-		       " by RPC\n",
-		       (double)s->reads / gets, 100 * (double)s->hint_hits / gets,
+	printf("READs per GET %.3f, hint hits %.1f %%, ", (double)s->reads / (double)s->gets,
+	       100 * (double)s->hint_hits / (double)s->gets);
+	if (!all && !s->rpc_fallbacks)
+		printf("no retries; ");
+	else
+		printf("retries: %" PRIu64 " obsolete, %" PRIu64 " checksum, %" PRIu64
+		       " stale directory, %" PRIu64 " by RPC; ",
 		       s->retry_obsolete, s->retry_checksum, s->retry_directory, s->rpc_fallbacks);
 }
 
+/* What perftest lacks, on lines that no reader of its tables takes for a row. */
 static void details(const struct perf *p, const struct perf_result *r)
 {
 	const struct perf_figures *f = &r->op;
 	const double unit = time_unit(p);
 
-	causes(r);
-	printf("            CPU: client %.3f s", f->client_cpu_s);
-	if (f->server_cpu)
-		printf(", server %.3f s", f->server_cpu_s);
-	printf(", in %.3f s", (double)f->duration_ns / 1e9);
+	printf("%*s", INDENT, "");
+	if (r->stats.gets)
+		causes(&r->stats);
+	printf("CPU: client %.3g s, server %.3g s, in %.3g s\n", f->client_cpu_s, f->server_cpu_s,
+	       (double)f->duration_ns / 1e9);
 	if (!p->o.latency)
-		printf("; latency %.2f p50, %.2f p99, %.2f p99.9 %s",
+		printf("%*slatency p50 %.2f, p99 %.2f, p99.9 %.2f, max %.2f %s\n", INDENT, "",
 		       (double)histogram_at(&f->lat, 0.5) * unit,
 		       (double)histogram_at(&f->lat, 0.99) * unit,
-		       (double)histogram_at(&f->lat, 0.999) * unit, unit_of_time(p));
-	putchar('\n');
+		       (double)histogram_at(&f->lat, 0.999) * unit, f->moments.max * unit,
+		       unit_of_time(p));
 	if (r->keys < p->o.keys || r->depth < p->o.depth)
-		printf("            %" PRIu64 " keys, %" PRIu64
-		       " in flight on a queue pair: memory\n",
-		       r->keys, r->depth);
+		printf("%*skept small: %" PRIu64 " keys, a quarter of the server's free memory; "
+		       "%" PRIu64 " in flight\n",
+		       INDENT, "", r->keys, r->depth);
 	if (f->missed)
-		printf("            %" PRIu64 " were due and given up: the rate is too high\n",
-		       f->missed);
+		printf("%*s%" PRIu64 " were due and given up: the rate is too high, or the server "
+		       "stood still\n",
+		       INDENT, "", f->missed);
 }
 
 static void histogram(const struct perf *p, const struct perf_figures *f)
