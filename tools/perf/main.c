@@ -13,19 +13,30 @@
 #include "common/base/log.h"
 #include "tools/perf/perf.h"
 
+#define PATIENCE_NS NS_PER_S
+
 volatile sig_atomic_t perf_interrupted;
 
 static struct perf perf;
 
+/* Some senders send twice at once; who is out of patience, later, ends the program as it stands. */
 static void interrupt(int number)
 {
+	static uint64_t first_ns;
+	uint64_t now = time_now_ns();
+
+	if (!perf_interrupted)
+		first_ns = now;
 	perf_interrupted = number;
+	if (now - first_ns < PATIENCE_NS)
+		return;
+	signal(number, SIG_DFL);
+	raise(number);
 }
 
-/* Once: the next one ends the program where it stands. */
 static void catch_signals(void)
 {
-	struct sigaction a = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND };
+	struct sigaction a = { .sa_handler = interrupt };
 
 	sigaction(SIGINT, &a, NULL);
 	sigaction(SIGTERM, &a, NULL);
