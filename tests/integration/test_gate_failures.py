@@ -158,3 +158,18 @@ def test_fewer_hugepages_than_asked_for(monkeypatch, tmp_path):
     with pytest.raises(gate_run.NoHugepages, match="gave 2 of 5"), gate_run.hugepages(5, pool):
         pass
     assert pool.read_text() == "7\n"
+
+
+def test_cores_of_other_programs(monkeypatch):
+    clock, busy, own = iter([0, 4, 8]), iter([10, 14, 15]), iter([1, 3, 9])
+    monkeypatch.setattr(gate_run.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(gate_run, "busy_seconds", lambda: next(busy))
+    monkeypatch.setattr(gate_run, "own_seconds", lambda: next(own))
+    cores = gate_run.others()
+    assert (cores(), cores()) == (0.5, 0), "4 s busy, 2 of them ours, in 4 s; then nobody's"
+
+
+def test_seconds_of_the_machine_and_ours():
+    busy, own = gate_run.busy_seconds(), gate_run.own_seconds()
+    gate_run.run(["bash", "-c", "for ((i = 0; i < 200000; i++)); do :; done"], 60)
+    assert gate_run.own_seconds() - own > 0.02 and gate_run.busy_seconds() > busy
