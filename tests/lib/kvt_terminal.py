@@ -16,6 +16,36 @@ from kvt_process import SLOW, environment, sanitizer_report
 
 # Control sequences of the terminal: they move the cursor, and are no text.
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x1b\([A-Z0-9]")
+PIECES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\r\n]|[^\x1b\r\n]+|\x1b")
+
+
+def screen(raw, rows, columns):
+    """What a terminal shows that got these bytes: lines without the spaces at their ends. It knows
+    the sequences of a page that is drawn from its top; a text that goes on beyond a line, or a page
+    beyond the last one, is a failure."""
+    lines = [[" "] * columns for _ in range(rows)]
+    y = x = 0
+    for piece in PIECES.findall(raw):
+        if piece == "\r":
+            x = 0
+        elif piece == "\n":
+            y += 1
+            assert y < rows, f"the page is longer than {rows} lines: {raw!r}"
+        elif piece == "\x1b[H":
+            y = x = 0
+        elif piece == "\x1b[K":  # behind the last column the cursor stands on it
+            lines[y][min(x, columns - 1):] = " " * (columns - min(x, columns - 1))
+        elif piece in ("\x1b[J", "\x1b[2J"):
+            if piece == "\x1b[2J":
+                lines[0:y] = [[" "] * columns for _ in range(y)]
+                lines[y] = [" "] * columns
+            lines[y][x:] = " " * (columns - x)
+            lines[y + 1:] = [[" "] * columns for _ in range(rows - y - 1)]
+        elif piece[0] != "\x1b":
+            assert x + len(piece) <= columns, f"wider than {columns}: {piece!r}"
+            lines[y][x:x + len(piece)] = piece
+            x += len(piece)
+    return ["".join(line).rstrip() for line in lines]
 
 
 class Terminal:
@@ -23,7 +53,8 @@ class Terminal:
 
     def __init__(self, args, env=None, rows=24, columns=120):
         full = environment({"TERM": "xterm", **(env or {})})
-        self.seen = ""  # all that came
+        self.seen = ""  # all that came, as text
+        self.raw = ""  # as it was
         self.at = 0  # from here on expect() looks
         self.status = None
         self.pid, self.fd = pty.fork()
@@ -54,7 +85,9 @@ class Terminal:
             data = os.read(self.fd, 65536)
         except OSError:  # the last one to have the terminal has closed it
             return False
-        self.seen = CONTROL.sub("", self.seen + data.decode("utf-8", errors="replace"))
+        text = data.decode("utf-8", errors="replace")
+        self.raw += text
+        self.seen = CONTROL.sub("", self.seen + text)
         return bool(data)
 
     def expect(self, what, seconds=20):

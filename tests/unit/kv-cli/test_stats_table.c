@@ -175,7 +175,7 @@ static void test_rows(void **state)
 	size_t count;
 
 	look("sessions 3\nsession_7_gets 1\nsession_7_epoch_lag 2\nsession_x_gets 1\n"
-	     "session_7_other 1\nsession__gets 1\nsession_8 1\nsession_9_getsy 1\n"
+	     "session_7_other 1\nsession__gets 1\nsession_8 1\nsession_9_getsy 1\nsession_12xgets 1\n"
 	     "session_99999999999999999999_gets 1\nsession_18446744073709551615_epoch_lag 5\n"
 	     "session_3_epoch_lag 4\nsession_3_gets 6\nsessions_resumed 4\nsession_9_other 1\n",
 	     0);

@@ -115,8 +115,8 @@ static void test_documents(void **state)
 static void test_a_server_that_goes_and_comes(void **state)
 {
 	static const char *const looks[] = { "pid 1\nuptime_ms 1000\nrpc_puts 10\n", "",
-					     "pid 2\nuptime_ms 2000\nrpc_puts 20\n",
-					     "pid 2\nuptime_ms 4000\nrpc_puts 30\n", NULL };
+					     "pid 1\nuptime_ms 2000\nrpc_puts 20\n",
+					     "pid 1\nuptime_ms 4000\nrpc_puts 30\n", NULL };
 	static const char *const gone[] = { looks[0], "", NULL };
 
 	fake_faults.statistics = looks;
