@@ -81,14 +81,6 @@ static bool busy(const struct perf_raw *x, unsigned count)
 	return false;
 }
 
-static void stop(const struct perf_raw_ops *ops, struct perf_raw *x, unsigned count)
-{
-	for (unsigned i = 0; i < count; i++) {
-		if (x[i].todo)
-			ops->stop(&x[i]);
-	}
-}
-
 /* Handles side by side, until @end. */
 static int run(struct perf_thread *t, const struct perf_raw_ops *ops, struct perf_raw *x,
 	       unsigned count, uint64_t end)
@@ -101,7 +93,8 @@ static int run(struct perf_thread *t, const struct perf_raw_ops *ops, struct per
 		if (sum || empty % CLOCK_TURNS == 0 || t->p->o.events)
 			now = ticks_now();
 		if (now >= end || perf_halted(t->p)) {
-			stop(ops, x, count);
+			for (unsigned i = 0; i < count; i++)
+				x[i].todo = 0; /* what was posted last is signalled */
 			end = UINT64_MAX;
 		}
 		sum = 0;
@@ -170,7 +163,10 @@ static int begin_reads(struct perf_thread *t, struct perf_raw *x)
 	return 0;
 }
 
-/* Of those in flight one at least is signalled where no chain of @list has room behind it. */
+/*
+ * Where no chain of @list has room behind it the last is signalled: all that is posted will be
+ * told.
+ */
 static bool signalled(const struct perf_thread *t, struct perf_raw *x, unsigned list)
 {
 	uint64_t room = x->depth - (x->posted - x->done);
@@ -237,16 +233,10 @@ static int completed_read(struct perf_thread *t, struct perf_raw *x, const struc
 	return 0;
 }
 
-/* Those that are not signalled are told by one more. */
-static void stop_reads(struct perf_raw *x)
-{
-	x->todo = x->unsignalled ? 1 : 0;
-}
-
 int perf_raw_reads(struct perf_thread *t)
 {
 	static const struct perf_raw_ops ops = { "a raw READ", begin_reads, post_reads,
-						 completed_read, stop_reads };
+						 completed_read };
 
 	return perf_raw_run(t, &ops);
 }

@@ -23,7 +23,6 @@ struct perf_raw {
  * begin: @x is new; todo is set.
  * post: as many as there is room for, -l at a time.
  * completed: a completion that is good, which came by @now.
- * stop: no more is posted, but for what brings the rest to an end.
  */
 struct perf_raw_ops {
 	const char *what;
@@ -31,7 +30,6 @@ struct perf_raw_ops {
 	int (*post)(struct perf_thread *t, struct perf_raw *x);
 	int (*completed)(struct perf_thread *t, struct perf_raw *x, const struct ibv_wc *wc,
 			 uint64_t now);
-	void (*stop)(struct perf_raw *x);
 };
 
 /* perf_raw_run - a round on all handles of the thread; one after the other in kv-lat. */

@@ -136,15 +136,9 @@ static int completed_send(struct perf_thread *t, struct perf_raw *x, const struc
 	return 0;
 }
 
-static void stop_sends(struct perf_raw *x)
-{
-	x->todo = 0;
-}
-
 int perf_raw_sends(struct perf_thread *t)
 {
-	static const struct perf_raw_ops ops = { what, begin_sends, post_sends, completed_send,
-						 stop_sends };
+	static const struct perf_raw_ops ops = { what, begin_sends, post_sends, completed_send };
 
 	return perf_raw_run(t, &ops);
 }
