@@ -118,20 +118,51 @@ static int run(struct perf_thread *t, const struct perf_raw_ops *ops, struct per
 	return 0;
 }
 
-/* The handles are ours until give_back(). */
+static bool idle(const struct gkv *kv)
+{
+	for (unsigned i = 0; i < kv->credits; i++) {
+		if (kv->slot[i].reply_due || kv->slot[i].send_due)
+			return false;
+	}
+	return kv->chains_done == kv->chains_posted;
+}
+
+/* A reply may come before the completion of the SEND that asked for it: what the library has not
+ * taken yet is not for us. */
+static int settle(struct gkv *kv)
+{
+	uint64_t until = time_now_ns() + PERF_RAW_WAIT;
+	int n = 0;
+
+	while (!idle(kv) && n >= 0)
+		n = time_now_ns() < until ? channel_poll(kv) : -ETIMEDOUT;
+	return n < 0 ? n : 0;
+}
+
+/* One handle, with nothing on its way. It is ours until handle_end(). */
+static int take_one(struct perf_thread *t, const struct perf_raw_ops *ops, struct perf_raw *x)
+{
+	struct gkv *kv = x->f->kv;
+	int rc = handle_current(kv) ? 0 : gkv_ping(kv, NULL);
+
+	if (rc == 0)
+		rc = handle_begin(kv);
+	if (rc)
+		return perf_fail(t, rc, ops->what, gkv_error(kv));
+	rc = handle_current(kv) ? settle(kv) : -ECONNRESET;
+	rc = rc ? perf_fail(t, rc, ops->what, gkv_error(kv)) : ops->begin(t, x);
+	return rc ? handle_end(kv, rc) : 0;
+}
+
 static int take(struct perf_thread *t, const struct perf_raw_ops *ops, struct perf_raw *x,
 		unsigned *taken)
 {
 	for (; *taken < t->count; ++*taken) {
-		struct perf_handle *f = &t->p->handle[t->first + *taken];
-		int rc = handle_current(f->kv) ? handle_begin(f->kv) : gkv_ping(f->kv, NULL);
+		int rc;
 
-		if (rc == 0 && !handle_current(f->kv))
-			rc = -ECONNRESET;
-		if (rc)
-			return perf_fail(t, rc, ops->what, gkv_error(f->kv));
-		x[*taken] = (struct perf_raw){ .f = f, .todo = t->p->round.ops };
-		rc = ops->begin(t, &x[*taken]);
+		x[*taken] = (struct perf_raw){ .f = &t->p->handle[t->first + *taken],
+					       .todo = t->p->round.ops };
+		rc = take_one(t, ops, &x[*taken]);
 		if (rc)
 			return rc;
 	}

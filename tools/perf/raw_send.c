@@ -27,8 +27,6 @@ static int begin_sends(struct perf_thread *t, struct perf_raw *x)
 	for (unsigned i = 0; i < x->depth; i++) {
 		struct rpc_request *q = handle_request_at(kv, i);
 
-		if (kv->slot[i].reply_due || kv->slot[i].send_due)
-			return perf_fail(t, -EBUSY, what, "a request is on its way still");
 		*q = (struct rpc_request){
 			.magic = RPC_REQUEST_MAGIC,
 			.op = RPC_PING,
