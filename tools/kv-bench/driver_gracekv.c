@@ -48,9 +48,10 @@ static int driver_open(const struct system *system, unsigned depth, size_t value
 	c->completion = calloc(depth, sizeof(*c->completion));
 	if (c->request && c->completion)
 		rc = gkv_open_with(system->session, &o, &c->kv);
-	*out = c;
-	if (rc == 0)
+	if (rc == 0) {
+		*out = c;
 		return 0;
+	}
 	driver_close(c);
 	return error_set(err, rc, "opening a handle failed: %s",
 			 gkv_session_error(system->session));

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -192,11 +191,9 @@ int floor_start(struct peer_process *p, struct error *err)
 		return error_set(err, listener, "no port of 127.0.0.1 is free: %s",
 				 error_name(listener));
 	snprintf(p->version, sizeof(p->version), "of kv-bench " GRACEKV_VERSION ", keeps nothing");
-	p->pid = fork();
+	p->pid = child_fork();
 	if (p->pid == 0) {
 		child_settle(parent);
-		signal(SIGINT, SIG_DFL);
-		signal(SIGTERM, SIG_DFL);
 		serve(listener);
 	}
 	rc = p->pid < 0 ? -errno : 0;

@@ -15,7 +15,8 @@ static void on_signal(int number)
 
 void stop_listen(void)
 {
-	struct sigaction act = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+	struct sigaction act = { .sa_handler = on_signal,
+				 .sa_flags = (int)SA_RESETHAND | SA_RESTART };
 
 	sigaction(SIGINT, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);

@@ -12,6 +12,24 @@
 
 #define END_S 60u
 
+pid_t child_fork(void)
+{
+	sigset_t both, before;
+	pid_t pid;
+
+	sigemptyset(&both);
+	sigaddset(&both, SIGINT);
+	sigaddset(&both, SIGTERM);
+	pthread_sigmask(SIG_BLOCK, &both, &before);
+	pid = fork();
+	if (pid == 0) {
+		signal(SIGINT, SIG_DFL);
+		signal(SIGTERM, SIG_DFL);
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return pid;
+}
+
 void child_settle(pid_t parent)
 {
 	setpgid(0, 0);

@@ -154,7 +154,7 @@ static int start(struct peer_process *p, const char *const *args, struct error *
 	pid_t parent = getpid();
 	int null, rc;
 
-	p->pid = fork();
+	p->pid = child_fork();
 	if (p->pid == 0) {
 		child_settle(parent);
 		null = open("/dev/null", O_RDWR);

@@ -45,7 +45,7 @@ int server_process_start(struct server_process *p, const struct server_options *
 
 	if (pipe(fds))
 		return error_set(err, -errno, "pipe failed: %s", error_name(errno));
-	p->pid = fork();
+	p->pid = child_fork();
 	if (p->pid == 0)
 		run(o, fds[1], parent);
 	close(fds[1]);
