@@ -235,6 +235,9 @@ def test_histogram_and_unsorted(shared, tool):
     doc = document(tool, shared, "--keys", "40", "-D", "0.1", "-s", "64", "-H")
     r = doc["results"][0]
     assert sum(cell[1] for cell in r["histogram"]) == r["iterations"]
+    doc = document(tool, shared, *FEW, "-s", "8,64", "-U")
+    one, two = (r["unsorted_us"] for r in doc["results"])
+    assert len(one) == len(two) == count and one != two
 
 
 @BOTH
@@ -260,6 +263,23 @@ def test_document_in_a_file(shared, tool, tmp_path):
     assert_error(result, 3, "/nowhere/x", "No such file", who=tool)
 
 
+@pytest.mark.kernel_device
+@BOTH
+def test_queue_pairs_by_the_rdma_cm(world, tool):
+    server = world.server(memory="64M", connect="cm")
+    result = run([program(tool), "-R", "-d", DEVICE, *FEW, "-s", "64", "--json", "--raw",
+                  server.address])
+    assert result.rc == 0, result.err
+    assert json.loads(result.out)["parameters"]["rdma_cm"] is True
+
+
+@pytest.mark.soft_device
+@BOTH
+def test_no_rdma_cm_on_soft0(shared, tool):
+    result = run([program(tool), "-R", "-d", DEVICE, shared.address])
+    assert_error(result, 3, "by the CM", "soft0", who=tool)
+
+
 def test_few_keys_of_large_values(world):
     server = world.server(memory="64M")
     r = document("kv-bw", server, "-s", "1M", "--keys", "500", "-n", "5")["results"][0]
@@ -270,14 +290,15 @@ def test_records_that_are_kept(shared):
     """They are taken over by who names them, and stay then; others of that name are put right."""
     cli = Cli(shared.address)
     before = records(shared)
-    document("kv-lat", shared, *FEW, "-s", "64", "--name", "mine", "--keep")
-    assert records(shared) == before + 40
-    cli.put("mine.64.05", b"other")
-    document("kv-bw", shared, *FEW, "-s", "64", "--name", "mine", "--op", "put")
-    assert records(shared) == before + 40
-    assert len(cli.get("mine.64.05")) == 64
-    for i in range(40):
-        cli.good("del", f"mine.64.{i:02x}")
+    mine = ["--keys", "3", "-n", "10", "-s", "64", "--name", "mine"]
+    document("kv-lat", shared, *mine, "--keep")
+    assert records(shared) == before + 3
+    cli.put("mine.64.1", b"other")
+    document("kv-bw", shared, *mine, "--op", "put")
+    assert records(shared) == before + 3
+    assert len(cli.get("mine.64.1")) == 64
+    for i in range(3):
+        cli.good("del", f"mine.64.{i}")
 
 
 class Measuring:

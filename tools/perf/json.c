@@ -85,7 +85,20 @@ static json_t *result(const struct perf *p, const struct perf_result *r)
 	}
 	if (p->o.histogram)
 		json_object_set_new(doc, "histogram", histogram(&f->lat));
+	if (r->kept)
+		json_object_set(doc, "unsorted_us", r->kept);
 	return doc;
+}
+
+json_t *perf_json_kept(const struct perf *p)
+{
+	json_t *list = json_array();
+
+	for (unsigned t = 0; t < p->o.threads; t++) {
+		for (uint64_t i = 0; i < p->thread[t].kept_count; i++)
+			json_array_append_new(list, json_real((double)p->thread[t].kept[i] / 1e3));
+	}
+	return list;
 }
 
 static json_t *parameters(const struct perf *p)

@@ -65,6 +65,8 @@ static int one_size(struct perf *p, uint64_t size)
 	if (rc == 0 && r->op.ops) {
 		if (!p->o.json)
 			perf_table_row(p, r);
+		if (p->o.unsorted && (p->o.json || p->o.json_file))
+			r->kept = perf_json_kept(p);
 		p->results++;
 	}
 	perf_release_handles(p);
@@ -179,6 +181,8 @@ int perf_main(bool latency, int argc, char **argv)
 	status = run(&perf);
 	perf_threads_stop(&perf);
 	perf_disconnect(&perf);
+	for (unsigned i = 0; i < perf.results; i++)
+		json_decref(perf.result[i].kept);
 	free(perf.result);
 	return program_end(perf_program(&perf.o), status);
 }

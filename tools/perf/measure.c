@@ -222,6 +222,8 @@ int perf_measure(struct perf *p, struct perf_result *r)
 	rc = perf_begin(p);
 	if (rc)
 		return rc;
+	for (unsigned i = 0; i < p->o.threads; i++)
+		p->thread[i].kept_count = 0;
 	slices_clear(&r->op.slices);
 	slices_clear(&r->floor.slices);
 	rc = warm_up(p, r, PERF_OPERATION);
@@ -237,7 +239,6 @@ int perf_measure(struct perf *p, struct perf_result *r)
 	}
 	progress_clear();
 	add_stats(p, &r->stats, 1);
-	r->cut = perf_interrupted;
 	conclude(p, r);
 	return rc;
 }

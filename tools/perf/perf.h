@@ -115,10 +115,10 @@ struct perf_result {
 	uint32_t block_bytes;
 	uint32_t raw_bytes;
 	enum perf_kind raw; /* PERF_OPERATION: none */
-	bool cut; /* by SIGINT */
 	struct perf_figures op, floor;
 	double over_raw; /* the median of the rounds' ratios */
 	struct gkv_stats stats; /* of the operations: what the handles counted */
+	json_t *kept; /* -U: all latencies in us; NULL: not asked for */
 };
 
 struct perf {
@@ -250,3 +250,5 @@ void perf_table_head(const struct perf *p);
 void perf_table_row(const struct perf *p, const struct perf_result *r);
 void perf_table_end(const struct perf *p);
 json_t *perf_json(const struct perf *p);
+/* perf_json_kept - what -U has kept of the last size. */
+json_t *perf_json_kept(const struct perf *p);

@@ -263,7 +263,7 @@ static void details(const struct perf *p, const struct perf_result *r)
 	printf("%*s", INDENT, "");
 	if (r->stats.gets)
 		causes(&r->stats);
-	printf("CPU: client %.3g s, server %.3g s, in %.3g s\n", f->client_cpu_s, f->server_cpu_s,
+	printf("CPU: client %.6f s, server %.6f s, in %.6f s\n", f->client_cpu_s, f->server_cpu_s,
 	       (double)f->duration_ns / 1e9);
 	if (!p->o.latency)
 		printf("%*slatency p50 %.2f, p99 %.2f, p99.9 %.2f, max %.2f %s\n", INDENT, "",
