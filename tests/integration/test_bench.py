@@ -9,9 +9,9 @@ import pytest
 
 from kvt_client import assert_error, run
 from kvt_gate import gate_reads
-from kvt_process import CONNECT, DEVICE, HOST, program
+from kvt_process import DEVICE, HOST, program
 
-NAMES = ["get-bench", "grace-bench", "growth-bench", "index-bench", "lat-bench", "soft-bench",
+NAMES = ["get-bench", "grace-bench", "growth-bench", "index-bench", "soft-bench",
          "warm-bench"]
 
 
@@ -45,9 +45,6 @@ def test_help_and_version(name):
     ("index-bench", ["-v", "7"], "8 to 1024"), ("index-bench", ["-v", "12"], "multiple of 8"),
     ("index-bench", ["-t", "tree"], "order|chunk|mmap"), ("index-bench", ["-g", "65"], "1 to 64"),
     ("index-bench", ["--check", "--quick"], "all phases"), ("index-bench", ["-cC"], "by the clock"),
-    ("lat-bench", [], "HOST:PORT"), ("lat-bench", ["a", "b"], "HOST:PORT"),
-    ("lat-bench", ["--op", "", "a"], "get|mget|put"), ("lat-bench", ["-g", "65", "a"], "1 to 64"),
-    ("lat-bench", ["-v", "x", "a"], "not a number"),
     ("soft-bench", ["-a", "1023K"], "1048576"), ("soft-bench", ["--area", "65G"], "out of range"),
     ("soft-bench", ["-a", "x"], "not a size"), ("soft-bench", ["a"], "no arguments"),
     ("warm-bench", ["-o", "sync,deep"], "sync,depth,redis,zipf"),
@@ -59,23 +56,6 @@ def test_wrong_usage(name, words, said):
     result = run([program(name), *words])
     assert_error(result, 2, who=name)
     assert said in result.err
-
-
-@pytest.mark.parametrize("op, how, keys, reads", [
-    ("get", [], 1, 2), ("get", ["--warm"], 1, 1), ("put", [], 1, 0), ("mget", [], 64, 2),
-    ("mget", ["-w", "-g", "7"], 7, 1), ("mget", ["-g", "1"], 1, 2)])
-def test_document_of_lat_bench(shared, op, how, keys, reads):
-    result = run([program("lat-bench"), "-d", DEVICE, "--op", op, "-n", "40", "-k", "500", "-v",
-                  "99", *how, "--json", shared.address], env={"GRACEKV_CONNECT": CONNECT})
-    assert result.rc == 0, result.err
-    d = json.loads(result.out)
-    assert (d["tool"], d["schema"], d["op"], d["calls"]) == ("lat-bench", 1, op, 40)
-    assert d["value_bytes"] == 99 and d["block_bytes"] >= 99
-    assert d["gets"] == (0 if op == "put" else 40 * keys)
-    assert d["keys_a_call"] == keys and d["warm"] == (reads == 1)
-    assert d["reads_per_get"] == pytest.approx(reads, abs=0.1)
-    assert 0 < d["lat_us"]["min"] <= d["lat_us"]["p50"] <= d["lat_us"]["p999"]
-    assert d["lat_us"]["min"] <= d["lat_us"]["avg"] <= d["lat_us"]["p999"]
 
 
 def assert_spread(one):
