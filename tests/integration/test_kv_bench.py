@@ -141,12 +141,13 @@ def test_inserts_and_distributions(distribution):
 
 @pytest.mark.soft_device
 def test_a_running_server(shared, cli):
-    """It keeps the records, and its CPU time is not known."""
-    result = bench("-s", shared.address, "-d", DEVICE, "-k", "50", "-n", "60", "-r", "1", "-w", "A",
-                   "-f", "1", "-v", "77", "--json")
+    """It keeps the records that were loaded, and no insert; its CPU time is not known."""
+    result = bench("-s", shared.address, "-d", DEVICE, "-k", "50", "-n", "90", "-r", "1", "-w",
+                   "A,D", "-f", "1", "-v", "77", "--json")
     assert result.rc == 0, result.err
     d = json.loads(result.out)
     assert all(c["server_cpu_s_per_million"] is None for c in d["cells"])
+    assert all(c["lat_us"]["insert"]["count"] > 0 for c in d["cells"][2:])
     kept = [line for line in cli.good("dump").splitlines() if line.startswith(b"user")]
     assert len(kept) == 50
 
@@ -210,6 +211,20 @@ def test_report_and_check(tmp_path):
         points += [(float(c.get("x")), float(c.get("y"))) for c in root.iter(SVG + "rect")
                    if c.get("x")]
         assert len(points) > 5 and all(0 < x < width and 0 < y < height for x, y in points)
+
+
+@pytest.mark.soft_device
+@peers
+def test_check_names_what_is_not_kept():
+    """A device that takes its time for each READ."""
+    result = bench("-d", DEVICE, "-k", "20", "-n", "10", "-r", "1", "-w", "C", "-D", "2", "-v", "1",
+                   "-p", "all", "--check", "--json", env={"SOFTRDMA_FAULT": "delay=5000,seed=1"})
+    assert result.rc == 1, result.err
+    assert re.findall(r"^kv-bench: not kept: GETs of (\d+) B, one client: gracekv / (\w+) is "
+                      r"[\d.]+, promised at least 10$", result.err, re.M) == [
+                          ("64", "redis"), ("64", "memcached"), ("1024", "redis"),
+                          ("1024", "memcached")]
+    assert not any(p["kept"] for p in json.loads(result.out)["promises"])
 
 
 @pytest.mark.soft_device

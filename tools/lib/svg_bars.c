@@ -10,17 +10,19 @@
 #define ABOVE  52.0 /* room for the value of the highest bar */
 #define STEPS  5u
 
-/* A round number that is at least @most: steps of 1, 2, 2.5 or 5 times a power of ten. */
-static double whole(double most)
+/*
+ * A round step, so that STEPS of them or fewer come to @most: 1, 2, 2.5 or 5 times a power of
+ * ten.
+ */
+static double round_step(double most)
 {
 	static const double times[] = { 1, 2, 2.5, 5, 10 };
 	double power = pow(10, floor(log10(most / STEPS)));
+	unsigned i = 0;
 
-	for (unsigned i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
-		if (power * times[i] * STEPS >= most)
-			return power * times[i] * STEPS;
-	}
-	return power * 10 * STEPS;
+	while (i < 4 && power * times[i] * STEPS < most)
+		i++;
+	return power * times[i];
 }
 
 static double highest(const struct svg_series *series, unsigned count, unsigned groups)
@@ -50,17 +52,19 @@ static void one_bar(FILE *out, double x, double width, double share, double v, c
 void svg_bars(FILE *out, const struct svg_text *text, const char *const *group, unsigned groups,
 	      const struct svg_series *series, unsigned count)
 {
-	double most = whole(highest(series, count, groups));
+	double highest_bar = highest(series, count, groups), step = round_step(highest_bar);
+	unsigned steps = (unsigned)ceil(highest_bar / step - 1e-9);
+	double most = step * steps;
 	double wide = (SVG_RIGHT - SVG_LEFT) / groups, bar = wide * 0.86 / count;
 	char label[16];
 
 	bar = bar > 40 ? 40 : bar;
 	svg_open(out, HEIGHT, text, series, count);
 	svg_axes(out, text, BOTTOM);
-	for (unsigned i = 0; i <= STEPS; i++) {
-		double y = BOTTOM - i * (BOTTOM - SVG_TOP - ABOVE) / STEPS;
+	for (unsigned i = 0; i <= steps; i++) {
+		double y = BOTTOM - i * (BOTTOM - SVG_TOP - ABOVE) / steps;
 
-		svg_number(label, most * i / STEPS);
+		svg_number(label, step * i);
 		svg_line(out, SVG_LEFT, y, SVG_RIGHT, y, SVG_GRID);
 		svg_words(out, SVG_LEFT - 8, y + 4, "end", label);
 	}
