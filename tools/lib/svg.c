@@ -10,6 +10,7 @@
 #define ROW	   34.0
 #define LEGEND_MIN 130.0
 #define SAMPLE	   38.0 /* of a line, in the legend */
+#define BOX	   12.0 /* of a bar, likewise */
 #define LETTER	   7.0 /* how wide one is, about */
 
 /* Told apart by eyes that see few colours too; dashes help where lines lie on each other. */
@@ -86,10 +87,18 @@ const char *svg_colour(const struct svg_series *s, unsigned place)
 	return colour[(s->colour ? s->colour - 1 : place) % SVG_SERIES_MAX];
 }
 
-static void legend(FILE *out, const struct svg_series *s, unsigned place)
+/* As what it stands for looks: a box for bars, else a piece of the line. */
+static void legend(FILE *out, const struct svg_series *s, unsigned place, bool bars)
 {
 	double y = SVG_TOP + 8 + SVG_LEGEND * place;
 
+	if (bars) {
+		fprintf(out,
+			"<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n",
+			SVG_RIGHT + 14, y - BOX / 2, BOX, BOX, svg_colour(s, place));
+		svg_words(out, SVG_RIGHT + 22 + BOX, y + 4, "start", s->name);
+		return;
+	}
 	fprintf(out,
 		"<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" "
 		"stroke-width=\"%d\" stroke-dasharray=\"%s\"/>\n",
@@ -99,7 +108,7 @@ static void legend(FILE *out, const struct svg_series *s, unsigned place)
 }
 
 void svg_open(FILE *out, double height, const struct svg_text *text,
-	      const struct svg_series *series, unsigned count)
+	      const struct svg_series *series, unsigned count, bool bars)
 {
 	double beside = LEGEND_MIN;
 
@@ -122,7 +131,7 @@ void svg_open(FILE *out, double height, const struct svg_text *text,
 		fprintf(out, "</g>\n");
 	}
 	for (unsigned i = 0; i < count; i++)
-		legend(out, &series[i], i);
+		legend(out, &series[i], i, bars);
 }
 
 void svg_axes(FILE *out, const struct svg_text *text, double bottom)
@@ -206,7 +215,7 @@ void svg_lines(FILE *out, const struct svg_text *text, const double *x, unsigned
 	ay = decades(least, most, BOTTOM, SVG_TOP);
 	if (count > SVG_SERIES_MAX)
 		count = SVG_SERIES_MAX;
-	svg_open(out, HEIGHT, text, series, count);
+	svg_open(out, HEIGHT, text, series, count, false);
 	svg_axes(out, text, BOTTOM);
 	decade_grid(out, &ay, false, SVG_LEFT, SVG_RIGHT);
 	for (unsigned i = 0; i < points; i++) {
@@ -256,7 +265,7 @@ void svg_ranges(FILE *out, const struct svg_text *text, const struct svg_range *
 		most = range[i].max > most ? range[i].max : most;
 	}
 	ax = decades(least, most, SVG_LEFT, SVG_RIGHT);
-	svg_open(out, height, text, NULL, 0);
+	svg_open(out, height, text, NULL, 0, false);
 	decade_grid(out, &ax, true, SVG_TOP, bottom);
 	for (unsigned i = 0; i < count; i++) {
 		double y = SVG_TOP + ROW * (i + 0.5);

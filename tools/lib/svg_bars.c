@@ -59,7 +59,7 @@ void svg_bars(FILE *out, const struct svg_text *text, const char *const *group, 
 	char label[16];
 
 	bar = bar > 40 ? 40 : bar;
-	svg_open(out, HEIGHT, text, series, count);
+	svg_open(out, HEIGHT, text, series, count, true);
 	svg_axes(out, text, BOTTOM);
 	for (unsigned i = 0; i <= steps; i++) {
 		double y = BOTTOM - i * (BOTTOM - SVG_TOP - ABOVE) / steps;

@@ -23,9 +23,9 @@ void svg_line(FILE *out, double x1, double y1, double x2, double y2, const char 
 /* 1500 is 1.5k. */
 void svg_number(char text[16], double v);
 
-/* svg_open - the picture, with a legend of these at its right, title and note. */
+/* svg_open - the picture, with a legend of these, lines or @bars, at its right, title and note. */
 void svg_open(FILE *out, double height, const struct svg_text *text,
-	      const struct svg_series *series, unsigned count);
+	      const struct svg_series *series, unsigned count, bool bars);
 
 /* svg_axes - what the axes say, of a field from SVG_TOP to @bottom. */
 void svg_axes(FILE *out, const struct svg_text *text, double bottom);
