@@ -11,7 +11,7 @@ import pytest
 
 from kvt_client import assert_error, run
 from kvt_gate import (BY_NAME, GATE, GOOD, GROUPS, document, documents, gate, gate_figures,
-                      printing, rounds, said_of, stubs)
+                      gate_main, printing, rounds, said_of, stubs)
 from kvt_process import BUILD
 import kvt_report
 import test_ratios
@@ -225,6 +225,13 @@ def test_bounds_are_those_of_the_ratios_suite():
         test_ratios.MGET_RATE_MIN]
     mget = BY_NAME["rxe"].promises[-1].read(gate_figures.parse_rxe(GOOD["rxe"]))
     assert mget.low == mget.value == mget.high == pytest.approx(1 / 0.19), "a rate, of times"
+
+
+@pytest.mark.parametrize("release, told", [("6.1.0-18-amd64", "6.1"), ("6.18.44-fc-v657", "6.18"),
+                                           ("7-rc1", "7"), ("next", "")])
+def test_of_the_kernel_two_numbers_are_told(monkeypatch, release, told):
+    monkeypatch.setattr(gate_main.platform, "release", lambda: release)
+    assert gate_main.kernel() == told
 
 
 @pytest.mark.skipif(not os.path.exists("/usr/bin/apt-cache"), reason="there is no apt-cache")

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#define DIGITS "0123456789"
+
 uint64_t machine_memory(void)
 {
 	char line[128];
@@ -21,6 +23,15 @@ uint64_t machine_memory(void)
 	if (f)
 		fclose(f);
 	return kib << 10;
+}
+
+int machine_numbers(const char *release)
+{
+	size_t len = strspn(release, DIGITS), more = 0;
+
+	if (release[len] == '.')
+		more = strspn(release + len + 1, DIGITS);
+	return (int)(more ? len + 1 + more : len);
 }
 
 void machine_describe(char text[160])
@@ -40,6 +51,6 @@ void machine_describe(char text[160])
 	if (sched_getaffinity(0, sizeof(set), &set) == 0)
 		cores = CPU_COUNT(&set);
 	uname(&kernel);
-	snprintf(text, 160, "%d cores%s%s, %.20s %.50s", cores, model[0] ? " of " : "", model,
-		 kernel.sysname, kernel.release);
+	snprintf(text, 160, "%d cores%s%s, %.20s %.*s", cores, model[0] ? " of " : "", model,
+		 kernel.sysname, machine_numbers(kernel.release), kernel.release);
 }
