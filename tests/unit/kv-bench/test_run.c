@@ -330,6 +330,25 @@ static void a_server_that_dies_is_told(void **state)
 	assert_non_null(strstr(err.text, "connecting to tcp failed"));
 }
 
+/* A client closes what it was handed, also where that failed. */
+static void a_connection_that_fails_is_not_handed_out(void **state)
+{
+	static const struct system nowhere[] = {
+		{ .name = "ours", .driver = &driver_gracekv },
+		{ .name = "theirs", .driver = &driver_stream, .socket = "/none/there" },
+	};
+
+	for (unsigned i = 0; i < 2; i++) {
+		const struct driver *d = nowhere[i].driver;
+		struct error err = { 0 };
+		void *connection = NULL;
+
+		assert_true(d->open(&nowhere[i], 1, LEN, &connection, &err) < 0);
+		assert_null(connection);
+		assert_true(err.code < 0 && err.text[0]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -343,6 +362,7 @@ int main(void)
 		cmocka_unit_test(what_had_no_turn_is_told),
 		cmocka_unit_test(the_floor_server_answers),
 		cmocka_unit_test(a_server_that_dies_is_told),
+		cmocka_unit_test(a_connection_that_fails_is_not_handed_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
