@@ -33,6 +33,7 @@ MGET, MGET_RATE_MIN = 64, 2.5  # keys of an mget; how many times the rate of sin
 VALUE = 64
 KEYS = 200  # each run puts and deletes them
 CPU_SPAN_S = 10
+BESIDE_ROUNDS, BESIDE_MAX = 3, 2  # raw READs of ours over perftest's, or the other way round
 TYPICAL, BW_AVERAGE = 4, 3  # columns of perftest's tables: the median in us; MB/s
 # One core, two processes: who polls keeps the core from the other until its slice ends.
 EVENTS = [] if os.cpu_count() > 1 else ["-e"]
@@ -62,9 +63,9 @@ def perftest(folder, server, *args, column=TYPICAL):
                 process.close()
 
 
-def ours(server, op, *args):
-    """What kv-lat has of one size."""
-    done = subprocess.run([program("kv-lat"), "-d", DEVICE, "--json", "-s", str(VALUE), "--op", op,
+def ours(server, op, *args, tool="kv-lat"):
+    """What kv-lat, or kv-bw, has of one size."""
+    done = subprocess.run([program(tool), "-d", DEVICE, "--json", "-s", str(VALUE), "--op", op,
                            "--keys", str(KEYS), *args, server.address],
                           capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -128,6 +129,34 @@ def test_mget_against_single_gets(world, record_property, how):
             1 / MGET_RATE_MIN, record_property,
             f"a key of an mget of {MGET} {'without' if how else 'with'} hints"
             " {:.1f} us, a single GET {:.1f} us", judged=bool(AGENT))
+
+
+BESIDE = {  # what is measured, by which column of perftest's, in which unit, how
+    "kv-lat": ("ib_read_lat", TYPICAL, lambda one: one["lat_us"]["p50"], "us", []),
+    "kv-bw": ("ib_read_bw", BW_AVERAGE, lambda one: one["bw_avg_Bps"] / 2**20, "MiB/s",
+              ["-t", "16"])}
+
+
+@asserts
+@pytest.mark.parametrize("size", [64, 16384])
+@pytest.mark.parametrize("tool", BESIDE)
+def test_floor_beside_perftest(world, tmp_path, record_property, tool, size):
+    """What --raw calls the device alone is what perftest measures of it."""
+    theirs, column, figure, unit, how = BESIDE[tool]
+    server = world.server(memory="64M")
+    rounds = []
+    for _ in range(BESIDE_ROUNDS):
+        got = ours(server, "get", "-s", str(size), "-n", "400", "--raw", *how, tool=tool)
+        raw = got["raw"]
+        assert raw["op"] == "read" and got["reads_per_get"] == pytest.approx(1, abs=0.02)
+        rounds.append((figure(got), figure(raw), perftest(
+            tmp_path, server, theirs, "-s", str(raw["bytes"]), "-n", "400", *how, column=column)))
+    get, read, reference = (statistics.median(column) for column in zip(*rounds))
+    ratio = statistics.median(one[1] / one[2] for one in rounds)
+    record_property("figures", f"{tool} of {size} B: GET {get:.1f} {unit}, its raw READ of"
+                    f" {raw['bytes']} B {read:.1f}, {theirs} {reference:.1f}: raw READ over it"
+                    f" {ratio:.2f}, at most {BESIDE_MAX}, at least {1 / BESIDE_MAX}")
+    assert 1 / BESIDE_MAX < ratio < BESIDE_MAX, rounds
 
 
 @asserts
