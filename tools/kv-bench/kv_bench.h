@@ -15,6 +15,7 @@
 #define WORKLOADS_MAX 5u
 #define POINTS_MAX    12u /* of a sweep */
 #define RECORD_MAX    (1u << 20) /* bytes */
+#define IN_FLIGHT     (256u << 20) /* bytes of values, of all threads together, at most */
 #define SECONDS_MIN   0.01
 #define SECONDS_MAX   3600.0
 #define TIMES_FASTER  10.0 /* what is promised of a client's GETs, one by one, against Redis's */
@@ -81,6 +82,9 @@ int options_settle(struct bench_options *o, struct error *err);
 
 /* options_memory - bytes that records take in each store, at most. */
 uint64_t options_memory(const struct bench_options *o);
+
+/* sweep_records - how many values of a size there are in the sweep of sizes. */
+uint64_t sweep_records(const struct bench_options *o, uint64_t size);
 
 /*
  * bench_measure - start the systems, fill them, measure, end them. b->group is allocated, and freed

@@ -21,11 +21,10 @@
 #include "tools/lib/machine.h"
 #include "tools/lib/progress.h"
 
-#define MIB	    (1ull << 20)
-#define SWEEP_NS    (NS_PER_S / 2) /* of a cell of a sweep, at most */
-#define SWEEP_BYTES (64 * MIB) /* of values of one size */
-#define SWEEP_BASE  (1ull << 40) /* numbers of their records begin here */
-#define HANDLING    16u /* in flight while a store is filled or emptied, at least */
+#define MIB	   (1ull << 20)
+#define SWEEP_NS   (NS_PER_S / 2) /* of a cell of a sweep, at most */
+#define SWEEP_BASE (1ull << 40) /* numbers of their records begin here */
+#define HANDLING   16u /* in flight while a store is filled or emptied, at least */
 
 static struct run_plan plan_of(const struct bench *b, const struct workload *w)
 {
@@ -96,8 +95,7 @@ static int plan_groups(struct bench *b)
 
 		p.base = SWEEP_BASE;
 		p.record_len = o->size[i];
-		p.records = SWEEP_BYTES / o->size[i];
-		p.records = p.records < o->records ? p.records : o->records;
+		p.records = sweep_records(o, o->size[i]);
 		rc = add_group(b, GROUP_SIZE, p, &one, 1);
 	}
 	return rc;
@@ -134,6 +132,8 @@ static int handle(struct bench *b, const struct run_plan *of, unsigned system,
 	p.target = 0;
 	p.threads = (unsigned)b->o.threads;
 	p.depth = b->o.depth > HANDLING ? (unsigned)b->o.depth : HANDLING;
+	while (p.depth > 1 && (uint64_t)p.depth * p.threads * p.record_len > IN_FLIGHT)
+		p.depth /= 2;
 	return run_on(b, &p, r, err);
 }
 

@@ -9,12 +9,13 @@
 #include "tools/kv-bench/kv_bench.h"
 #include "tools/lib/words.h"
 
-#define ITEM_MAX  32
-#define MIB	  (1ull << 20)
-#define IN_FLIGHT (256 * MIB) /* bytes of values, of all threads together */
-#define SIZES	  "64,256,1024,4096,16384,65536"
-#define DEPTHS	  "1,2,4,8,16,32"
-#define PROMISED  "64,1024"
+#define ITEM_MAX    32
+#define MIB	    (1ull << 20)
+#define HEAD	    256u /* of a record, besides its value */
+#define SWEEP_BYTES (64 * MIB) /* of values of one size */
+#define SIZES	    "64,256,1024,4096,16384,65536"
+#define DEPTHS	    "1,2,4,8,16,32"
+#define PROMISED    "64,1024"
 
 static const struct {
 	const char *name;
@@ -188,13 +189,32 @@ int options_settle(struct bench_options *o, struct error *err)
 	return rc;
 }
 
+/*
+ * A record in a store, at most: all round sizes up; ours has slabs of its own for a large one, with
+ * some bytes of its block before the value.
+ */
+static uint64_t bytes_of(uint64_t len)
+{
+	len += HEAD;
+	return len > MIB / 4 ? (len + MIB - 1) / MIB * MIB : len + len / 3;
+}
+
 uint64_t options_memory(const struct bench_options *o)
 {
+	uint64_t deepest = o->depths ? o->depth_at[o->depths - 1] : 1, bytes = 256 * MIB;
 	bool inserts = false;
 
 	for (unsigned i = 0; i < o->workloads; i++)
 		inserts = inserts || o->workload[i]->share[OP_INSERT] > 0;
-	/* sizes are rounded up by all; what is replaced or deleted is free again a bit later */
-	return o->records * (inserts ? 2 : 1) * (o->record_len + o->record_len / 3 + 256) +
-	       o->sizes * 96 * MIB + 256 * MIB;
+	bytes += o->records * (inserts ? 2 : 1) * bytes_of(o->record_len);
+	for (unsigned i = 0; i < o->sizes; i++)
+		bytes += sweep_records(o, o->size[i]) * bytes_of(o->size[i]);
+	/* what is replaced or deleted is free again a bit later */
+	deepest = deepest > o->depth ? deepest : o->depth;
+	return bytes + o->threads * deepest * bytes_of(o->record_len);
+}
+
+uint64_t sweep_records(const struct bench_options *o, uint64_t size)
+{
+	return SWEEP_BYTES / size < o->records ? SWEEP_BYTES / size : o->records;
 }

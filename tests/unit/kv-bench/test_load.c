@@ -7,6 +7,7 @@
 
 #include "tests/lib/unit.h"
 #include "tools/kv-bench/keys.h"
+#include "tools/kv-bench/kv_bench.h"
 #include "tools/kv-bench/pace.h"
 #include "tools/kv-bench/record.h"
 
@@ -253,6 +254,27 @@ static void due_is_what_lies_before_the_end(void **state)
 	}
 }
 
+/* Ours has whole slabs of 1 MiB for a large record, and 1 MiB with its header takes two. */
+static void stores_have_room_for_large_records(void **state)
+{
+	struct bench_options o = { .records = 300,
+				   .fields = 1,
+				   .field_len = 1 << 20,
+				   .record_len = 1 << 20,
+				   .threads = 1,
+				   .depth = 64,
+				   .workloads = 1 };
+	struct error err;
+
+	o.workload[0] = workload_find("A", &err);
+	assert_true(options_memory(&o) >= (300 + 64) * 2ull << 20);
+	o.workload[0] = workload_find("D", &err);
+	assert_true(options_memory(&o) >= (2 * 300 + 64) * 2ull << 20);
+	o.sizes = 1;
+	o.size[0] = 512 << 10;
+	assert_true(options_memory(&o) >= ((2 * 300 + 64) * 2ull + 128) << 20);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -267,6 +289,7 @@ int main(void)
 		cmocka_unit_test(records_of_others_and_torn_ones_are_found),
 		cmocka_unit_test(operations_have_their_time),
 		cmocka_unit_test(due_is_what_lies_before_the_end),
+		cmocka_unit_test(stores_have_room_for_large_records),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
