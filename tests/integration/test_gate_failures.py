@@ -10,7 +10,7 @@ import signal
 import pytest
 
 from kvt_client import run
-from kvt_gate import GATE, GOOD, document, gate_run, said_of, stubs
+from kvt_gate import GATE, GOOD, document, gate_main, gate_run, said_of, stubs
 from kvt_process import Process, wait_until
 
 pytestmark = pytest.mark.no_device
@@ -54,6 +54,15 @@ def test_a_program_that_is_no_program(tmp_path):
     (folder / "tools/bench/get-bench").write_bytes(b"\x7fELF, but for the rest")
     doc, _ = document(folder, "--only", "get", rc=3)
     assert all("does not start" in one["why"] for one in doc["promises"])
+
+
+@pytest.mark.parametrize("there, failed, said", [("redis-server", False, "memcached: not inst"),
+                                                 ("memcached redis-server", True, "exited with 3")])
+def test_peers_that_are_not_there_are_no_failure(monkeypatch, there, failed, said):
+    """kv-bench itself ends with 3 then, as it cannot do what it was asked to."""
+    monkeypatch.setattr(gate_main.shutil, "which", lambda name: name in there or None)
+    report = said_of("peers", "", code=3, err="kv-bench: measuring: it broke")
+    assert all(row.failed is failed and said in row.why for row in report.rows), report.rows
 
 
 def test_what_is_not_built_is_not_run(tmp_path):

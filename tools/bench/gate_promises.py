@@ -51,6 +51,7 @@ class Group:
     hugepages: bool = False
     env: tuple = ()
     needs: tuple = ()  # of the build folder, besides the program
+    peers: tuple = ()  # programs of others, of the PATH
 
     def title(self):
         """What it is called."""
@@ -187,7 +188,7 @@ PEERS = Group(
         Promise(f"GET of {size}, one synchronous client / {peer}, rate", "at least", 10,
                 over_peer(peer, program, size, words))
         for peer, program in (("redis", "redis-server"), ("memcached", "memcached"))
-        for size, words in SIZES))
+        for size, words in SIZES), peers=("redis-server", "memcached"))
 
 
 def rxe(words, bound, place, test, **how):
