@@ -137,8 +137,11 @@ static int judge(const struct bench *b)
 	for (unsigned i = 0; i < n; i++) {
 		if (promise[i].kept)
 			continue;
-		fprintf(stderr, "%s: not kept: %s is %.1f, promised at least %g\n", SELF,
-			promise[i].name, promise[i].is.median, TIMES_FASTER);
+		if (promise[i].known)
+			fprintf(stderr, "%s: not kept: %s is %.1f, promised at least %g\n", SELF,
+				promise[i].name, promise[i].is.median, TIMES_FASTER);
+		else
+			fprintf(stderr, "%s: not measured: %s\n", SELF, promise[i].name);
 		status = 1;
 	}
 	if (b->wrong || b->missing) {
