@@ -240,6 +240,30 @@ def test_histogram_and_unsorted(shared, tool):
     assert len(one) == len(two) == count and one != two
 
 
+def unsorted(lines):
+    """What -U prints of each size."""
+    return [[float(us) for us in re.findall(r"^\d+, (\S+)$", part, re.M)]
+            for part in re.split(r"^#, usec$", "\n".join(lines), flags=re.M)[1:]]
+
+
+def test_unsorted_are_of_their_size_alone(shared):
+    """Neither those of the size before, nor of what the device does alone."""
+    lines = table("kv-lat", shared, *FEW, "-s", "64,128K", "--raw", "--rounds", "4", "-U")
+    rows = [line.split() for line in lines if re.match(r" (64|131072) ", line)]
+    for row, kept in zip(rows, unsorted(lines), strict=True):
+        assert len(kept) == scaled(200)
+        assert min(kept) == pytest.approx(float(row[2]), abs=0.006), row
+        assert max(kept) == pytest.approx(float(row[3]), abs=0.006), row
+
+
+def test_unsorted_of_an_open_loop(shared):
+    """Threads without equally many handles: each operation, done or given up."""
+    lines = table("kv-lat", shared, "--keys", "40", "-n", "50", "-q", "3", "--threads", "2",
+                  "--rate", "2000", "-U", "-s", "64")
+    (kept,) = unsorted(lines)
+    assert len(kept) == 150
+
+
 @BOTH
 def test_cycles(shared, tool):
     result = measure(tool, shared, *FEW, "-s", "64", "-C")

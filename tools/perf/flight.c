@@ -84,7 +84,6 @@ static int collect(struct perf_thread *t, struct perf_handle *f)
 		if (rc)
 			return rc;
 		perf_count(t, f->since[place], now);
-		t->tally.gets += done[i].op == GKV_OP_GET;
 		f->free[f->free_count++] = place;
 	}
 	perf_slice(t, now, (unsigned)n);

@@ -37,7 +37,6 @@ static void join(struct perf *p, struct perf_figures *f)
 		begun = y->begun < begun ? y->begun : begun;
 		ended = y->ended > ended ? y->ended : ended;
 		ops += y->ops;
-		f->gets += y->gets;
 		f->missed += y->missed;
 		histogram_merge(&lat, &y->lat);
 		moments_merge(&f->moments, &y->moments);
@@ -74,7 +73,7 @@ static int go(struct perf *p, struct perf_figures *f)
 		return rc;
 	cpu = cpu_seconds();
 	p->round.before_ns = f ? f->duration_ns : 0;
-	p->round.counted = f != NULL;
+	p->round.kept = f && p->round.kind == PERF_OPERATION;
 	pthread_barrier_wait(&p->barrier);
 	pthread_barrier_wait(&p->barrier);
 	if (f) {
@@ -226,6 +225,8 @@ int perf_measure(struct perf *p, struct perf_result *r)
 		p->thread[i].kept_count = 0;
 	slices_clear(&r->op.slices);
 	slices_clear(&r->floor.slices);
+	for (unsigned i = 0; i < p->o.threads; i++)
+		p->thread[i].kept_count = 0;
 	rc = warm_up(p, r, PERF_OPERATION);
 	if (rc == 0 && r->raw)
 		rc = warm_up(p, r, r->raw);

@@ -36,7 +36,7 @@ enum perf_kind { PERF_OPERATION, PERF_RAW_READ, PERF_RAW_SEND };
 
 /* What a thread has counted. */
 struct perf_tally {
-	uint64_t ops, gets;
+	uint64_t ops;
 	uint64_t missed; /* due, and given up: they are in the latencies, not in ops */
 	uint64_t begun, ended; /* ticks */
 	struct histogram lat;
@@ -71,14 +71,14 @@ struct perf_thread {
 	uint32_t zipf_at;
 	struct pace pace; /* of an open loop */
 	struct perf_tally tally;
-	uint64_t *kept; /* -U: latencies in ns */
+	uint64_t *kept; /* -U: latencies of this size in ns */
 	uint64_t kept_count, kept_max;
 	struct error error; /* why it stopped the run; code 0: it did not */
 };
 
 struct perf_round {
 	enum perf_kind kind;
-	bool counted; /* it is no warm-up */
+	bool kept; /* -U: its latencies are */
 	bool paced; /* by an open loop */
 	uint64_t ops; /* of each handle; UINT64_MAX: until the time is over */
 	uint64_t ns; /* 0: until they are done */
@@ -99,7 +99,7 @@ struct perf_keys {
 
 /* What came of one kind of rounds of one size. */
 struct perf_figures {
-	uint64_t ops, gets, missed;
+	uint64_t ops, missed;
 	uint64_t duration_ns;
 	struct histogram lat;
 	struct moments moments;
@@ -163,26 +163,29 @@ static inline bool perf_halted(struct perf *p)
 /* perf_fail - of a thread: the round ends for all. Returns @code. */
 int perf_fail(struct perf_thread *t, int code, const char *what, const char *why);
 
-/* perf_count - an operation has completed at @now ticks that counts since @since. */
-static inline void perf_count(struct perf_thread *t, uint64_t since, uint64_t now)
+/* perf_latency - one that counts since @since was over, or given up, at @now ticks. */
+static inline void perf_latency(struct perf_thread *t, uint64_t since, uint64_t now)
 {
 	uint64_t ns = ticks_ns(now - since);
 
-	t->tally.ops++;
 	histogram_add(&t->tally.lat, ns);
 	moments_add(&t->tally.moments, (double)ns);
-	if (t->kept_count < t->kept_max && t->p->round.counted)
+	if (t->p->round.kept && t->kept_count < t->kept_max)
 		t->kept[t->kept_count++] = ns;
+}
+
+/* perf_count - an operation has completed at @now ticks that counts since @since. */
+static inline void perf_count(struct perf_thread *t, uint64_t since, uint64_t now)
+{
+	t->tally.ops++;
+	perf_latency(t, since, now);
 }
 
 /* perf_missed - one that was due at @since is given up at @now. */
 static inline void perf_missed(struct perf_thread *t, uint64_t since, uint64_t now)
 {
-	uint64_t ns = ticks_ns(now - since);
-
 	t->tally.missed++;
-	histogram_add(&t->tally.lat, ns);
-	moments_add(&t->tally.moments, (double)ns);
+	perf_latency(t, since, now);
 }
 
 /* perf_slice - @count have, at @now ticks. */

@@ -108,6 +108,14 @@ static void *run(void *arg)
 	}
 }
 
+/* -U: as many as it may do. An open loop deals them to threads, and not to handles. */
+static uint64_t kept_max(const struct perf *p, const struct perf_thread *t)
+{
+	uint64_t dealt = p->o.iterations * p->o.qps / p->o.threads + p->o.rounds;
+
+	return dealt > p->o.iterations * t->count ? dealt : p->o.iterations * t->count;
+}
+
 static int start_one(struct perf *p, unsigned number)
 {
 	struct perf_thread *t = &p->thread[number];
@@ -123,7 +131,7 @@ static int start_one(struct perf *p, unsigned number)
 		rc = t->zipf ? 0 : -ENOMEM;
 	}
 	if (p->o.unsorted && rc == 0) {
-		t->kept_max = p->o.iterations * t->count;
+		t->kept_max = kept_max(p, t);
 		t->kept = calloc(t->kept_max, sizeof(*t->kept));
 		rc = t->kept ? 0 : -ENOMEM;
 	}

@@ -99,7 +99,6 @@ static int once(struct perf_thread *t, struct perf_handle *f, uint64_t since)
 		return rc;
 	perf_count(t, since, now);
 	perf_slice(t, now, 1);
-	t->tally.gets += get ? p->o.group : 0;
 	return 0;
 }
 
