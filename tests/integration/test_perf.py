@@ -373,6 +373,19 @@ def test_a_stall_shows_in_all_that_should_have_started(world):
             assert r["lat_us"]["stdev"] > STALL_S * 0.1 * 1e6
 
 
+def test_asleep_while_nothing_can_be_started(world):
+    """-e: what is due and has no room waits without burning a core."""
+    server = world.server(memory="64M")
+    words = ["--op", "put", "-e", "--rate", "50", "-D", "2"]
+    with Measuring(world, server, {"kv-lat": words, "kv-bw": [*words, "-t", "1"]}) as them:
+        server.stop_threads()
+        time.sleep(1.2)
+        server.signal(signal.SIGCONT)
+        for tool in ("kv-lat", "kv-bw"):
+            (r,) = them.end(tool, 0)[0]["results"]
+            assert r["lat_us"]["max"] > 1e6 and r["client_cpu_s"] < 0.5, tool
+
+
 def test_server_killed_in_the_middle(world):
     server = world.server(memory="64M")
     words = {"kv-bw": ["-D", "60"], "kv-lat": ["-D", "60", "--op", "put", "--raw"]}

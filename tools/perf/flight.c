@@ -184,16 +184,30 @@ static int turn(struct perf_thread *t, uint64_t now)
 	return sum;
 }
 
+static bool room(const struct perf_thread *t)
+{
+	for (unsigned i = 0; i < t->count; i++) {
+		if (t->p->handle[t->first + i].free_count)
+			return true;
+	}
+	return false;
+}
+
+/* When there is something to do besides what completes. */
+static uint64_t next_look(const struct perf_thread *t)
+{
+	if (!to_do(t))
+		return UINT64_MAX;
+	if (t->p->round.paced && room(t))
+		return pace_intended(&t->pace, t->pace.next);
+	return t->end;
+}
+
 /* Nothing has come. */
 static int pause_for(struct perf_thread *t, unsigned empty)
 {
-	const struct perf_options *o = &t->p->o;
-	uint64_t until = t->end;
-
-	if (t->p->round.paced && t->pace.next < t->pace.count)
-		until = pace_intended(&t->pace, t->pace.next);
-	if (o->events)
-		return perf_sleep(t, until);
+	if (t->p->o.events)
+		return perf_sleep(t, next_look(t));
 	perf_idle(t->p, empty);
 	return 0;
 }
