@@ -213,6 +213,20 @@ def test_flight(shared, words):
 
 
 @BOTH
+@pytest.mark.parametrize("seed", ["7", "9", "10"])
+def test_floor_of_puts_whose_completions_come_late(shared, tool, seed):
+    """Behind its reply: not taken for one of the raw READs and SENDs that follow."""
+    if not DEVICE.startswith("soft"):
+        pytest.skip("only the software device can be told to be late")
+    result = run([program(tool), "-d", DEVICE, *HOW, "--keys", "40", "-n", "200", "--op", "put",
+                  "-s", "64,9K", "-q", "3", "--raw", "--rounds", "4", "--json", shared.address],
+                 env={"SOFTRDMA_WEAK": seed})
+    assert result.rc == 0, result.err
+    for r in checked(json.loads(result.out), tool)["results"]:
+        assert r["raw"]["iterations"] == r["iterations"] == 600
+
+
+@BOTH
 def test_duration(shared, tool):
     words = ["-Q", "50", "-l", "3"] if tool == "kv-bw" else []
     r = document(tool, shared, "--keys", "40", "-s", "64", "-D", "0.3", "--raw",

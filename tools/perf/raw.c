@@ -259,6 +259,9 @@ static int post_reads(struct perf_thread *t, struct perf_raw *x)
 static int completed_read(struct perf_thread *t, struct perf_raw *x, const struct ibv_wc *wc,
 			  uint64_t now)
 {
+	if (wc->wr_id < x->done || wc->wr_id >= x->posted)
+		return perf_fail(t, -EPROTO, "a raw READ",
+				 "a completion of nothing that was posted");
 	for (; x->done <= wc->wr_id; x->done++)
 		perf_count(t, x->f->since[x->done % x->depth], now);
 	return 0;
