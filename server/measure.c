@@ -21,12 +21,14 @@ void server_measure(void *ctx, struct rpc_measured *out)
 	struct server *s = ctx;
 	struct index_stats ix;
 	struct memory_stats m;
-	uint64_t taken;
+	uint64_t extents, unused, taken;
 
 	memory_stats_get(s->store.memory, &m);
 	index_stats_get(s->store.index, &ix);
-	taken = m.extent_bytes[EXTENT_INDEX] + m.extent_bytes[EXTENT_DIR] +
-		m.extent_bytes[EXTENT_DATA] - m.slabs_free * SLAB_BYTES;
+	extents = m.extent_bytes[EXTENT_INDEX] + m.extent_bytes[EXTENT_DIR] +
+		  m.extent_bytes[EXTENT_DATA];
+	unused = m.slabs_free * SLAB_BYTES; /* of another moment: an extent may have come since */
+	taken = extents > unused ? extents - unused : 0;
 	out->cpu_ns = cpu_ns();
 	out->workers = s->sessions.worker_count;
 	out->software = s->dev->software;

@@ -65,17 +65,17 @@ static json_t *counts(const struct perf_result *r)
 static json_t *result(const struct perf *p, const struct perf_result *r)
 {
 	const struct perf_figures *f = &r->op;
+	const double bytes = (double)(r->size * p->o.group); /* of an operation */
 	char op[32];
-	json_t *doc =
-		json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:o, s:f}",
-			  "op", perf_op_name(&p->o, op), "size_bytes", (json_int_t)r->size,
-			  "block_bytes", (json_int_t)r->block_bytes, "keys", (json_int_t)r->keys,
-			  "tx_depth", (json_int_t)r->depth, "iterations", (json_int_t)f->ops,
-			  "missed", (json_int_t)f->missed, "duration_s",
-			  (double)f->duration_ns / 1e9, "ops_per_s", average(f), "bw_peak_Bps",
-			  slices_peak(&f->slices, f->duration_ns) * (double)r->size, "bw_avg_Bps",
-			  average(f) * (double)r->size, "msg_rate_Mpps", average(f) / 1e6, "lat_us",
-			  latencies(f), "client_cpu_s", f->client_cpu_s);
+	json_t *doc = json_pack(
+		"{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:o, s:f}", "op",
+		perf_op_name(&p->o, op), "size_bytes", (json_int_t)r->size, "block_bytes",
+		(json_int_t)r->block_bytes, "keys", (json_int_t)r->keys, "tx_depth",
+		(json_int_t)r->depth, "iterations", (json_int_t)f->ops, "missed",
+		(json_int_t)f->missed, "duration_s", (double)f->duration_ns / 1e9, "ops_per_s",
+		average(f), "bw_peak_Bps", slices_peak(&f->slices, f->duration_ns) * bytes,
+		"bw_avg_Bps", average(f) * bytes, "msg_rate_Mpps", average(f) / 1e6, "lat_us",
+		latencies(f), "client_cpu_s", f->client_cpu_s);
 
 	json_object_update_new(doc, counts(r));
 	json_object_set_new(doc, "server_cpu_s", json_real(f->server_cpu_s));

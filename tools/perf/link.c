@@ -87,14 +87,12 @@ static int check(struct perf *p, struct gkv *h)
 int perf_connect(struct perf *p)
 {
 	const struct perf_options *o = &p->o;
-	/* PUTs leave hints, which lead raw READs to their records */
-	bool no_hints = o->no_hints && o->op != PERF_PUT;
 	int rc = open_session(p);
 
 	if (rc == 0)
 		rc = open_handle(p, PERF_POLL, false, &p->loader);
 	for (; rc == 0 && p->opened < o->qps; p->opened++) {
-		rc = open_handle(p, (unsigned)o->depth, no_hints, &p->handle[p->opened].kv);
+		rc = open_handle(p, (unsigned)o->depth, o->no_hints, &p->handle[p->opened].kv);
 		if (rc)
 			break;
 		rc = check(p, p->handle[p->opened].kv);

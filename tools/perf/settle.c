@@ -12,14 +12,15 @@
 #include "common/base/parse.h"
 #include "tools/perf/options.h"
 
-#define ALL_FIRST    2u
-#define ALL_LAST     (8u << 20)
-#define WORD_MAX     24u
-#define PORT_DEFAULT "7471"
-#define ITERATIONS   1000u
-#define ROUNDS	     10u /* of --raw */
-#define ROUND_OPS    500u /* of a queue pair, at least, in rounds that were not asked for */
-#define RATE_OPS_MAX 1e12 /* of a run */
+#define ALL_FIRST	 2u
+#define ALL_LAST	 (8u << 20)
+#define WORD_MAX	 24u
+#define PORT_DEFAULT	 "7471"
+#define ITERATIONS	 1000u
+#define ROUNDS		 10u /* of --raw */
+#define ROUND_OPS	 500u /* of a queue pair, at least, in rounds that were not asked for */
+#define RATE_OPS_MAX	 1e12 /* of a run */
+#define RATE_SECONDS_MAX 86400 /* likewise, as of -D */
 
 int perf_number(const char *what, const char *text, double min, double max, double *out,
 		struct error *err)
@@ -166,6 +167,24 @@ static int check_flight(const struct perf_options *o, struct error *err)
 	return 0;
 }
 
+/* What would be taken and do nothing. */
+static int check_idle(const struct perf_options *o, struct error *err)
+{
+	if (o->unsorted && o->json)
+		return error_set(err, -EINVAL,
+				 "-U prints lines, and --json has none of them (give the document "
+				 "a place by --out_json_file)");
+	if (o->moderation > 1 && o->rate > 0)
+		return error_set(err, -EINVAL,
+				 "-Q and --rate do not go together: an open loop waits for no "
+				 "completions");
+	if (o->events && o->op == PERF_MGET)
+		return error_set(err, -EINVAL, "-e is for --op get, put and mixed");
+	if (o->no_hints && o->op == PERF_PUT)
+		return error_set(err, -EINVAL, "--no-hints is for GETs");
+	return 0;
+}
+
 static int check_together(const struct perf_options *o, struct error *err)
 {
 	double all = (double)o->iterations * (double)o->qps;
@@ -192,6 +211,11 @@ static int check_together(const struct perf_options *o, struct error *err)
 	if (o->rate > 0 && o->rate * o->seconds > RATE_OPS_MAX)
 		return error_set(err, -EINVAL, "--rate: %.3g operations are too many for a run",
 				 o->rate * o->seconds);
+	if (o->rate > 0 && all / o->rate > RATE_SECONDS_MAX)
+		return error_set(err, -EINVAL,
+				 "--rate: %.3g operations take %.3g s so, more than a day (give "
+				 "less of -n, or more)",
+				 all, all / o->rate);
 	return 0;
 }
 
@@ -219,6 +243,8 @@ int perf_settle(struct perf_options *o, struct error *err)
 		rc = check_flight(o, err);
 	if (rc == 0)
 		rc = check_together(o, err);
+	if (rc == 0)
+		rc = check_idle(o, err);
 	if (!o->rounds)
 		o->rounds = rounds_default(o);
 	if (rc == 0 && o->seconds == 0 && o->rounds > o->iterations)

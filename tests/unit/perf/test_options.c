@@ -89,10 +89,11 @@ static void letters(void **state)
 	assert_string_equal(o.json_file, "f");
 	assert_string_equal(o.address, "h:1");
 	assert_null(o.device);
-	o = good(true, "-D 2.5 --op put --keys 5 --dist zipf:.5 --no-hints --rate 1e4 --json -q 2 "
-		       "--threads 2 [::1]:5");
+	o = good(true,
+		 "-D 2.5 --op mixed:1 --keys 5 --dist zipf:.5 --no-hints --rate 1e4 --json -q 2 "
+		 "--threads 2 [::1]:5");
 	assert_true(o.seconds == 2.5 && o.rate == 1e4 && o.theta == 0.5);
-	assert_true(o.no_hints && o.json && o.op == PERF_PUT);
+	assert_true(o.no_hints && o.json && o.op == PERF_MIXED);
 	assert_int_equal(o.keys, 5);
 	assert_int_equal(o.threads, 2);
 	assert_string_equal(o.address, "[::1]:5");
@@ -172,9 +173,22 @@ static void what_does_not_go_together(void **state)
 	bad(false, "--name= host");
 	bad(false, "--rounds 6 -n 5 host");
 	bad(false, "--rate 0 host");
+	bad(false, "--rate .001 -n 1000000000000 host");
 	bad(true, "-t 5 host"); /* kv-bw's */
 	bad(true, "-l 5 host");
 	bad(true, "-Q 5 host");
+}
+
+/* Rather than to be taken in silence. */
+static void what_would_do_nothing(void **state)
+{
+	bad(true, "-U --json host");
+	bad(false, "-Q 2 --rate 5 host");
+	bad(true, "-e --op mget:2 host");
+	bad(true, "--no-hints --op put host");
+	good(true, "-U --out_json_file=f host");
+	good(false, "-Q 1 --rate 5 host");
+	good(true, "--no-hints --op mixed:.5 host");
 }
 
 /* Of --raw: so many that both sides meet the same disturbances, none too short. */
@@ -195,6 +209,7 @@ int main(void)
 		cmocka_unit_test(sizes),
 		cmocka_unit_test(operations),
 		cmocka_unit_test(what_does_not_go_together),
+		cmocka_unit_test(what_would_do_nothing),
 		cmocka_unit_test(rounds),
 	};
 
