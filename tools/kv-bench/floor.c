@@ -182,7 +182,6 @@ static void serve(int listener)
 
 int floor_start(struct peer_process *p, struct error *err)
 {
-	pid_t parent = getpid();
 	int listener, rc;
 
 	*p = (struct peer_process){ .name = "the floor server" };
@@ -192,10 +191,8 @@ int floor_start(struct peer_process *p, struct error *err)
 				 error_name(listener));
 	snprintf(p->version, sizeof(p->version), "of kv-bench " GRACEKV_VERSION ", keeps nothing");
 	p->pid = child_fork();
-	if (p->pid == 0) {
-		child_settle(parent);
+	if (p->pid == 0)
 		serve(listener);
-	}
 	rc = p->pid < 0 ? -errno : 0;
 	close(listener);
 	if (rc) {

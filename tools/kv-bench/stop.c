@@ -20,6 +20,8 @@ void stop_listen(void)
 
 	sigaction(SIGINT, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);
+	if (signal(SIGHUP, SIG_IGN) != SIG_IGN) /* else it is nohup's */
+		sigaction(SIGHUP, &act, NULL);
 	signal(SIGPIPE, SIG_IGN);
 }
 

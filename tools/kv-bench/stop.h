@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
-/* SIGINT and SIGTERM: what runs comes to its end, and what there is by then is reported. */
+/* SIGINT, SIGTERM and SIGHUP: what runs comes to its end, and what there is by then is reported. */
 #include <stdbool.h>
 
 /* stop_listen - from now on; a second signal of the kind ends the program. */

@@ -12,30 +12,37 @@
 
 #define END_S 60u
 
-pid_t child_fork(void)
+static void settle(pid_t parent)
 {
-	sigset_t both, before;
-	pid_t pid;
+	const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction act;
 
-	sigemptyset(&both);
-	sigaddset(&both, SIGINT);
-	sigaddset(&both, SIGTERM);
-	pthread_sigmask(SIG_BLOCK, &both, &before);
-	pid = fork();
-	if (pid == 0) {
-		signal(SIGINT, SIG_DFL);
-		signal(SIGTERM, SIG_DFL);
-	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return pid;
-}
-
-void child_settle(pid_t parent)
-{
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(127); /* it was faster */
+	for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		if (sigaction(numbers[i], NULL, &act) == 0 && act.sa_handler != SIG_IGN)
+			signal(numbers[i], SIG_DFL);
+	}
+}
+
+pid_t child_fork(void)
+{
+	pid_t parent = getpid(), pid;
+	sigset_t all, before;
+	int code;
+
+	/* else the parent's handler might swallow the SIGTERM of child_end() */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pid = fork();
+	code = errno;
+	if (pid == 0)
+		settle(parent);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	errno = code;
+	return pid;
 }
 
 int child_end(pid_t pid)
@@ -45,6 +52,7 @@ int child_end(pid_t pid)
 	int status;
 
 	kill(pid, SIGTERM);
+	kill(pid, SIGCONT); /* one that was stopped takes it then */
 	while ((gone = waitpid(pid, &status, WNOHANG)) == 0) {
 		if (time_now_ns() > end)
 			kill(pid, SIGKILL);

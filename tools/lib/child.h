@@ -5,14 +5,9 @@
 #include <sys/types.h>
 
 /*
- * child_settle - in the child, right behind child_fork(): it dies with @parent, whatever ends that,
- * and is in a process group of its own, so that Ctrl-C at the terminal is the parent's to act on.
- */
-void child_settle(pid_t parent);
-
-/*
- * child_fork - fork(), with SIGTERM and SIGINT by their defaults in the child from its first moment
- * on: a handler of ours would swallow what is to end it.
+ * child_fork - fork(). The child dies with its parent, whatever ends that, is in a process group of
+ * its own, so that Ctrl-C at the terminal is the parent's to act on, and has none of the parent's
+ * handlers of SIGINT, SIGTERM and SIGHUP.
  */
 pid_t child_fork(void);
 

@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/base/plain.h"
 #include "common/base/time.h"
 #include "tools/lib/child.h"
 
@@ -26,11 +29,45 @@
 
 extern char **environ;
 
-int peer_program_output(char *const *args, char *out, size_t cap, struct error *err)
+/* Take what comes until it ends, or @end_ns. Returns how many bytes. */
+static size_t take_output(int fd, char *out, size_t cap, uint64_t end_ns)
+{
+	size_t len = 0;
+
+	while (len < cap) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		uint64_t now = time_now_ns(), left = end_ns > now ? end_ns - now : 0;
+		struct timespec ts = { (time_t)(left / NS_PER_S), (long)(left % NS_PER_S) };
+		ssize_t n;
+
+		if (ppoll(&p, 1, end_ns == UINT64_MAX ? NULL : &ts, NULL) <= 0)
+			break;
+		n = read(fd, out + len, cap - len);
+		if (n <= 0)
+			break;
+		len += (size_t)n;
+	}
+	return len;
+}
+
+/* Returns 0, or -ETIMEDOUT: it was still there at @end_ns, and was killed. */
+static int wait_for_end(pid_t pid, int *status, uint64_t end_ns)
+{
+	while (waitpid(pid, status, WNOHANG) == 0) {
+		if (time_now_ns() >= end_ns) {
+			kill(pid, SIGKILL);
+			waitpid(pid, status, 0);
+			return -ETIMEDOUT;
+		}
+		usleep(1000);
+	}
+	return 0;
+}
+
+/* As peer_program_output(), and no longer than until @end_ns. */
+static int output_by(char *const *args, char *out, size_t cap, uint64_t end_ns, struct error *err)
 {
 	posix_spawn_file_actions_t actions;
-	size_t len = 0;
-	ssize_t n;
 	int fds[2], rc, status = 0;
 	pid_t pid;
 
@@ -41,22 +78,31 @@ int peer_program_output(char *const *args, char *out, size_t cap, struct error *
 	rc = posix_spawnp(&pid, args[0], &actions, NULL, args, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	close(fds[1]);
-	while (rc == 0 && len < cap - 1 && (n = read(fds[0], out + len, cap - 1 - len)) > 0)
-		len += (size_t)n;
-	out[len] = 0;
+	out[rc ? 0 : take_output(fds[0], out, cap - 1, end_ns)] = 0;
 	close(fds[0]);
 	if (rc)
 		return error_set(err, -rc, "%s cannot be run: %s", args[0], error_name(rc));
-	if (waitpid(pid, &status, 0) < 0 || status)
-		return error_set(err, -EIO, "%s failed: %.200s", args[0], out);
-	return 0;
+	if (wait_for_end(pid, &status, end_ns))
+		return error_set(err, -ETIMEDOUT, "%s %s does not end within %u s", args[0],
+				 args[1], START_S);
+	if (!status)
+		return 0;
+	out[strcspn(out, "\n")] = 0; /* an error is one line */
+	plain_text(out);
+	return error_set(err, -EIO, "%s %s failed: %.200s", args[0], args[1],
+			 out[0] ? out : "it said nothing");
+}
+
+int peer_program_output(char *const *args, char *out, size_t cap, struct error *err)
+{
+	return output_by(args, out, cap, UINT64_MAX, err);
 }
 
 int peer_program_version(const char *program, const char *flag, char *out, size_t cap,
 			 struct error *err)
 {
 	char *const args[] = { (char *)program, (char *)flag, NULL };
-	int rc = peer_program_output(args, out, cap, err);
+	int rc = output_by(args, out, cap, time_now_ns() + START_S * NS_PER_S, err);
 
 	out[strcspn(out, "\n")] = 0;
 	return rc;
@@ -151,12 +197,10 @@ static int answers(struct peer_process *p, struct error *err)
 
 static int start(struct peer_process *p, const char *const *args, struct error *err)
 {
-	pid_t parent = getpid();
 	int null, rc;
 
 	p->pid = child_fork();
 	if (p->pid == 0) {
-		child_settle(parent);
 		null = open("/dev/null", O_RDWR);
 		dup2(null, STDIN_FILENO);
 		dup2(null, STDOUT_FILENO);

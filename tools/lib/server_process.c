@@ -15,7 +15,7 @@
 
 #define ARGUMENTS_MAX 24u
 
-static void run(const struct server_options *o, int out, pid_t parent)
+static void run(const struct server_options *o, int out)
 {
 	char listen[280];
 	const char *args[ARGUMENTS_MAX + 1] = { o->binary,  "--listen",	   listen,    "--memory",
@@ -24,7 +24,6 @@ static void run(const struct server_options *o, int out, pid_t parent)
 	unsigned n = 0, more = 0;
 
 	snprintf(listen, sizeof(listen), strchr(o->host, ':') ? "[%s]:0" : "%s:0", o->host);
-	child_settle(parent);
 	dup2(out, STDOUT_FILENO);
 	while (args[n])
 		n++;
@@ -38,7 +37,6 @@ int server_process_start(struct server_process *p, const struct server_options *
 			 struct error *err)
 {
 	char line[512];
-	pid_t parent = getpid();
 	int fds[2];
 	FILE *in;
 	int fields = 0;
@@ -47,7 +45,7 @@ int server_process_start(struct server_process *p, const struct server_options *
 		return error_set(err, -errno, "pipe failed: %s", error_name(errno));
 	p->pid = child_fork();
 	if (p->pid == 0)
-		run(o, fds[1], parent);
+		run(o, fds[1]);
 	close(fds[1]);
 	in = fdopen(fds[0], "r");
 	if (in && fgets(line, sizeof(line), in))

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,8 @@ int words_seconds(const char *what, const char *text, double min, double max, ui
 		  struct error *err)
 {
 	char *end = NULL;
-	double seconds = isdigit((unsigned char)text[0]) ? strtod(text, &end) : -1;
+	bool decimal = isdigit((unsigned char)text[0]) && !strpbrk(text, "xX");
+	double seconds = decimal ? strtod(text, &end) : -1;
 
 	if (!end || *end || !(seconds >= min && seconds <= max))
 		return error_set(err, -EINVAL, "%s: '%.40s' is no number of seconds from %g to %g",

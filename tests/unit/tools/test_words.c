@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Words of a command line, and processes that tools start. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/time.h"
+#include "tests/lib/unit.h"
+#include "tools/lib/child.h"
+#include "tools/lib/peer_process.h"
+#include "tools/lib/words.h"
+
+static void seconds(void **state)
+{
+	static const char *const bad[] = { "",	  "0x10", "1s", "-1",	 "nan", "inf",
+					   "1e9", "0",	  " 1", "0x1p3", "1,5" };
+	struct error err;
+	uint64_t ns;
+
+	assert_int_equal(words_seconds("-t", "0.5", 0.01, 3600, &ns, &err), 0);
+	assert_int_equal(ns, NS_PER_S / 2);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(words_seconds("-t", bad[i], 0.01, 3600, &ns, &err), -EINVAL);
+}
+
+/* One that says nothing and does not end, nor one that never stops, holds nobody up for ever. */
+static void versions(void **state)
+{
+	struct error err;
+	char text[80];
+
+	assert_int_equal(peer_program_version("echo", "1.2", text, sizeof(text), &err), 0);
+	assert_string_equal(text, "1.2");
+	assert_int_equal(peer_program_version("false", "-V", text, sizeof(text), &err), -EIO);
+	assert_int_equal(peer_program_version("no-such-program", "-V", text, sizeof(text), &err),
+			 -ENOENT);
+	assert_int_equal(peer_program_version("yes", "1", text, sizeof(text), &err), -EIO);
+	assert_null(strchr(err.text, '\n'));
+	assert_int_equal(peer_program_version("sleep", "300", text, sizeof(text), &err),
+			 -ETIMEDOUT);
+	assert_non_null(strstr(err.text, "sleep 300"));
+}
+
+static void nothing(int number)
+{
+}
+
+/* Told to end before it has begun, and the parent's handler would take no notice. */
+static void children_end(void **state)
+{
+	signal(SIGTERM, nothing);
+	for (unsigned i = 0; i < 200; i++) {
+		pid_t pid = child_fork();
+		int status;
+
+		assert_true(pid >= 0);
+		while (pid == 0)
+			pause();
+		status = child_end(pid);
+		assert_true(WIFSIGNALED(status));
+		assert_int_equal(WTERMSIG(status), SIGTERM);
+	}
+	signal(SIGTERM, SIG_DFL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(seconds),
+		cmocka_unit_test(versions),
+		cmocka_unit_test(children_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
