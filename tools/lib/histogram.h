@@ -30,12 +30,17 @@ static inline unsigned histogram_cell(uint64_t ns)
 	return cell < HISTOGRAM_CELLS ? cell : HISTOGRAM_CELLS - 1;
 }
 
-static inline void histogram_add(struct histogram *h, uint64_t ns)
+static inline void histogram_add_many(struct histogram *h, uint64_t ns, uint64_t count)
 {
-	h->count++;
-	h->cell[histogram_cell(ns)]++;
+	h->count += count;
+	h->cell[histogram_cell(ns)] += count;
 	if (ns > h->max_ns)
 		h->max_ns = ns;
+}
+
+static inline void histogram_add(struct histogram *h, uint64_t ns)
+{
+	histogram_add_many(h, ns, 1);
 }
 
 /* histogram_merge - add all of @from to @to. */

@@ -17,17 +17,24 @@ struct moments {
 	double sum, squares; /* of value - first */
 };
 
-static inline void moments_add(struct moments *m, double value)
+/* moments_add_many - @count times the same value, once at least. */
+static inline void moments_add_many(struct moments *m, double value, uint64_t count)
 {
 	double d;
 
-	if (m->count++ == 0)
+	if (m->count == 0)
 		m->first = m->min = m->max = value;
+	m->count += count;
 	d = value - m->first;
-	m->sum += d;
-	m->squares += d * d;
+	m->sum += d * (double)count;
+	m->squares += d * d * (double)count;
 	m->min = value < m->min ? value : m->min;
 	m->max = value > m->max ? value : m->max;
+}
+
+static inline void moments_add(struct moments *m, double value)
+{
+	moments_add_many(m, value, 1);
 }
 
 /* moments_mean - 0: there is no value. */

@@ -159,8 +159,8 @@ static void give_up(struct perf_thread *t, uint64_t now)
 {
 	for (unsigned i = 0; i < t->count; i++)
 		t->p->handle[t->first + i].todo = 0;
-	while (t->p->round.paced && pace_due(&t->pace, now))
-		perf_missed(t, pace_take(&t->pace), now);
+	if (t->p->round.paced)
+		perf_missed(t, now);
 	t->pace.count = t->pace.next;
 }
 

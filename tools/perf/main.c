@@ -40,6 +40,9 @@ static void catch_signals(void)
 
 	sigaction(SIGINT, &a, NULL);
 	sigaction(SIGTERM, &a, NULL);
+	if (signal(SIGHUP, SIG_IGN) != SIG_IGN) /* else it is nohup's */
+		sigaction(SIGHUP, &a, NULL);
+	signal(SIGPIPE, SIG_IGN); /* the records have to be deleted */
 }
 
 static void choose_name(struct perf *p)
@@ -82,8 +85,11 @@ static int all_sizes(struct perf *p)
 {
 	int rc = 0;
 
-	for (unsigned i = 0; i < p->o.sizes && rc == 0 && !perf_interrupted; i++)
+	for (unsigned i = 0; i < p->o.sizes && rc == 0 && !perf_interrupted; i++) {
 		rc = one_size(p, p->o.size[i]);
+		if (ferror(stdout)) /* nobody reads on: head -1 */
+			break;
+	}
 	return rc;
 }
 

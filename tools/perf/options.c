@@ -103,7 +103,8 @@ static const struct row rows[] = {
 static const char about[] =
 	"The other end is a running kv-server; options are given here alone. For each size records\n"
 	"are put, read once, so that hints lead to them, then measured, and deleted: the store is\n"
-	"left as it was. SIGINT ends the run with what there is by then, and exit status 3.\n\n";
+	"left as it was. SIGINT, SIGTERM and SIGHUP end the run with what there is by then, and exit\n"
+	"status 3.\n\n";
 
 static const char notes_bw[] =
 	"\nBW peak is that of the fastest slice of the run: 1/100 of it to twice that, and 1000\n"

@@ -36,6 +36,22 @@ static inline bool pace_due(const struct pace *p, uint64_t now)
 	return p->next < p->count && pace_intended(p, p->next) <= now;
 }
 
+/* pace_behind - how many should have been started by @now, and were not. */
+static inline uint64_t pace_behind(const struct pace *p, uint64_t now)
+{
+	uint64_t low = p->next, high = p->count > p->next ? p->count : p->next;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (pace_intended(p, middle) <= now)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low - p->next;
+}
+
 /* pace_take - it is started; returns since when it counts. */
 static inline uint64_t pace_take(struct pace *p)
 {

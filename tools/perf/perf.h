@@ -143,7 +143,8 @@ struct perf {
 	pthread_barrier_t barrier; /* of main and the threads */
 	struct perf_round round;
 	_Atomic bool halt; /* this round is to end: SIGINT, or a thread has failed */
-	bool quit; /* there are no more rounds */
+	bool few; /* a thread could not be started; the others end */
+	bool quit; /* there are no more rounds; read behind the barrier */
 	bool complete; /* all sizes, to their end */
 
 	struct perf_result *result; /* o.sizes of them */
@@ -151,7 +152,7 @@ struct perf {
 	struct error error; /* of main's own work */
 };
 
-/* perf_interrupted - SIGINT or SIGTERM has come. */
+/* perf_interrupted - SIGINT, SIGTERM or SIGHUP has come. */
 extern volatile sig_atomic_t perf_interrupted;
 
 static inline bool perf_halted(struct perf *p)
@@ -181,12 +182,8 @@ static inline void perf_count(struct perf_thread *t, uint64_t since, uint64_t no
 	perf_latency(t, since, now);
 }
 
-/* perf_missed - one that was due at @since is given up at @now. */
-static inline void perf_missed(struct perf_thread *t, uint64_t since, uint64_t now)
-{
-	t->tally.missed++;
-	perf_latency(t, since, now);
-}
+/* perf_missed - what was due by @now of an open loop, and was not started, is given up. */
+void perf_missed(struct perf_thread *t, uint64_t now);
 
 /* perf_slice - @count have, at @now ticks. */
 static inline void perf_slice(struct perf_thread *t, uint64_t now, unsigned count)

@@ -12,6 +12,7 @@
 
 #define SLEEP_MAX_NS (100 * NS_PER_MS) /* then a look whether the round was halted */
 #define AWAKE_NS     50000u /* what is due sooner is not slept for */
+#define MISSED_APART (1u << 20) /* of what was given up so many are counted by themselves */
 #define SEED_STEP    0x9e3779b97f4a7c15ull
 
 int perf_fail(struct perf_thread *t, int code, const char *what, const char *why)
@@ -19,6 +20,25 @@ int perf_fail(struct perf_thread *t, int code, const char *what, const char *why
 	/* the first of all threads stops the others; relaxed: as perf_halted() */
 	atomic_store_explicit(&t->p->halt, true, memory_order_relaxed);
 	return error_set(&t->error, code, "%s: %s", what, why);
+}
+
+/* Of very many, neighbours count as one of them does: they may be 10^12. */
+void perf_missed(struct perf_thread *t, uint64_t now)
+{
+	uint64_t left = pace_behind(&t->pace, now), step = left / MISSED_APART + 1;
+
+	while (left) {
+		uint64_t n = left < step ? left : step;
+		uint64_t ns = ticks_ns(now - pace_intended(&t->pace, t->pace.next));
+
+		t->pace.next += n;
+		left -= n;
+		t->tally.missed += n;
+		histogram_add_many(&t->tally.lat, ns, n);
+		moments_add_many(&t->tally.moments, (double)ns, n);
+		while (t->p->round.kept && n-- && t->kept_count < t->kept_max)
+			t->kept[t->kept_count++] = ns;
+	}
 }
 
 void perf_idle(const struct perf *p, unsigned count)
@@ -94,7 +114,7 @@ static void *run(void *arg)
 
 	pthread_mutex_lock(&p->gate); /* until all are there, */
 	pthread_mutex_unlock(&p->gate);
-	if (p->quit) /* or one could not be started: then nobody comes to the barrier */
+	if (p->few) /* or one could not be started: then nobody comes to the barrier */
 		return NULL;
 	for (;;) {
 		pthread_barrier_wait(&p->barrier);
@@ -155,7 +175,7 @@ int perf_threads_start(struct perf *p)
 		if (rc)
 			break;
 	}
-	p->quit = rc != 0;
+	p->few = rc != 0;
 	pthread_mutex_unlock(&p->gate);
 	return rc;
 }
@@ -164,7 +184,7 @@ void perf_threads_stop(struct perf *p)
 {
 	if (!p->thread)
 		return;
-	if (!p->quit) {
+	if (!p->few) { /* one that has yet to begin comes to the barrier too */
 		p->quit = true;
 		pthread_barrier_wait(&p->barrier);
 	}

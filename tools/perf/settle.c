@@ -27,7 +27,7 @@ int perf_number(const char *what, const char *text, double min, double max, doub
 {
 	char *end = NULL;
 	bool digits = isdigit((unsigned char)text[text[0] == '.']);
-	double value = digits ? strtod(text, &end) : NAN;
+	double value = digits && !strpbrk(text, "xX") ? strtod(text, &end) : NAN;
 
 	if (!end || *end || !(value >= min && value <= max))
 		return error_set(err, -EINVAL, "%s: '%.40s' is no number from %.10g to %.10g", what,
@@ -170,10 +170,6 @@ static int check_flight(const struct perf_options *o, struct error *err)
 /* What would be taken and do nothing. */
 static int check_idle(const struct perf_options *o, struct error *err)
 {
-	if (o->unsorted && o->json)
-		return error_set(err, -EINVAL,
-				 "-U prints lines, and --json has none of them (give the document "
-				 "a place by --out_json_file)");
 	if (o->moderation > 1 && o->rate > 0)
 		return error_set(err, -EINVAL,
 				 "-Q and --rate do not go together: an open loop waits for no "
@@ -182,6 +178,26 @@ static int check_idle(const struct perf_options *o, struct error *err)
 		return error_set(err, -EINVAL, "-e is for --op get, put and mixed");
 	if (o->no_hints && o->op == PERF_PUT)
 		return error_set(err, -EINVAL, "--no-hints is for GETs");
+	return 0;
+}
+
+/* An open loop of @all operations. */
+static int check_rate(const struct perf_options *o, double all, struct error *err)
+{
+	if (!(o->rate > 0))
+		return 0;
+	if (all < 1)
+		return error_set(err, -EINVAL,
+				 "--rate: in -D %g seconds not one operation is due (give more)",
+				 o->seconds);
+	if (all > RATE_OPS_MAX)
+		return error_set(err, -EINVAL, "--rate: %.3g operations are too many for a run",
+				 all);
+	if (all / o->rate > RATE_SECONDS_MAX)
+		return error_set(
+			err, -EINVAL,
+			"--rate: %.3g operations take %.3g s so, more than a day (give less of -n, or more)",
+			all, all / o->rate);
 	return 0;
 }
 
@@ -208,15 +224,7 @@ static int check_together(const struct perf_options *o, struct error *err)
 	if (o->unsorted && all > PERF_KEPT_MAX)
 		return error_set(err, -EINVAL, "-U keeps %u latencies at most (give a smaller -n)",
 				 PERF_KEPT_MAX);
-	if (o->rate > 0 && o->rate * o->seconds > RATE_OPS_MAX)
-		return error_set(err, -EINVAL, "--rate: %.3g operations are too many for a run",
-				 o->rate * o->seconds);
-	if (o->rate > 0 && all / o->rate > RATE_SECONDS_MAX)
-		return error_set(err, -EINVAL,
-				 "--rate: %.3g operations take %.3g s so, more than a day (give "
-				 "less of -n, or more)",
-				 all, all / o->rate);
-	return 0;
+	return check_rate(o, o->seconds > 0 ? o->rate * o->seconds : all, err);
 }
 
 /* Rounds of --raw are short, so that both sides meet the same disturbances, and not too short to

@@ -136,8 +136,7 @@ static int paced(struct perf_thread *t)
 			break;
 		rc = once(t, f, pace_take(&t->pace));
 	}
-	for (uint64_t now = ticks_now(); pace_due(&t->pace, now);)
-		perf_missed(t, pace_take(&t->pace), now);
+	perf_missed(t, ticks_now());
 	return rc;
 }
 

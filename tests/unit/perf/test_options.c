@@ -173,7 +173,11 @@ static void what_does_not_go_together(void **state)
 	bad(false, "--name= host");
 	bad(false, "--rounds 6 -n 5 host");
 	bad(false, "--rate 0 host");
-	bad(false, "--rate .001 -n 1000000000000 host");
+	bad(false, "--rate 0x10 host");
+	bad(false, "-D 0x10 host");
+	bad(false, "--rate 0.001 -D 0.5 host"); /* nothing is due */
+	bad(false, "--rate 0.001 -n 1000000000000 host"); /* longer than clocks count */
+	bad(false, "--rate 1e9 -q 63 -n 1000000000000 host");
 	bad(true, "-t 5 host"); /* kv-bw's */
 	bad(true, "-l 5 host");
 	bad(true, "-Q 5 host");
@@ -182,10 +186,10 @@ static void what_does_not_go_together(void **state)
 /* Rather than to be taken in silence. */
 static void what_would_do_nothing(void **state)
 {
-	bad(true, "-U --json host");
 	bad(false, "-Q 2 --rate 5 host");
 	bad(true, "-e --op mget:2 host");
 	bad(true, "--no-hints --op put host");
+	good(true, "-U --json host");
 	good(true, "-U --out_json_file=f host");
 	good(false, "-Q 1 --rate 5 host");
 	good(true, "--no-hints --op mixed:.5 host");

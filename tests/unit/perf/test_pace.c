@@ -69,6 +69,25 @@ static void a_stall_counts_for_all_that_were_due(void **state)
 	assert_int_equal(longest, 100);
 }
 
+/* As many as pace_due() would say, one by one. */
+static void those_behind_are_counted(void **state)
+{
+	struct pace p = pace_of(1, 3, 100);
+
+	for (uint64_t now = 0; now < 2100; now += 7) {
+		struct pace ahead = p;
+		uint64_t n = 0;
+
+		for (; pace_due(&ahead, now); ahead.next++)
+			n++;
+		assert_int_equal(pace_behind(&p, now), n);
+		if (pace_due(&p, now) && now % 2)
+			pace_take(&p);
+	}
+	p.next = p.count;
+	assert_int_equal(pace_behind(&p, UINT64_MAX), 0);
+}
+
 /* An interval that is no whole number of ticks is kept over a long run. */
 static void fractions_do_not_add_up(void **state)
 {
@@ -86,6 +105,7 @@ int main(void)
 		cmocka_unit_test(threads_share_one_line),
 		cmocka_unit_test(nothing_is_due_too_early),
 		cmocka_unit_test(a_stall_counts_for_all_that_were_due),
+		cmocka_unit_test(those_behind_are_counted),
 		cmocka_unit_test(fractions_do_not_add_up),
 	};
 

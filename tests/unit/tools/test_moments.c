@@ -37,6 +37,22 @@ static void mean_and_deviation(void **state)
 	assert_true(moments_stdev(&m) == 0);
 }
 
+/* As one after the other. */
+static void the_same_many_times(void **state)
+{
+	const double v[] = { 3, 3, 3, 8, 1, 1 };
+	struct moments one = of(v, 6), many = { 0 };
+
+	moments_add_many(&many, 3, 3);
+	moments_add_many(&many, 8, 1);
+	moments_add_many(&many, 1, 2);
+	assert_int_equal(many.count, 6);
+	near(moments_mean(&many), moments_mean(&one));
+	near(moments_stdev(&many), moments_stdev(&one));
+	near(many.min, 1);
+	near(many.max, 8);
+}
+
 /* Of less than one, beside a mean of a billion: not truncated, not lost. */
 static void a_small_deviation(void **state)
 {
@@ -102,11 +118,9 @@ static void ticks_are_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mean_and_deviation),
-		cmocka_unit_test(a_small_deviation),
-		cmocka_unit_test(merged),
-		cmocka_unit_test(flags_of_a_sound_counter),
-		cmocka_unit_test(ticks_are_time),
+		cmocka_unit_test(mean_and_deviation),	    cmocka_unit_test(the_same_many_times),
+		cmocka_unit_test(a_small_deviation),	    cmocka_unit_test(merged),
+		cmocka_unit_test(flags_of_a_sound_counter), cmocka_unit_test(ticks_are_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
