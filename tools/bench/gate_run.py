@@ -21,7 +21,7 @@ libc = ctypes.CDLL(None)
 
 
 class Interrupted(Exception):
-    """SIGINT or SIGTERM."""
+    """SIGINT, SIGTERM or SIGHUP."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +38,9 @@ signals = []  # that came
 
 def heed_signals():
     """They are noted, and seen while a program runs: nothing is torn in the middle."""
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, lambda number, frame: signals.append(number))
+    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN:  # else it is nohup's
+            signal.signal(one, lambda number, frame: signals.append(number))
 
 
 def give_way():

@@ -113,6 +113,7 @@ static void draw_memory(struct frame *f, const char *label, const struct stats_v
 	char a[TEXT_SHORT_MAX], b[TEXT_SHORT_MAX], c[TEXT_SHORT_MAX];
 	unsigned room = f->columns > RATES_WIDTH + 34 ? f->columns - RATES_WIDTH - 34 : 0;
 	double filled = part && whole ? (double)part->value / (double)whole : 0;
+	unsigned marks;
 
 	frame_to(f, RATES_WIDTH);
 	frame_put(f, "%-9s %6s", label, shown(a, part, text_bytes));
@@ -122,9 +123,10 @@ static void draw_memory(struct frame *f, const char *label, const struct stats_v
 	frame_put(f, " %4s ", part ? shown_percent(c, part->value, whole) : "-");
 	if (room > BAR_MAX)
 		room = BAR_MAX;
+	marks = filled < 1 ? (unsigned)(filled * room + 0.5) : room; /* figures may be absurd */
 	for (unsigned i = 0; i < room; i++)
-		frame_put(f, "%s%s%s", i ? "" : "[",
-			  i < (unsigned)(filled * room + 0.5) ? "#" : ".", i + 1 < room ? "" : "]");
+		frame_put(f, "%s%s%s", i ? "" : "[", i < marks ? "#" : ".",
+			  i + 1 < room ? "" : "]");
 }
 
 /* The sum of what the server has of its memory; NULL where it does not tell. */

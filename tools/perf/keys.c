@@ -210,11 +210,11 @@ static int delete_some(struct perf *p, uint64_t *from)
 	return rc;
 }
 
-/* Whether @rc says that the server is not reached any more. */
+/* Whether @rc says that the server is not reached any more. -EREMOTEIO is of one that was reached
+ * again, and may have been started anew: some of the records are there. */
 static bool gone(int rc)
 {
-	return rc == -ECONNRESET || rc == -ECONNREFUSED || rc == -EHOSTUNREACH ||
-	       rc == -ETIMEDOUT || rc == -EREMOTEIO;
+	return rc == -ECONNRESET || rc == -ECONNREFUSED || rc == -EHOSTUNREACH || rc == -ETIMEDOUT;
 }
 
 int perf_keys_unload(struct perf *p, int rc)
