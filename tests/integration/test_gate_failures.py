@@ -11,7 +11,7 @@ import pytest
 
 from kvt_client import run
 from kvt_gate import GATE, GOOD, document, gate_main, gate_run, said_of, stubs
-from kvt_process import Process, wait_until
+from kvt_process import Process, scaled, wait_until
 
 pytestmark = pytest.mark.no_device
 
@@ -106,6 +106,11 @@ def test_a_program_that_hangs_has_a_limit(tmp_path):
     wait_until("all of it is gone", lambda: gone(tmp_path), 10)
 
 
+def test_a_program_that_prints_without_end():
+    with pytest.raises(OSError, match="more than 64 MiB"):
+        gate_run.run(["yes"], scaled(60))
+
+
 def test_a_program_that_does_not_want_to_end(tmp_path, monkeypatch):
     monkeypatch.setattr(gate_run, "END_S", 0.5)
     folder = stubs(tmp_path, get="trap '' TERM\n" + HANG.format(folder=tmp_path))
@@ -115,7 +120,7 @@ def test_a_program_that_does_not_want_to_end(tmp_path, monkeypatch):
     wait_until("all of it is gone", lambda: gone(tmp_path), 10)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_program_and_prints_what_is_there(tmp_path, number):
     folder = stubs(tmp_path, growth=GOOD["growth"], get=HANG.format(folder=tmp_path),
                    soft=GOOD["soft"])

@@ -4,6 +4,7 @@
 import contextlib
 import ctypes
 import dataclasses
+import errno
 import os
 import pathlib
 import resource
@@ -15,6 +16,7 @@ import time
 POLL_S = 0.05
 END_S = 10  # between a request to end and SIGKILL
 PR_SET_PDEATHSIG = 1
+OUTPUT_MAX = 64 << 20  # bytes of what it prints
 SPARE = 64  # hugepages more than are needed: other programs may take some meanwhile
 HUGEPAGES = pathlib.Path("/proc/sys/vm/nr_hugepages")
 libc = ctypes.CDLL(None)
@@ -87,7 +89,13 @@ def end(child):
 
 
 def run(args, limit_s, extra=()):
-    """A Done. OSError where it cannot be started; Interrupted, when it has been ended."""
+    """A Done. OSError where it cannot be started, or prints without end; Interrupted, when it
+    has been ended."""
+    def look():
+        give_way()
+        if any(os.fstat(f.fileno()).st_size > OUTPUT_MAX for f in (out, err)):
+            raise OSError(errno.EFBIG, f"it printed more than {OUTPUT_MAX >> 20} MiB", args[0])
+
     give_way()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         started = time.monotonic()
@@ -95,7 +103,7 @@ def run(args, limit_s, extra=()):
                                  env=environment(extra), start_new_session=True,
                                  preexec_fn=prepare)
         try:
-            late = not await_end(child, limit_s, give_way)
+            late = not await_end(child, limit_s, look)
         finally:
             end(child)
         texts = []
