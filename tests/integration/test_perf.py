@@ -319,6 +319,7 @@ def test_no_rdma_cm_on_soft0(shared, tool):
     assert_error(result, 3, "by the CM", "soft0", who=tool)
 
 
+@pytest.mark.soft_device  # elsewhere a server may take long to grow
 def test_few_keys_of_large_values(world):
     server = world.server(memory="64M")
     r = document("kv-bw", server, "-s", "1M", "--keys", "500", "-n", "5")["results"][0]
@@ -354,7 +355,7 @@ class Measuring:
                 [program(tool), "-d", DEVICE, *HOW, "--keys", "20", "-s", "64", "--json", *words,
                  self.server.address], self.world.folder / f"{tool}.stderr")
         wait_until("their records are there", lambda: records(self.server) >= before + 40, 20)
-        time.sleep(0.5)  # warming up takes 0.2 s at most
+        time.sleep(1)  # hints are waited for, and 0.2 s of warming up
         return self
 
     def end(self, tool, code):
@@ -369,11 +370,11 @@ class Measuring:
             it.close()
 
 
-RATE, SPAN, STALL_S = 400, 2, 0.3
+RATE, SPAN, STALL_S = 400, 3, 0.3
 
 
 def test_a_stall_shows_in_all_that_should_have_started(world):
-    """A server that stands still, under PUTs at a fixed rate: in a seventh of the operations, not
+    """A server that stands still, under PUTs at a fixed rate: in a tenth of the operations, not
     in the one alone that was on its way."""
     server = world.server(memory="64M")
     words = ["--op", "put", "--rate", str(RATE), "-D", str(SPAN)]
@@ -385,7 +386,7 @@ def test_a_stall_shows_in_all_that_should_have_started(world):
             (r,) = them.end(tool, 0)[0]["results"]
             assert r["iterations"] + r["missed"] == RATE * SPAN
             assert r["lat_us"]["p99"] > STALL_S * 0.8 * 1e6
-            assert r["lat_us"]["stdev"] > STALL_S * 0.1 * 1e6
+            assert r["lat_us"]["stdev"] > STALL_S * 0.05 * 1e6
 
 
 def test_asleep_while_nothing_can_be_started(world):
@@ -454,7 +455,7 @@ def test_interrupt(shared, tool):
                   "--json", shared.address], shared.stderr_path.parent / "stderr")
     try:
         wait_until("it measures", lambda: records(shared) == before + 20, 20)
-        time.sleep(0.5 * SLOW)
+        time.sleep(1 * SLOW)
         it.signal(signal.SIGINT)
         text = "".join(iter(lambda: it.read_line(20) or "", ""))
         assert it.wait(20) == 3

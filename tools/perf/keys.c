@@ -17,10 +17,11 @@
 #include "tools/lib/progress.h"
 #include "tools/perf/perf.h"
 
-#define BATCH	  64u
-#define ROOM_PART 4u /* this part of the free memory may be taken */
-#define AGE_WAIT  (2 * NS_PER_S)
-#define KEY_TEXT  96u
+#define BATCH	    64u
+#define BATCH_BYTES (1u << 20) /* of the values of one call, but for one that is longer */
+#define ROOM_PART   4u /* this part of the free memory may be taken */
+#define AGE_WAIT    (2 * NS_PER_S)
+#define KEY_TEXT    96u
 
 static int failed(struct perf *p, int rc, const char *what)
 {
@@ -171,6 +172,10 @@ static int wait_for_hints(struct perf *p, struct gkv *h)
 
 int perf_keys_load(struct perf *p, uint64_t size)
 {
+	/* each call has the session's time-out */
+	const unsigned batch = size * BATCH <= BATCH_BYTES ? BATCH
+			       : size < BATCH_BYTES	   ? (unsigned)(BATCH_BYTES / size)
+							   : 1;
 	struct perf_keys *k = &p->keys;
 	int rc;
 
@@ -178,9 +183,9 @@ int perf_keys_load(struct perf *p, uint64_t size)
 	rc = make_text(p);
 	if (rc == 0)
 		rc = wait_for_hints(p, p->loader);
-	for (uint64_t i = 0; i < k->count && rc == 0 && !perf_interrupted; i += BATCH) {
+	for (uint64_t i = 0; i < k->count && rc == 0 && !perf_interrupted; i += batch) {
 		progress_show("loading", i, k->count);
-		rc = load_some(p, i, k->count - i < BATCH ? (unsigned)(k->count - i) : BATCH);
+		rc = load_some(p, i, k->count - i < batch ? (unsigned)(k->count - i) : batch);
 	}
 	for (unsigned i = 0; i < p->opened && rc == 0; i++)
 		rc = wait_for_hints(p, p->handle[i].kv);
@@ -210,17 +215,19 @@ static int delete_some(struct perf *p, uint64_t *from)
 	return rc;
 }
 
-/* Whether @rc says that the server is not reached any more. -EREMOTEIO is of one that was reached
- * again, and may have been started anew: some of the records are there. */
-static bool gone(int rc)
+/*
+ * Whether the server is reached still, or again, after a run that ended with @rc: -EREMOTEIO is of
+ * one that may have been started anew, and has some of the records.
+ */
+static bool reached(const struct perf *p, int rc)
 {
-	return rc == -ECONNRESET || rc == -ECONNREFUSED || rc == -EHOSTUNREACH || rc == -ETIMEDOUT;
+	return rc == 0 || rc == -EREMOTEIO || handle_current(p->loader);
 }
 
 int perf_keys_unload(struct perf *p, int rc)
 {
 	struct perf_keys *k = &p->keys;
-	bool wanted = k->place && !p->o.keep && !gone(rc);
+	bool wanted = k->place && !p->o.keep && reached(p, rc);
 	uint64_t from = 0;
 
 	rc = 0;

@@ -15,6 +15,8 @@
 #define HINT_BYTES_MIN (64ull << 20)
 #define FLIGHT_BYTES   (128ull << 20) /* of values in flight, on all handles */
 
+#define SLOWEST_NS_PER_BYTE 250u /* as channel_patience() */
+
 static uint64_t hint_bytes(const struct perf_options *o)
 {
 	uint64_t bytes = HINT_BYTES_MIN;
@@ -22,6 +24,17 @@ static uint64_t hint_bytes(const struct perf_options *o)
 	while (bytes < o->keys * HINTS_A_KEY)
 		bytes *= 2;
 	return bytes;
+}
+
+/* The library's own, and what all that is in flight takes at the least rate that it calls alive. */
+static unsigned timeout_ms(const struct perf_options *o, unsigned usual_ms)
+{
+	uint64_t most = 0, bytes;
+
+	for (unsigned i = 0; i < o->sizes; i++)
+		most = o->size[i] > most ? o->size[i] : most;
+	bytes = most * o->depth < FLIGHT_BYTES ? most * o->depth : FLIGHT_BYTES;
+	return usual_ms + (unsigned)(bytes * SLOWEST_NS_PER_BYTE / NS_PER_MS);
 }
 
 static int open_session(struct perf *p)
@@ -35,6 +48,7 @@ static int open_session(struct perf *p)
 	options.device = o->device;
 	options.name = perf_program(o)->name;
 	options.hint_bytes = hint_bytes(o);
+	options.timeout_ms = timeout_ms(o, options.timeout_ms);
 	if (o->ib_port != PERF_UNSET)
 		options.ib_port = (unsigned)o->ib_port;
 	if (o->gid_index != PERF_UNSET)
