@@ -13,11 +13,6 @@
 
 #define LEFT_OUT_ROOM 64u /* bytes, for one line at the end */
 
-/* What clients say of themselves, over their epoch slots. */
-struct client_figures {
-	uint64_t gets, reads, retries;
-};
-
 struct writer {
 	char *text;
 	size_t cap, len;
@@ -191,46 +186,20 @@ static void reclaim_lines(struct writer *w, struct server *s)
 	line(w, r.grace_periods, "grace_periods");
 }
 
-/* What a session's client says that it did, one-sided. */
-static struct client_figures figures_of(const struct epoch_session *e)
-{
-	struct client_figures f = { 0 };
-
-	if (e->slot) {
-		f.gets = get(&e->slot->gets);
-		f.reads = get(&e->slot->reads);
-		f.retries = get(&e->slot->retries);
-	}
-	return f;
-}
-
-static void add_figures(void *ctx, struct epoch_session *e)
-{
-	struct client_figures one = figures_of(e), *sum = ctx;
-
-	sum->gets += one.gets;
-	sum->reads += one.reads;
-	sum->retries += one.retries;
-}
-
-/* Of all clients, those that have gone included. */
 static void client_lines(struct writer *w, struct server *s)
 {
-	const struct session_counters *c = &s->sessions.counters;
-	struct client_figures sum = { get(&c->client_gets), get(&c->client_reads),
-				      get(&c->client_retries) };
+	struct grace_figures all = grace_figures(sessions_grace(&s->sessions));
 
-	grace_each(sessions_grace(&s->sessions), add_figures, &sum);
-	line(w, sum.gets, "client_gets");
-	line(w, sum.reads, "client_reads");
-	line(w, sum.retries, "client_retries");
+	line(w, all.gets, "client_gets");
+	line(w, all.reads, "client_reads");
+	line(w, all.retries, "client_retries");
 }
 
 /* Whose it is, how far it lags, what it holds back; fences of its client, and what that did. */
 static void session_lines(void *ctx, struct epoch_session *e)
 {
 	const struct session *s = caa_container_of(e, struct session, epoch);
-	struct client_figures did = figures_of(e);
+	struct grace_figures did = grace_session_figures(e);
 	struct writer *w = ctx;
 
 	line(w, s->pid, "session_%" PRIu64 "_pid", s->number);

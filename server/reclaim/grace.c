@@ -282,6 +282,7 @@ void grace_wait_for(struct grace *g, struct epoch_session *s, bool wait, uint64_
 void grace_close_slot(struct grace *g, struct epoch_session *s)
 {
 	pthread_mutex_lock(&g->lock);
+	grace_figures_add(&g->gone, grace_session_figures(s));
 	s->slot = NULL;
 	pthread_mutex_unlock(&g->lock);
 }

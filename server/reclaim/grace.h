@@ -33,6 +33,11 @@ struct grace_stuck {
 	uint64_t hints;
 };
 
+/* What clients say of their one-sided look-ups; nothing depends on it. */
+struct grace_figures {
+	uint64_t gets, reads, retries;
+};
+
 /* One session's share; part of its owner's structure. Fields are under the lock. */
 struct epoch_session {
 	struct cds_list_head node;
@@ -58,6 +63,7 @@ struct grace {
 	_Atomic uint64_t *hint_floor; /* in the root; NULL: there is none */
 	pthread_mutex_t lock;
 	struct cds_list_head sessions;
+	struct grace_figures gone; /* what sessions said whose slots are closed */
 	uint64_t look_ns; /* of the control thread, the last one */
 };
 
@@ -116,7 +122,8 @@ uint64_t grace_join(struct grace *g, struct epoch_session *s, struct epoch_slot 
  */
 void grace_wait_for(struct grace *g, struct epoch_session *s, bool wait, uint64_t now_ns);
 
-/* grace_close_slot - the slot's memory goes; what it announced last stays, and is waited for. */
+/* grace_close_slot - the slot's memory goes; what it announced last stays, and is waited for; what
+ * its client said of itself is kept. */
 void grace_close_slot(struct grace *g, struct epoch_session *s);
 
 /* grace_leave - its queue pairs were destroyed and its slot was deregistered: it is waited for no
@@ -128,6 +135,12 @@ void grace_leave(struct grace *g, struct epoch_session *s);
  */
 struct epoch_session *grace_find(struct grace *g, uint64_t now_ns, uint64_t lease_ns,
 				 struct grace_stuck stuck, enum epoch_verdict *why);
+
+/* grace_session_figures - of one session, under the lock. grace_figures - of all, those that have
+ * gone included. Any thread. */
+struct grace_figures grace_session_figures(const struct epoch_session *s);
+struct grace_figures grace_figures(struct grace *g);
+void grace_figures_add(struct grace_figures *sum, struct grace_figures one);
 
 /* grace_each - call @visit for each session, under the lock. */
 void grace_each(struct grace *g, void (*visit)(void *ctx, struct epoch_session *s), void *ctx);

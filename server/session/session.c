@@ -279,18 +279,6 @@ int session_readable(struct session *s)
 	return s->ending ? -ECONNRESET : rc;
 }
 
-/* What its client said of itself last; it may be anything, and nothing depends on it. */
-static void keep_figures(struct session *s)
-{
-	const struct epoch_slot *slot = s->slot.addr;
-	struct session_counters *c = &s->all->counters;
-
-	count(&c->client_gets, (int64_t)atomic_load_explicit(&slot->gets, memory_order_relaxed));
-	count(&c->client_reads, (int64_t)atomic_load_explicit(&slot->reads, memory_order_relaxed));
-	count(&c->client_retries,
-	      (int64_t)atomic_load_explicit(&slot->retries, memory_order_relaxed));
-}
-
 void session_end(struct session *s, uint64_t answer_until_ns)
 {
 	const struct wire_frame bye = { .type = WIRE_BYE };
@@ -299,7 +287,6 @@ void session_end(struct session *s, uint64_t answer_until_ns)
 	if (s->welcomed) {
 		session_qps_destroy(s, answer_until_ns);
 		grace_close_slot(sessions_grace(all), &s->epoch);
-		keep_figures(s);
 		if (!s->unfenced) {
 			rdma_buffer_destroy(&s->slot);
 			grace_leave(sessions_grace(all), &s->epoch); /* it can READ nothing (I4) */

@@ -38,8 +38,6 @@ struct session_counters {
 	_Atomic uint64_t accepted;
 	_Atomic uint64_t refused;
 	_Atomic uint64_t resumed; /* sessions of a client id that was known */
-	/* What sessions that have ended said of what their clients did one-sided. */
-	_Atomic uint64_t client_gets, client_reads, client_retries;
 	_Atomic uint64_t fenced_silent, fenced_stuck, fenced_lied; /* by enum epoch_verdict */
 };
 

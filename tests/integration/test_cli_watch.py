@@ -17,6 +17,8 @@ from kvt_process import (CONNECT, DEVICE, SLOW, Process, die_with_parent, enviro
                          wait_until)
 from kvt_terminal import Terminal, screen
 
+pytestmark = pytest.mark.soft_device  # the device makes no difference
+
 ENTER, LEAVE, TOP = "\x1b[?1049h", "\x1b[?1049l", "\x1b[H"
 LEAVING = "\x1b[m\x1b[?7h"  # how the end begins
 FAST = ["--interval", "0.1"]

@@ -13,7 +13,7 @@ import xml.etree.ElementTree as xml
 import pytest
 
 from kvt_client import assert_error, run
-from kvt_process import CONNECT, DEVICE, HOST, Process, program, scaled, wait_until
+from kvt_process import AGENT, CONNECT, DEVICE, HOST, Process, program, scaled, wait_until
 
 NAME = "kv-bench"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -33,8 +33,8 @@ def bench(*words, seconds=60, **how):
 
 def document(*words, **how):
     result = bench(*SMALL, *words, "--json", **how)
-    assert result.rc == 0, result.err
-    assert result.err == ""
+    said = [line for line in result.err.splitlines() if "no authentication yet" not in line]
+    assert result.rc == 0 and not said, result.err  # kv-server's warning beyond loopback
     return json.loads(result.out)
 
 
@@ -105,6 +105,7 @@ def check_cells(d, names, workloads, depths, operations):
         assert cell["operations"] == operations
 
 
+@pytest.mark.skipif(bool(AGENT), reason="its servers are started where it runs")
 def test_document_of_ours_alone():
     d = document("-D", "4", "-T", "2", "--sizes", "1,64,20K", "--depths", "1,3",
                  "-C", CONNECT, seconds=120)

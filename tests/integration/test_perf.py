@@ -127,6 +127,7 @@ def test_wrong_usage(tool, words, said):
     assert said in result.err
 
 
+@pytest.mark.soft_device
 @BOTH
 def test_table_lines_up_with_its_head(shared, tool):
     lines = table(tool, shared, *FEW, "-s", "2,64K", "--raw")
@@ -236,6 +237,7 @@ def test_duration(shared, tool):
     assert r["iterations"] > 10 and r["raw"]["iterations"] > 10
 
 
+@pytest.mark.soft_device
 @BOTH
 def test_histogram_and_unsorted(shared, tool):
     count = scaled(200)
@@ -261,6 +263,7 @@ def unsorted(lines):
             for part in re.split(r"^#, usec$", "\n".join(lines), flags=re.M)[1:]]
 
 
+@pytest.mark.soft_device
 def test_unsorted_are_of_their_size_alone(shared):
     """Neither those of the size before, nor of what the device does alone."""
     lines = table("kv-lat", shared, *FEW, "-s", "64,128K", "--raw", "--rounds", "4", "-U")
@@ -271,6 +274,7 @@ def test_unsorted_are_of_their_size_alone(shared):
         assert max(kept) == pytest.approx(float(row[3]), abs=0.006), row
 
 
+@pytest.mark.soft_device
 def test_unsorted_of_an_open_loop(shared):
     """Threads without equally many handles: each operation, done or given up."""
     lines = table("kv-lat", shared, "--keys", "40", "-n", "50", "-q", "3", "--threads", "2",
@@ -279,6 +283,7 @@ def test_unsorted_of_an_open_loop(shared):
     assert len(kept) == 150
 
 
+@pytest.mark.soft_device
 @BOTH
 def test_cycles(shared, tool):
     result = measure(tool, shared, *FEW, "-s", "64", "-C")
@@ -290,6 +295,7 @@ def test_cycles(shared, tool):
         assert_error(result, 3, "constant_tsc", who=tool)
 
 
+@pytest.mark.soft_device
 @BOTH
 def test_document_in_a_file(shared, tool, tmp_path):
     name = tmp_path / "out.json"
@@ -326,6 +332,7 @@ def test_few_keys_of_large_values(world):
     assert 1 <= r["keys"] <= 16 and r["iterations"] == 5
 
 
+@pytest.mark.soft_device
 def test_records_that_are_kept(shared):
     """They are taken over by who names them, and stay then; others of that name are put right."""
     cli = Cli(shared.address)
@@ -373,6 +380,7 @@ class Measuring:
 RATE, SPAN, STALL_S = 400, 3, 0.3
 
 
+@pytest.mark.soft_device
 def test_a_stall_shows_in_all_that_should_have_started(world):
     """A server that stands still, under PUTs at a fixed rate: in a tenth of the operations, not
     in the one alone that was on its way."""
@@ -389,6 +397,7 @@ def test_a_stall_shows_in_all_that_should_have_started(world):
             assert r["lat_us"]["stdev"] > STALL_S * 0.05 * 1e6
 
 
+@pytest.mark.soft_device
 def test_asleep_while_nothing_can_be_started(world):
     """-e: what is due and has no room waits without burning a core."""
     server = world.server(memory="64M")
@@ -402,6 +411,7 @@ def test_asleep_while_nothing_can_be_started(world):
             assert r["lat_us"]["max"] > 1e6 and r["client_cpu_s"] < 0.5, tool
 
 
+@pytest.mark.soft_device
 def test_server_killed_in_the_middle(world):
     server = world.server(memory="64M")
     words = {"kv-bw": ["-D", "60"], "kv-lat": ["-D", "60", "--op", "put", "--raw"]}
@@ -412,6 +422,7 @@ def test_server_killed_in_the_middle(world):
             assert said.startswith(f"{tool}: measuring: ") and said.count("\n") == 1, said
 
 
+@pytest.mark.soft_device
 def test_a_rate_that_is_too_high_ends(shared):
     doc = document("kv-bw", shared, "--keys", "40", "-s", "64", "--op", "put", "-D", "0.1",
                    "--rate", "1e8", "-H")
@@ -447,6 +458,7 @@ def test_what_is_not_there(shared, tool):
     assert_error(result, 3, "60000 bytes inline", who=tool)
 
 
+@pytest.mark.soft_device
 @BOTH
 def test_interrupt(shared, tool):
     """What there is by then is told, and the records go."""

@@ -14,6 +14,8 @@ from kvt_process import (CONNECT, DEVICE, SLOW, Process, environment, program, s
 BOTH = pytest.mark.parametrize("tool", ["kv-bw", "kv-lat"])
 HOW = ["-R"] if CONNECT == "cm" else []
 
+pytestmark = pytest.mark.soft_device  # signals and pipes: the device makes no difference
+
 
 def records(server):
     return Cli(server.address).stats()["records"]

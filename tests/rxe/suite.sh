@@ -95,7 +95,8 @@ suite_rxe() {
     if [ "$full" = 1 ]; then
         seconds=5400 cases=0
     else
-        for part in memory space expiry deleted_bytes epoch_slots rogue rogue_sessions; do
+        for part in memory space expiry deleted_bytes epoch_slots rogue rogue_sessions inspect \
+            kv_bench; do
             far+=" --ignore=$here/integration/test_$part.py"
         done
     fi

@@ -111,20 +111,34 @@ int get_measure(struct get_bench *b)
 	return rc ? program_failed(&get_program, "measuring", gkv_strerror(rc)) : 0;
 }
 
+/* What the server had of a core in @span ns since it had had @from. */
+static int share_since(struct get_bench *b, int64_t from, uint64_t span, double *share)
+{
+	int64_t now = server_process_cpu_ns(b->server.pid);
+
+	if (from < 0 || now < 0)
+		return program_failed(&get_program, "the server's CPU time",
+				      error_name((int)-(from < 0 ? from : now)));
+	*share = (double)(now - from) / (double)span;
+	return 0;
+}
+
 int get_measure_cpu(struct get_bench *b)
 {
 	uint64_t span = b->o.seconds * NS_PER_S, end;
 	int64_t cpu;
-	int rc = 0;
+	int rc;
 
 	if (!b->server.pid || !span)
 		return 0;
 	cpu = server_process_cpu_ns(b->server.pid);
 	usleep((useconds_t)(b->o.seconds * 1000000));
-	b->idle_cpu = (double)(server_process_cpu_ns(b->server.pid) - cpu) / (double)span;
+	rc = share_since(b, cpu, span, &b->idle_cpu);
+	if (rc)
+		return rc;
 	cpu = server_process_cpu_ns(b->server.pid);
 	for (end = time_now_ns() + span; rc == 0 && time_now_ns() < end; b->busy_gets++)
 		rc = get_once(b);
-	b->busy_cpu = (double)(server_process_cpu_ns(b->server.pid) - cpu) / (double)span;
-	return rc ? program_failed(&get_program, "reading", gkv_strerror(rc)) : 0;
+	return rc ? program_failed(&get_program, "reading", gkv_strerror(rc))
+		  : share_since(b, cpu, span, &b->busy_cpu);
 }

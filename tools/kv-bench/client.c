@@ -18,8 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/kv-bench/stop.h"
+#include "common/base/time.h"
 #include "tools/lib/samples.h"
+#include "tools/lib/stop.h"
 
 #define NAP_NS	 (NS_PER_S / 10) /* SIGINT is noticed as late */
 #define AWAKE_NS 80000u /* a sleep ends so much later than it was asked to, at most, as a rule */
@@ -98,7 +99,7 @@ static void begin(struct client *c, struct client_slot *s)
 	s->free = false;
 	c->in_flight++;
 	c->left--;
-	s->start_ns = c->pace.per_s > 0 ? pace_intended(&c->pace, c->begun) : time_now_ns();
+	s->start_ns = c->pace.interval > 0 ? pace_intended(&c->pace, c->begun) : time_now_ns();
 	c->begun++;
 	c->plan->system->driver->submit(c->connection, &s->op);
 }
@@ -162,7 +163,7 @@ static bool may_begin(struct client *c, uint64_t *due_ns)
 	if (!c->ended)
 		c->ended = c->left == 0 || stop_wanted() || (c->end_ns && c->now_ns >= c->end_ns) ||
 			   atomic_load_explicit(&c->shared->over, memory_order_relaxed);
-	if (c->ended || c->pace.per_s <= 0)
+	if (c->ended || c->pace.interval <= 0)
 		return !c->ended;
 	*due_ns = pace_intended(&c->pace, c->begun);
 	if (c->end_ns && *due_ns >= c->end_ns)
@@ -229,9 +230,10 @@ void client_work(struct client *c)
 	}
 	if (rc)
 		atomic_store(&c->shared->over, true);
-	if (c->pace.per_s > 0 && c->end_ns) {
-		uint64_t due = pace_due(&c->pace, c->end_ns);
+	if (c->pace.interval > 0 && c->end_ns) {
+		bool over = atomic_load(&c->shared->over) && c->now_ns < c->end_ns;
 
-		c->result.not_started = due > c->begun ? due - c->begun : 0;
+		c->pace.next = c->begun;
+		c->result.not_started = pace_behind(&c->pace, (over ? c->now_ns : c->end_ns) - 1);
 	}
 }

@@ -4,7 +4,7 @@
 /* One thread of a run, and what the threads of a run share. */
 #include <pthread.h>
 
-#include "tools/kv-bench/pace.h"
+#include "tools/lib/pace.h"
 #include "tools/kv-bench/record.h"
 #include "tools/kv-bench/run.h"
 

@@ -5,6 +5,7 @@
  * are submitted and polled.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include <gracekv.h>
@@ -115,17 +116,27 @@ static int submit(struct connection *c)
 
 static int next(struct connection *c, unsigned max, uint64_t until_ns)
 {
+	uint64_t now = until_ns ? time_now_ns() : 0;
 	int n = gkv_poll(c->kv, c->completion, max);
 
-	while (n == 0 && (until_ns == 0 || time_now_ns() < until_ns)) {
-		if (until_ns) {
+	while (n == 0 && (until_ns == 0 || now < until_ns)) {
+		uint64_t left_ms = until_ns ? (until_ns - now) / NS_PER_MS : WAIT_MS + 1;
+
+		if (left_ms > 1) { /* it may last a ms longer than it is asked to */
+			left_ms = left_ms - 1 < WAIT_MS ? left_ms - 1 : WAIT_MS;
+			n = gkv_wait(c->kv, c->completion, max, (unsigned)left_ms);
+		} else {
 			time_relax();
 			n = gkv_poll(c->kv, c->completion, max);
-		} else {
-			n = gkv_wait(c->kv, c->completion, max, WAIT_MS);
 		}
+		now = until_ns ? time_now_ns() : 0;
 	}
 	return n;
+}
+
+static bool failed(const struct kv_op *op)
+{
+	return op->status && op->status != -ENOENT && op->status != -EMSGSIZE;
 }
 
 static int driver_collect(void *connection, struct kv_op **done, unsigned max, uint64_t until_ns,
@@ -136,7 +147,7 @@ static int driver_collect(void *connection, struct kv_op **done, unsigned max, u
 
 	if (c->depth == 1) {
 		done[0] = c->done;
-		if (c->done->status && c->done->status != -ENOENT && c->done->status != -EMSGSIZE)
+		if (failed(c->done))
 			error_set(err, c->done->status, "%s", gkv_error(c->kv));
 		return 1;
 	}
@@ -148,6 +159,8 @@ static int driver_collect(void *connection, struct kv_op **done, unsigned max, u
 
 		done[i] = (struct kv_op *)(uintptr_t)one->user_data;
 		settle(done[i], one->status, one->len);
+		if (failed(done[i]))
+			error_set(err, one->status, "%s", gkv_error(c->kv));
 	}
 	return n < 0 ? error_set(err, n, "%s", gkv_error(c->kv)) : n;
 }

@@ -40,7 +40,8 @@ static int driver_open(const struct system *system, unsigned depth, size_t value
 	c->system = system;
 	c->depth = depth;
 	fd = peer_connect(system->socket, system->port);
-	rc = fd < 0 ? fd : stream_open(&c->stream, fd, depth * (value_max + CODEC_MORE));
+	rc = fd < 0 ? fd
+		    : stream_open(&c->stream, fd, depth * (value_max + CODEC_MORE) + CODEC_LINE);
 	if (rc == 0) {
 		*out = c;
 		return 0;

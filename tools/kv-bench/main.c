@@ -17,7 +17,7 @@
 
 #include "common/base/log.h"
 #include "tools/kv-bench/kv_bench.h"
-#include "tools/kv-bench/stop.h"
+#include "tools/lib/stop.h"
 #include "tools/lib/report.h"
 
 #define SELF "kv-bench"
@@ -151,8 +151,9 @@ static int judge(const struct bench *b)
 		return program_failed(&program, "wrong data", text);
 	}
 	if (b->interrupted)
-		return program_failed(&program, "interrupted",
-				      "what is reported is of the rounds that were whole by then");
+		return program_failed(
+			&program, "interrupted",
+			"rates are of the rounds that were whole by then, latencies of all");
 	return status;
 }
 

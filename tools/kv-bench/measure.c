@@ -17,7 +17,7 @@
 
 #include "common/base/time.h"
 #include "tools/kv-bench/kv_bench.h"
-#include "tools/kv-bench/stop.h"
+#include "tools/lib/stop.h"
 #include "tools/lib/machine.h"
 #include "tools/lib/progress.h"
 
@@ -178,7 +178,9 @@ static int run_cell(struct bench *b, struct group *g, struct cell *c, bool warm,
 
 	p.system = &b->systems.one[c->system];
 	p.depth = c->depth;
-	p.seed = b->o.seed + (uint64_t)g->rounds * THREADS_MAX + (warm ? 1u << 20 : 0);
+	/* all systems the same operations; what is written is of this cell alone */
+	p.seed = b->o.seed + (uint64_t)g->rounds * THREADS_MAX + (warm ? 1u << 20 : 0) +
+		 ((uint64_t)c->depth << 32);
 	if (warm) {
 		p.operations = (p.operations + 1) / 2;
 		p.duration_ns /= 2;

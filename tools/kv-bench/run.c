@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/time.h"
 #include "tools/kv-bench/client.h"
 #include "tools/lib/samples.h"
 
@@ -23,7 +24,7 @@ static void *client_main(void *arg)
 	while (!s->go)
 		pthread_cond_wait(&s->changed, &s->lock);
 	pthread_mutex_unlock(&s->lock);
-	c->pace.start_ns = s->start_ns;
+	c->pace.start = s->start_ns;
 	c->end_ns = c->plan->duration_ns ? s->start_ns + c->plan->duration_ns : 0;
 	if (rc == 0)
 		client_work(c);
@@ -117,7 +118,10 @@ static void prepare(struct client *c, struct run_shared *s, unsigned index)
 	c->index = index;
 	c->random = bench_random(&seed);
 	c->version = bench_random(&seed);
-	c->pace = (struct pace){ .per_s = p->target, .thread = index, .threads = p->threads };
+	c->pace = (struct pace){ .interval = p->target > 0 ? (double)NS_PER_S / p->target : 0,
+				 .number = index,
+				 .threads = p->threads,
+				 .count = UINT64_MAX };
 	c->left = p->operations ? p->operations / p->threads + (index < p->operations % p->threads)
 				: UINT64_MAX;
 }

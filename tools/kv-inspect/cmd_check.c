@@ -12,6 +12,7 @@
 #include "tools/kv-inspect/show.h"
 #include "tools/kv-inspect/tool.h"
 #include "tools/lib/progress.h"
+#include "tools/lib/stop.h"
 
 static const struct show_field depth_columns[] = {
 	{ "local_depth", ">local depth", SHOW_PLAIN, "" },
@@ -164,7 +165,7 @@ int cmd_check(struct tool *t)
 	json_t *depths;
 	int rc;
 
-	live_watch();
+	stop_listen();
 	rc = check_run(&c);
 	progress_clear();
 	if (rc < 0) {

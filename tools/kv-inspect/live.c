@@ -3,11 +3,9 @@
 /* Sections on a handle: as the library's own calls have them (client/src/get.c). */
 #include "tools/kv-inspect/live.h"
 
-#include <signal.h>
-#include <stdatomic.h>
 #include <time.h>
 
-static _Atomic int stop;
+#include "tools/lib/stop.h"
 
 static int begin(void *ctx)
 {
@@ -42,23 +40,7 @@ static void pause_between(void *ctx, unsigned ms)
 static bool stopped(void *ctx)
 {
 	(void)ctx;
-	return atomic_load_explicit(&stop, memory_order_relaxed); /* as in on_signal() */
-}
-
-static void on_signal(int number)
-{
-	/* relaxed: a flag that stands for nothing else; lock-free, so a handler may store it */
-	atomic_store_explicit(&stop, number, memory_order_relaxed);
-}
-
-void live_watch(void)
-{
-	/* once: a second signal ends the program whatever it waits for */
-	const struct sigaction action = { .sa_handler = on_signal,
-					  .sa_flags = SA_RESTART | (int)SA_RESETHAND };
-
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
+	return stop_wanted() != 0;
 }
 
 static const struct inspect_ops live_ops = {

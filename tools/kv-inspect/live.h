@@ -18,6 +18,3 @@ struct live {
  */
 int live_open(struct live *l, const struct program *p, struct gkv_options *options);
 void live_close(struct live *l);
-
-/* live_watch - from now on SIGINT and SIGTERM are only remembered, once: inspect_ops.stopped. */
-void live_watch(void);

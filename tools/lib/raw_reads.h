@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
-/* The floor of what reads: READs on a queue pair of the library's, nothing around the verbs. */
+/*
+ * The floor of what reads: READs on a queue pair of the library's, nothing around the verbs. For a
+ * handle that has written nothing: the completion of a request's SEND may come behind its reply.
+ */
 #include <stdint.h>
 
 #include <infiniband/verbs.h>

@@ -2,15 +2,15 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #include "tools/lib/server_process.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "common/base/time.h"
 #include "tools/lib/child.h"
 
 #define ARGUMENTS_MAX 24u
@@ -73,38 +73,13 @@ int server_process_stop(struct server_process *p)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -ECHILD;
 }
 
-/* The first number of schedstat is the time spent on a CPU, in ns. */
-static int64_t thread_cpu_ns(pid_t pid, const char *thread)
-{
-	char path[300];
-	int64_t ns = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%s/schedstat", (int)pid, thread);
-	f = fopen(path, "r");
-	if (!f)
-		return 0; /* it has just ended */
-	if (fscanf(f, "%" SCNd64, &ns) != 1)
-		ns = 0;
-	fclose(f);
-	return ns;
-}
-
 int64_t server_process_cpu_ns(pid_t pid)
 {
-	struct dirent *entry;
-	int64_t sum = 0;
-	char path[64];
-	DIR *dir;
+	struct timespec ts;
+	clockid_t clock;
+	int rc = clock_getcpuclockid(pid, &clock);
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	dir = opendir(path);
-	if (!dir)
-		return -errno;
-	while ((entry = readdir(dir))) {
-		if (entry->d_name[0] != '.')
-			sum += thread_cpu_ns(pid, entry->d_name);
-	}
-	closedir(dir);
-	return sum;
+	if (rc || clock_gettime(clock, &ts))
+		return rc ? -rc : -errno;
+	return (int64_t)ts.tv_sec * (int64_t)NS_PER_S + ts.tv_nsec;
 }

@@ -31,5 +31,5 @@ int server_process_start(struct server_process *p, const struct server_options *
 /* server_process_stop - SIGTERM, and wait. Returns its exit status, or a negative errno. */
 int server_process_stop(struct server_process *p);
 
-/* server_process_cpu_ns - CPU time of all its threads so far, user and system. */
+/* server_process_cpu_ns - CPU time of all its threads, user and system; or a negative errno. */
 int64_t server_process_cpu_ns(pid_t pid);

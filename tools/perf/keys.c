@@ -136,7 +136,7 @@ int perf_keys_find(struct perf *p)
 	for (uint64_t i = 0; i < k->count; i++) {
 		int rc;
 
-		if (perf_interrupted)
+		if (stop_wanted())
 			return 0;
 		if (place_of(p, i, &k->place[i]))
 			continue;
@@ -183,7 +183,7 @@ int perf_keys_load(struct perf *p, uint64_t size)
 	rc = make_text(p);
 	if (rc == 0)
 		rc = wait_for_hints(p, p->loader);
-	for (uint64_t i = 0; i < k->count && rc == 0 && !perf_interrupted; i += batch) {
+	for (uint64_t i = 0; i < k->count && rc == 0 && !stop_wanted(); i += batch) {
 		progress_show("loading", i, k->count);
 		rc = load_some(p, i, k->count - i < batch ? (unsigned)(k->count - i) : batch);
 	}
@@ -227,10 +227,10 @@ static bool reached(const struct perf *p, int rc)
 int perf_keys_unload(struct perf *p, int rc)
 {
 	struct perf_keys *k = &p->keys;
-	bool wanted = k->place && !p->o.keep && reached(p, rc);
+	bool wanted = k->place && !p->o.keep;
 	uint64_t from = 0;
 
-	rc = 0;
+	rc = wanted && !reached(p, rc) ? -ENOTCONN : 0;
 	while (wanted && from < k->count && rc == 0)
 		rc = delete_some(p, &from);
 	if (rc)

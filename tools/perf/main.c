@@ -4,7 +4,7 @@
 #include "tools/perf/main.h"
 
 #include <errno.h>
-#include <signal.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,37 +13,7 @@
 #include "common/base/log.h"
 #include "tools/perf/perf.h"
 
-#define PATIENCE_NS NS_PER_S
-
-volatile sig_atomic_t perf_interrupted;
-
 static struct perf perf;
-
-/* Some senders send twice at once; who is out of patience, later, ends the program as it stands. */
-static void interrupt(int number)
-{
-	static uint64_t first_ns;
-	uint64_t now = time_now_ns();
-
-	if (!perf_interrupted)
-		first_ns = now;
-	perf_interrupted = number;
-	if (now - first_ns < PATIENCE_NS)
-		return;
-	signal(number, SIG_DFL);
-	raise(number);
-}
-
-static void catch_signals(void)
-{
-	struct sigaction a = { .sa_handler = interrupt };
-
-	sigaction(SIGINT, &a, NULL);
-	sigaction(SIGTERM, &a, NULL);
-	if (signal(SIGHUP, SIG_IGN) != SIG_IGN) /* else it is nohup's */
-		sigaction(SIGHUP, &a, NULL);
-	signal(SIGPIPE, SIG_IGN); /* the records have to be deleted */
-}
 
 static void choose_name(struct perf *p)
 {
@@ -61,9 +31,9 @@ static int one_size(struct perf *p, uint64_t size)
 {
 	struct perf_result *r = &p->result[p->results];
 	struct error why;
-	int rc = perf_keys_load(p, size);
+	int rc = perf_keys_load(p, size), left;
 
-	if (rc == 0 && !perf_interrupted)
+	if (rc == 0 && !stop_wanted())
 		rc = perf_measure(p, r);
 	if (rc == 0 && r->op.ops) {
 		if (!p->o.json)
@@ -74,10 +44,13 @@ static int one_size(struct perf *p, uint64_t size)
 	}
 	perf_release_handles(p);
 	why = p->error;
-	if (perf_keys_unload(p, rc) && rc == 0)
-		rc = p->error.code;
-	else
-		p->error = why;
+	left = perf_keys_unload(p, rc);
+	if (left && rc == 0)
+		return left;
+	p->error = why;
+	if (left)
+		error_set(&p->error, why.code, "%.400s; records named %s.%" PRIu64 ".* may be left",
+			  why.text, p->name, size);
 	return rc;
 }
 
@@ -85,7 +58,7 @@ static int all_sizes(struct perf *p)
 {
 	int rc = 0;
 
-	for (unsigned i = 0; i < p->o.sizes && rc == 0 && !perf_interrupted; i++) {
+	for (unsigned i = 0; i < p->o.sizes && rc == 0 && !stop_wanted(); i++) {
 		rc = one_size(p, p->o.size[i]);
 		if (ferror(stdout)) /* nobody reads on: head -1 */
 			break;
@@ -158,13 +131,13 @@ static int run(struct perf *p)
 	if (!p->o.json)
 		perf_table_head(p);
 	rc = all_sizes(p);
-	p->complete = p->results == p->o.sizes && !perf_interrupted;
+	p->complete = p->results == p->o.sizes && !stop_wanted();
 	if (!p->o.json)
 		perf_table_end(p);
 	status = rc == 0 || p->results ? report(p) : 0;
 	if (rc)
 		return program_failed(program, "measuring", p->error.text);
-	if (perf_interrupted)
+	if (stop_wanted())
 		return program_failed(program, "interrupted",
 				      "what was measured by then is told, the records are deleted");
 	return status;
@@ -182,7 +155,7 @@ int perf_main(bool latency, int argc, char **argv)
 		return program_failed(perf_program(&perf.o), "-C",
 				      "this CPU's time stamp counter does not count at one rate "
 				      "(constant_tsc and nonstop_tsc in /proc/cpuinfo)");
-	catch_signals();
+	stop_listen(); /* the records have to be deleted */
 	choose_name(&perf);
 	status = run(&perf);
 	perf_threads_stop(&perf);

@@ -231,11 +231,11 @@ int perf_measure(struct perf *p, struct perf_result *r)
 	if (rc == 0 && r->raw)
 		rc = warm_up(p, r, r->raw);
 	add_stats(p, &r->stats, -1);
-	for (unsigned i = 0; i < p->o.rounds && rc == 0 && !perf_interrupted; i++) {
+	for (unsigned i = 0; i < p->o.rounds && rc == 0 && !stop_wanted(); i++) {
 		progress_show("measuring", i, p->o.rounds);
 		/* there and back: what follows what changes */
 		rc = one_round(p, r, i % 2 && r->raw ? r->raw : PERF_OPERATION, i);
-		if (rc == 0 && r->raw && !perf_interrupted)
+		if (rc == 0 && r->raw && !stop_wanted())
 			rc = one_round(p, r, i % 2 ? PERF_OPERATION : r->raw, i);
 	}
 	progress_clear();

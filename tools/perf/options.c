@@ -63,7 +63,8 @@ static const struct row rows[] = {
 	TEXT(BOTH, "dist", 0, "D", dist, "uniform, or zipf:S, S above 0 and below 1 [uniform]"),
 	FLAG(BOTH, "no-hints", 0, o.no_hints, "GETs go by the index: two READs, not one"),
 	TEXT(BOTH, "name", 0, "TEXT", o.name,
-	     "what keys begin with, .SIZE.NUMBER behind it [the tool and a number of the run]"),
+	     "what keys begin with, .SIZE.NUMBER behind it; runs at once want names of their own [the "
+	     "tool and a number of the run]"),
 	FLAG(BOTH, "keep", 0, o.keep, "leave the records, to a run with that --name and --keys"),
 	NUMBER(BOTH, "iters", 'n', "N", o.iterations, 1, 1000000000000,
 	       "operations of each queue pair [1000]"),
@@ -77,7 +78,7 @@ static const struct row rows[] = {
 	       "operations handed over by one gkv_submit(), behind one doorbell [1]"),
 	NUMBER(BW, "cq-mod", 'Q', "N", o.moderation, 1, 4096,
 	       "completions that are collected before more is handed over [1]; of raw READs "
-	       "every Nth is signalled"),
+	       "every Nth is signalled, or one of each list"),
 	FLAG(BOTH, "events", 'e', o.events, "sleep until there is an event, and do not poll"),
 	TEXT(BOTH, "rate", 0, "OPS", rate,
 	     "so many operations per second of all threads, an open loop: each has an intended "

@@ -11,7 +11,6 @@
  * A thread owns its handles and its tally during a round; between rounds all is main's.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,12 +19,13 @@
 #include "common/base/error.h"
 #include "tools/lib/histogram.h"
 #include "tools/lib/moments.h"
+#include "tools/lib/pace.h"
 #include "tools/lib/raw_reads.h"
 #include "tools/lib/samples.h"
+#include "tools/lib/stop.h"
 #include "tools/lib/ticks.h"
 #include "tools/lib/zipf.h"
 #include "tools/perf/options.h"
-#include "tools/perf/pace.h"
 #include "tools/perf/slices.h"
 
 #define PERF_POLL     64u /* completions of one poll */
@@ -152,13 +152,10 @@ struct perf {
 	struct error error; /* of main's own work */
 };
 
-/* perf_interrupted - SIGINT, SIGTERM or SIGHUP has come. */
-extern volatile sig_atomic_t perf_interrupted;
-
 static inline bool perf_halted(struct perf *p)
 {
 	/* relaxed: nothing but the flag is passed on */
-	return perf_interrupted || atomic_load_explicit(&p->halt, memory_order_relaxed);
+	return stop_wanted() || atomic_load_explicit(&p->halt, memory_order_relaxed);
 }
 
 /* perf_fail - of a thread: the round ends for all. Returns @code. */
@@ -226,7 +223,7 @@ int perf_keys_load(struct perf *p, uint64_t size);
 /* perf_keys_find - where their blocks are now. */
 int perf_keys_find(struct perf *p);
 /* perf_keys_unload - delete what was put, unless it is to be kept, or @rc, why the run ended, says
- * that the server is not there. */
+ * that the server is not there: -ENOTCONN. */
 int perf_keys_unload(struct perf *p, int rc);
 
 /* Rounds (run.c). */

@@ -195,15 +195,15 @@ static int begin_reads(struct perf_thread *t, struct perf_raw *x)
 }
 
 /*
- * Where no chain of @list has room behind it the last is signalled: all that is posted will be
- * told.
+ * One of a chain of @list at most, as of the library's own and as of perftest's. Where no chain has
+ * room behind it the last is signalled: all that is posted will be told.
  */
 static bool signalled(const struct perf_thread *t, struct perf_raw *x, unsigned list)
 {
-	uint64_t room = x->depth - (x->posted - x->done);
+	uint64_t room = x->depth - (x->posted - x->done), every = t->p->o.moderation;
 
 	x->unsignalled++;
-	if (x->unsignalled < t->p->o.moderation && room >= list && x->todo)
+	if (x->unsignalled < (every > list ? every : list) && room >= list && x->todo)
 		return false;
 	x->unsignalled = 0;
 	return true;

@@ -8,7 +8,6 @@
 #include "tests/lib/unit.h"
 #include "tools/kv-bench/keys.h"
 #include "tools/kv-bench/kv_bench.h"
-#include "tools/kv-bench/pace.h"
 #include "tools/kv-bench/record.h"
 
 #define DRAWS 200000u
@@ -218,42 +217,6 @@ static void records_of_others_and_torn_ones_are_found(void **state)
 	}
 }
 
-static void operations_have_their_time(void **state)
-{
-	struct pace p = { .start_ns = 1000, .per_s = 1000, .thread = 0, .threads = 1 };
-
-	assert_int_equal(pace_intended(&p, 0), 1000);
-	assert_int_equal(pace_intended(&p, 1), 1001000);
-	/* a day later it is still right */
-	assert_int_equal(pace_intended(&p, 86400000), 1000 + 86400ull * NS_PER_S);
-	p.per_s = 3;
-	assert_int_equal(pace_intended(&p, 3000000000ull), 1000 + 1000000000ull * NS_PER_S);
-	p = (struct pace){ .start_ns = 0, .per_s = 1000, .thread = 2, .threads = 4 };
-	assert_int_equal(pace_intended(&p, 0), 2000000);
-	assert_int_equal(pace_intended(&p, 1), 6000000);
-}
-
-/* All that are due are counted once, whoever's they are. */
-static void due_is_what_lies_before_the_end(void **state)
-{
-	const uint64_t rates[] = { 1, 7, 1000, 333333 };
-
-	for (unsigned i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
-		uint64_t sum = 0;
-
-		for (unsigned t = 0; t < 3; t++) {
-			struct pace p = { 5000, (double)rates[i], t, 3 };
-			uint64_t n = pace_due(&p, 5000 + 2 * NS_PER_S);
-
-			assert_true(pace_intended(&p, n) >= 5000 + 2 * NS_PER_S);
-			assert_true(n == 0 || pace_intended(&p, n - 1) < 5000 + 2 * NS_PER_S);
-			assert_int_equal(pace_due(&p, 5000), 0);
-			sum += n;
-		}
-		assert_int_equal(sum, 2 * rates[i]);
-	}
-}
-
 /* Ours has whole slabs of 1 MiB for a large record, and 1 MiB with its header takes two. */
 static void stores_have_room_for_large_records(void **state)
 {
@@ -287,8 +250,6 @@ int main(void)
 		cmocka_unit_test(keys_differ),
 		cmocka_unit_test(a_changed_byte_is_found),
 		cmocka_unit_test(records_of_others_and_torn_ones_are_found),
-		cmocka_unit_test(operations_have_their_time),
-		cmocka_unit_test(due_is_what_lies_before_the_end),
 		cmocka_unit_test(stores_have_room_for_large_records),
 	};
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/lib/unit.h"
+#include "common/base/time.h"
 #include "tools/kv-bench/client.h"
 #include "tools/kv-bench/floor.h"
 

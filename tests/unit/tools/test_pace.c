@@ -2,7 +2,9 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* The schedule of an open loop: who starts what, when, and since when it counts. */
 #include "tests/lib/unit.h"
-#include "tools/perf/pace.h"
+
+#include "common/base/time.h"
+#include "tools/lib/pace.h"
 
 static struct pace pace_of(unsigned number, unsigned threads, uint64_t all)
 {
@@ -99,6 +101,39 @@ static void fractions_do_not_add_up(void **state)
 	assert_int_equal(pace_intended(&p, 3000003) - 1000, 1000001);
 }
 
+/* A day later it is still right, and after thirty years to a microsecond. */
+static void long_runs_do_not_drift(void **state)
+{
+	struct pace p = { .start = 1000, .interval = 1e6, .threads = 1, .count = UINT64_MAX };
+	const uint64_t years = 1000000000ull * NS_PER_S;
+
+	assert_int_equal(pace_intended(&p, 86400000), 1000 + 86400ull * NS_PER_S);
+	p.interval = (double)NS_PER_S / 3;
+	assert_in_range(pace_intended(&p, 3000000000ull), years, years + 2000);
+}
+
+/* All that are due are counted once, whoever's they are. */
+static void due_is_what_lies_before_the_end(void **state)
+{
+	const uint64_t rates[] = { 1, 7, 1000, 333333 }, end = 5000 + 2 * NS_PER_S;
+
+	for (unsigned i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+		uint64_t sum = 0;
+
+		for (unsigned t = 0; t < 3; t++) {
+			struct pace p = { 5000,	     (double)NS_PER_S / (double)rates[i], t, 3, 0,
+					  UINT64_MAX };
+			uint64_t n = pace_behind(&p, end - 1);
+
+			assert_true(pace_intended(&p, n) >= end);
+			assert_true(n == 0 || pace_intended(&p, n - 1) < end);
+			assert_int_equal(pace_behind(&p, 4999), 0);
+			sum += n;
+		}
+		assert_int_equal(sum, 2 * rates[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -107,6 +142,8 @@ int main(void)
 		cmocka_unit_test(a_stall_counts_for_all_that_were_due),
 		cmocka_unit_test(those_behind_are_counted),
 		cmocka_unit_test(fractions_do_not_add_up),
+		cmocka_unit_test(long_runs_do_not_drift),
+		cmocka_unit_test(due_is_what_lies_before_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
