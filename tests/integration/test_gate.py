@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
-"""tools/bench/gate: what it says of programs that answer, fail, lie or hang. They are stubs."""
+"""tools/bench/gate: what it says of programs that answer, fail, lie or hang. They are fakes."""
 import copy
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 
 from kvt_client import assert_error, run
 from kvt_gate import (BY_NAME, GATE, GOOD, GROUPS, document, documents, gate, gate_figures,
-                      gate_main, printing, rounds, said_of, stubs)
+                      gate_main, printing, rounds, said_of, fakes)
 from kvt_process import BUILD
 import kvt_report
 import test_ratios
@@ -89,7 +89,7 @@ def test_what_cannot_work_is_said_before_anything_runs(words, said):
 
 
 def test_output_that_cannot_be_written_is_a_failure(tmp_path):
-    folder = stubs(tmp_path, soft=GOOD["soft"])
+    folder = fakes(tmp_path, soft=GOOD["soft"])
     with open("/dev/full", "wb") as full:
         result = run([GATE, "-B", str(folder), "-o", "soft"], stdout=full)
     assert result.rc == 3 and "gate: writing to stdout: No space" in result.err
@@ -97,7 +97,7 @@ def test_output_that_cannot_be_written_is_a_failure(tmp_path):
 
 def test_table_of_what_is_kept(tmp_path):
     answers = {name: answer for name, answer in GOOD.items() if name not in ("rxe", "waste")}
-    folder = stubs(tmp_path, **dict(answers, torture=printing(answers["torture"])))
+    folder = fakes(tmp_path, **dict(answers, torture=printing(answers["torture"])))
     report = tmp_path / "table.md"
     out, err = gate(folder, "--report", str(report), "--only",
                     "index,growth,grace,reclaim,get,warm,soft,peers,torture")
@@ -116,7 +116,7 @@ def test_table_of_what_is_kept(tmp_path):
 
 def test_a_quick_table_says_that_it_proves_nothing(tmp_path):
     fewer = dict(GOOD["get"], keys=1000)
-    out, err = gate(stubs(tmp_path, get=fewer), "--only", "get", "--quick")
+    out, err = gate(fakes(tmp_path, get=fewer), "--only", "get", "--quick")
     assert "these figures prove nothing" in out and "--keys 200000" in err
     report = said_of("get", json.dumps({"tool": "get-bench", **fewer}))
     assert report.status() == 3 and report.count("kept") == 0
@@ -124,10 +124,10 @@ def test_a_quick_table_says_that_it_proves_nothing(tmp_path):
 
 
 def test_what_is_not_kept_is_named_with_its_floor(tmp_path):
-    folder = stubs(tmp_path, soft=documents(False)["soft"], get=GOOD["get"])
+    folder = fakes(tmp_path, soft=documents(False)["soft"], get=GOOD["get"])
     doc, _ = document(folder, "-o", "soft,get", rc=1)
     assert (doc["kept"], doc["not_kept"], doc["software_device"]) == (4, 4, True)
-    out, _ = gate(stubs(tmp_path, soft=dict(GOOD["soft"], private_over_private_list=rounds(2.67))),
+    out, _ = gate(fakes(tmp_path, soft=dict(GOOD["soft"], private_over_private_list=rounds(2.67))),
                   "--only", "soft", rc=1)
     assert re.search(r"scattered.* 2\.67 \(2\.403 to 2\.937\), floor 2\.4 +\| NOT KEPT", out)
     assert "3 kept, 1 NOT KEPT" in out
@@ -182,7 +182,7 @@ def test_no_redis_is_no_failure(tmp_path):
     warm["no_redis"] = "redis-server is not installed"
     for name in ("get_rate_over_redis", "get_depth_rate_over_redis"):
         del warm["figures"][name]
-    doc, _ = document(stubs(tmp_path, warm=warm), "--only", "warm")
+    doc, _ = document(fakes(tmp_path, warm=warm), "--only", "warm")
     assert (doc["kept"], doc["not_run"]) == (4, 2)
     assert [one["why"] for one in doc["promises"] if "redis" in one["name"]] == [
         "warm-bench: redis-server is not installed"] * 2

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
-"""tools/bench/gate and programs that fail, hang or are not there; and signals. All are stubs."""
+"""tools/bench/gate and programs that fail, hang or are not there; and signals. All are fakes."""
 import copy
 import json
 import os
@@ -10,7 +10,7 @@ import signal
 import pytest
 
 from kvt_client import run
-from kvt_gate import GATE, GOOD, document, gate_main, gate_run, said_of, stubs
+from kvt_gate import GATE, GOOD, document, gate_main, gate_run, said_of, fakes
 from kvt_process import Process, scaled, wait_until
 
 pytestmark = pytest.mark.no_device
@@ -30,7 +30,7 @@ def test_what_a_program_leaves_may_be_worth_nothing(text, code, said):
 
 def test_a_program_that_fails_is_shown(tmp_path):
     answer = "echo hello; printf '\\xff\\nget-bench: it broke: why\\n' >&2; exit 3"
-    folder = stubs(tmp_path, get=answer, soft=GOOD["soft"])
+    folder = fakes(tmp_path, get=answer, soft=GOOD["soft"])
     doc, err = document(folder, "--only", "get,soft", rc=3)
     assert {one["why"] for one in doc["promises"] if one["failed"]} == {
         "get: get-bench exited with 3: get-bench: it broke: why"}
@@ -43,14 +43,14 @@ def test_programs_run_with_their_defaults(tmp_path):
     """Whatever the caller's environment says of devices that are unkind on purpose."""
     doc = json.dumps({"tool": "soft-bench", **GOOD["soft"]})
     answer = f"env | grep -E '^(SOFTRDMA_|GRACEKV_LEASE)' && exit 3; echo '{doc}'"
-    folder = stubs(tmp_path, soft=answer)
+    folder = fakes(tmp_path, soft=answer)
     result = run([GATE, "-B", str(folder), "-o", "soft"],
                  env={"SOFTRDMA_WEAK": "7", "GRACEKV_LEASE": "1"})
     assert result.rc == 0, result.err
 
 
 def test_a_program_that_is_no_program(tmp_path):
-    folder = stubs(tmp_path, get=GOOD["get"])
+    folder = fakes(tmp_path, get=GOOD["get"])
     (folder / "tools/bench/get-bench").write_bytes(b"\x7fELF, but for the rest")
     doc, _ = document(folder, "--only", "get", rc=3)
     assert all("does not start" in one["why"] for one in doc["promises"])
@@ -66,24 +66,24 @@ def test_peers_that_are_not_there_are_no_failure(monkeypatch, there, failed, sai
 
 
 def test_what_is_not_built_is_not_run(tmp_path):
-    doc, _ = document(stubs(tmp_path, soft=GOOD["soft"]))
+    doc, _ = document(fakes(tmp_path, soft=GOOD["soft"]))
     assert (doc["kept"], doc["not_kept"]) == (4, 0)
     whys = {one["group"]: one["why"] for one in doc["promises"] if one["kept"] is None}
     assert "kv-bench is not built" in whys["peers"] and "--rxe" in whys["rxe"]
     assert "--long" in whys["torture"]
-    doc, _ = document(stubs(tmp_path), "--only", "peers", rc=3)
+    doc, _ = document(fakes(tmp_path), "--only", "peers", rc=3)
     assert doc["kept"] == 0, "nothing was measured, so nothing is fine"
 
 
 def test_a_promise_of_the_programs_own_is_named(tmp_path):
     """Its exit status says that more is wrong than what the gate judges."""
     answer = f"echo '{json.dumps({'tool': 'growth-bench', **GOOD['growth']})}'; exit 1"
-    doc, _ = document(stubs(tmp_path, growth=answer), "--only", "growth", rc=1)
+    doc, _ = document(fakes(tmp_path, growth=answer), "--only", "growth", rc=1)
     assert (doc["kept"], doc["not_kept"]) == (2, 1)
     assert "exit status of growth-bench" in doc["promises"][-1]["name"]
     soft = copy.deepcopy(GOOD["soft"])
     soft["mapped_list_over_memcpy"]["kept"] = False
-    doc, _ = document(stubs(tmp_path, soft=soft), "--only", "soft", rc=1)
+    doc, _ = document(fakes(tmp_path, soft=soft), "--only", "soft", rc=1)
     assert "soft-bench itself says so" in doc["promises"][0]["why"]
 
 
@@ -99,7 +99,7 @@ def gone(folder):
 
 
 def test_a_program_that_hangs_has_a_limit(tmp_path):
-    folder = stubs(tmp_path, get=HANG.format(folder=tmp_path))
+    folder = fakes(tmp_path, get=HANG.format(folder=tmp_path))
     doc, err = document(folder, "--only", "get", "--limit", "1", rc=3)
     assert {one["why"] for one in doc["promises"]} == {"get: get-bench was not done after 1 s"}
     assert "(limit 1 s)" in err
@@ -113,7 +113,7 @@ def test_a_program_that_prints_without_end():
 
 def test_a_program_that_does_not_want_to_end(tmp_path, monkeypatch):
     monkeypatch.setattr(gate_run, "END_S", 0.5)
-    folder = stubs(tmp_path, get="trap '' TERM\n" + HANG.format(folder=tmp_path))
+    folder = fakes(tmp_path, get="trap '' TERM\n" + HANG.format(folder=tmp_path))
     done = gate_run.run([folder / "tools/bench/get-bench"], 1)
     # SIGTERM, where the machine is so busy that it had not come to its trap
     assert done.late and done.code in (-signal.SIGKILL, -signal.SIGTERM)
@@ -122,7 +122,7 @@ def test_a_program_that_does_not_want_to_end(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_program_and_prints_what_is_there(tmp_path, number):
-    folder = stubs(tmp_path, growth=GOOD["growth"], get=HANG.format(folder=tmp_path),
+    folder = fakes(tmp_path, growth=GOOD["growth"], get=HANG.format(folder=tmp_path),
                    soft=GOOD["soft"])
     it = Process([GATE, "--build", str(folder), "--only", "growth,get,soft", "--json"],
                  tmp_path / "stderr")
@@ -144,7 +144,7 @@ NO_HUGEPAGES = ("echo 'index-bench: --check: 3 hugepages of 2 MiB are free, 9999
 
 
 def test_without_hugepages_the_group_is_not_run(tmp_path):
-    doc, _ = document(stubs(tmp_path, index=NO_HUGEPAGES, soft=GOOD["soft"]), "-o", "index,soft")
+    doc, _ = document(fakes(tmp_path, index=NO_HUGEPAGES, soft=GOOD["soft"]), "-o", "index,soft")
     assert doc["kept"] == 4
     assert all("99999999 free hugepages" in one["why"] and not one["failed"]
                for one in doc["promises"] if one["group"] == "index")

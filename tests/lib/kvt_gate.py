@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
-"""tools/bench/gate and its parts, for tests; stubs of the programs that it runs."""
+"""tools/bench/gate and its parts, for tests; fakes of the programs that it runs."""
 import importlib.machinery
 import importlib.util
 import json
@@ -106,7 +106,7 @@ def printing(text):
     return f"cat <<'END'\n{text}\nEND\n"
 
 
-def stubs(tmp_path, **answers):
+def fakes(tmp_path, **answers):
     """A build folder with programs of groups; each prints a document, or is what a shell does."""
     folder = tmp_path / "build"
     folder.mkdir(exist_ok=True)

@@ -36,7 +36,7 @@ static void guest_end(struct guest *g)
 	free(g);
 }
 
-/* Returns 0, -EAGAIN: the client takes no more for now; or another negative errno. */
+/* Returns 0, -EAGAIN: the client takes no more at present; or another negative errno. */
 static int guest_send(struct guest *g)
 {
 	while (g->out_at < g->out_len) {

@@ -53,7 +53,7 @@ static int take(struct stream *s, int flags)
 	return n ? 1 : -ECONNRESET;
 }
 
-/* The other end takes no more for now: it may be waiting for us to take its answers. */
+/* The other end takes no more at present: it may be waiting for us to take its answers. */
 static int wait_for_room(struct stream *s)
 {
 	struct pollfd p = { .fd = s->fd, .events = POLLIN | POLLOUT };

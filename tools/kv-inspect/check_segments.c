@@ -203,7 +203,7 @@ static int check_segment(struct segment_walk *w, uint64_t hash)
 	return rc;
 }
 
-/* The directory can not be read any more: that is a finding, and an end for now. */
+/* The directory can not be read any more: that is a finding, and an end. */
 static void found_no_directory(struct segment_walk *w, uint64_t at)
 {
 	struct finding f = { .kind = FINDING_DIRECTORY,
