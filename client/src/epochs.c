@@ -114,29 +114,32 @@ uint64_t epochs_calls(const struct epochs *ep)
 	return sum;
 }
 
-struct epoch_figures epochs_told(const struct epochs *ep, unsigned handle)
+/* Must hold the lock, or the handle's number would pass on meanwhile. */
+static void add_told(const struct epoch_pin *pin, struct epoch_figures *sum)
 {
-	const struct epoch_pin *pin = &ep->pin[handle];
-
 	/* relaxed: figures, which need not fit each other */
-	return (struct epoch_figures){
-		atomic_load_explicit(&pin->gets, memory_order_relaxed),
-		atomic_load_explicit(&pin->reads, memory_order_relaxed),
-		atomic_load_explicit(&pin->retries, memory_order_relaxed),
-	};
+	sum->gets += atomic_load_explicit(&pin->gets, memory_order_relaxed);
+	sum->reads += atomic_load_explicit(&pin->reads, memory_order_relaxed);
+	sum->retries += atomic_load_explicit(&pin->retries, memory_order_relaxed);
 }
 
-struct epoch_figures epochs_told_all(const struct epochs *ep)
+void epochs_renumber(struct epochs *ep, unsigned handle)
 {
-	struct epoch_figures sum = { 0 };
+	pthread_mutex_lock(&ep->lock);
+	add_told(&ep->pin[handle], &ep->gone);
+	epochs_tell(ep, handle, &(struct epoch_figures){ 0 });
+	pthread_mutex_unlock(&ep->lock);
+}
 
-	for (unsigned i = 0; i < SESSION_HANDLES_MAX; i++) {
-		struct epoch_figures one = epochs_told(ep, i);
+struct epoch_figures epochs_told(struct epochs *ep)
+{
+	struct epoch_figures sum;
 
-		sum.gets += one.gets;
-		sum.reads += one.reads;
-		sum.retries += one.retries;
-	}
+	pthread_mutex_lock(&ep->lock);
+	sum = ep->gone;
+	for (unsigned i = 0; i < SESSION_HANDLES_MAX; i++)
+		add_told(&ep->pin[i], &sum);
+	pthread_mutex_unlock(&ep->lock);
 	return sum;
 }
 

@@ -33,11 +33,11 @@
 struct epoch_pin {
 	alignas(EPOCHS_LINE) _Atomic uint64_t epoch; /* 0: no section is open */
 	_Atomic uint64_t calls; /* grows with each section and request: is anybody at work? */
-	/* What handles of this number have done, as of the last section that one closed. */
+	/* What the handle of this number has done, as of the last section that it closed. */
 	_Atomic uint64_t gets, reads, retries;
 };
 
-/* What the handles of a session have done: figures for who watches the server. */
+/* What handles have done: figures for who watches the server. */
 struct epoch_figures {
 	uint64_t gets, reads, retries;
 };
@@ -53,6 +53,7 @@ struct epochs {
 	uint64_t floor; /* hints from before it were dropped; under lock */
 	uint64_t since; /* the newest epoch when they were; under lock */
 	uint64_t oldest; /* h, as it was announced last; under lock */
+	struct epoch_figures gone; /* what handles have done that were closed; under lock */
 
 	struct epoch_pin pin[SESSION_HANDLES_MAX];
 };
@@ -101,8 +102,9 @@ static inline void epochs_note(struct epochs *ep, unsigned handle)
 }
 
 /*
- * epochs_tell - all that handles of this number have done. Its own thread.
- * epochs_told - by handles of number @handle; epochs_told_all - by all. Any thread.
+ * epochs_tell - all that the handle has done. Its own thread.
+ * epochs_renumber - another handle has the number from now on, and has done nothing yet.
+ * epochs_told - by all handles, those that were closed included. Any thread.
  */
 static inline void epochs_tell(struct epochs *ep, unsigned handle, const struct epoch_figures *f)
 {
@@ -114,8 +116,8 @@ static inline void epochs_tell(struct epochs *ep, unsigned handle, const struct 
 	atomic_store_explicit(&pin->retries, f->retries, memory_order_relaxed);
 }
 
-struct epoch_figures epochs_told(const struct epochs *ep, unsigned handle);
-struct epoch_figures epochs_told_all(const struct epochs *ep);
+void epochs_renumber(struct epochs *ep, unsigned handle);
+struct epoch_figures epochs_told(struct epochs *ep);
 
 /*
  * epochs_pin - begin a section of a handle that has none. Its own thread. After it returns READs

@@ -208,7 +208,7 @@ static int take_number(struct gkv *h)
 	pthread_mutex_unlock(&s->handles_lock);
 	h->number = number;
 	if (number < limit) {
-		h->told = epochs_told(&s->epochs, number);
+		epochs_renumber(&s->epochs, number);
 		return 0;
 	}
 	return error_set(&h->error, -EUSERS,

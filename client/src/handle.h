@@ -51,7 +51,6 @@ struct gkv {
 	unsigned number; /* of this handle in its session; HOUSEKEEPER_QP: hidden */
 	unsigned sections; /* open now */
 	uint64_t pin[HANDLE_SECTIONS]; /* of each; 0: it is not open */
-	struct epoch_figures told; /* by handles that had its number before */
 
 	/* Who is at work with it; looked at where owned is set: by GKV_CHECK_THREADS. */
 	bool owned; /* written by its thread only */
@@ -272,9 +271,9 @@ static inline void handle_tell(struct gkv *h)
 {
 	const struct gkv_stats *did = &h->reader.stats;
 	const struct epoch_figures all = {
-		h->told.gets + did->gets,
-		h->told.reads + did->reads,
-		h->told.retries + did->retry_obsolete + did->retry_checksum + did->retry_directory,
+		did->gets,
+		did->reads,
+		did->retry_obsolete + did->retry_checksum + did->retry_directory,
 	};
 
 	epochs_tell(&h->session->epochs, h->number, &all);

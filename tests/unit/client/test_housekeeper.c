@@ -273,7 +273,7 @@ static void test_figures_travel_with_the_announcements(void **state)
 	assert_true(gkv_tick(session) >= 1);
 	assert_int_equal(server_figure("client_gets"), 40);
 	/* another server hears of what is new, and of nothing twice */
-	all = epochs_told_all(&session->epochs);
+	all = epochs_told(&session->epochs);
 	assert_int_equal(all.gets, 40);
 	server_stop(server, SIGKILL);
 	server = server_start(&port, "64M");
