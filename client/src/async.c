@@ -202,7 +202,7 @@ static void take(struct async *a, const struct gkv_request *q, uint64_t now)
 		op_to(a, op, OP_ASK);
 		return;
 	}
-	h->reader.stats.gets++;
+	figure_add(&h->reader.stats.gets, 1);
 	send_for_hint(h, op);
 	op_to(a, op, OP_READ);
 }

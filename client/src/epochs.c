@@ -114,35 +114,6 @@ uint64_t epochs_calls(const struct epochs *ep)
 	return sum;
 }
 
-/* Must hold the lock, or the handle's number would pass on meanwhile. */
-static void add_told(const struct epoch_pin *pin, struct epoch_figures *sum)
-{
-	/* relaxed: figures, which need not fit each other */
-	sum->gets += atomic_load_explicit(&pin->gets, memory_order_relaxed);
-	sum->reads += atomic_load_explicit(&pin->reads, memory_order_relaxed);
-	sum->retries += atomic_load_explicit(&pin->retries, memory_order_relaxed);
-}
-
-void epochs_renumber(struct epochs *ep, unsigned handle)
-{
-	pthread_mutex_lock(&ep->lock);
-	add_told(&ep->pin[handle], &ep->gone);
-	epochs_tell(ep, handle, &(struct epoch_figures){ 0 });
-	pthread_mutex_unlock(&ep->lock);
-}
-
-struct epoch_figures epochs_told(struct epochs *ep)
-{
-	struct epoch_figures sum;
-
-	pthread_mutex_lock(&ep->lock);
-	sum = ep->gone;
-	for (unsigned i = 0; i < SESSION_HANDLES_MAX; i++)
-		add_told(&ep->pin[i], &sum);
-	pthread_mutex_unlock(&ep->lock);
-	return sum;
-}
-
 uint64_t epochs_lowest(const struct epochs *ep)
 {
 	uint64_t lowest = UINT64_MAX;

@@ -33,13 +33,6 @@
 struct epoch_pin {
 	alignas(EPOCHS_LINE) _Atomic uint64_t epoch; /* 0: no section is open */
 	_Atomic uint64_t calls; /* grows with each section and request: is anybody at work? */
-	/* What the handle of this number has done, as of the last section that it closed. */
-	_Atomic uint64_t gets, reads, retries;
-};
-
-/* What handles have done: figures for who watches the server. */
-struct epoch_figures {
-	uint64_t gets, reads, retries;
 };
 
 struct epochs {
@@ -53,7 +46,6 @@ struct epochs {
 	uint64_t floor; /* hints from before it were dropped; under lock */
 	uint64_t since; /* the newest epoch when they were; under lock */
 	uint64_t oldest; /* h, as it was announced last; under lock */
-	struct epoch_figures gone; /* what handles have done that were closed; under lock */
 
 	struct epoch_pin pin[SESSION_HANDLES_MAX];
 };
@@ -100,24 +92,6 @@ static inline void epochs_note(struct epochs *ep, unsigned handle)
 	atomic_store_explicit(calls, atomic_load_explicit(calls, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
 }
-
-/*
- * epochs_tell - all that the handle has done. Its own thread.
- * epochs_renumber - another handle has the number from now on, and has done nothing yet.
- * epochs_told - by all handles, those that were closed included. Any thread.
- */
-static inline void epochs_tell(struct epochs *ep, unsigned handle, const struct epoch_figures *f)
-{
-	struct epoch_pin *pin = &ep->pin[handle];
-
-	/* relaxed: figures, which need not fit each other */
-	atomic_store_explicit(&pin->gets, f->gets, memory_order_relaxed);
-	atomic_store_explicit(&pin->reads, f->reads, memory_order_relaxed);
-	atomic_store_explicit(&pin->retries, f->retries, memory_order_relaxed);
-}
-
-void epochs_renumber(struct epochs *ep, unsigned handle);
-struct epoch_figures epochs_told(struct epochs *ep);
 
 /*
  * epochs_pin - begin a section of a handle that has none. Its own thread. After it returns READs

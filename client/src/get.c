@@ -48,7 +48,7 @@ static int one(struct gkv *h, struct lookup *l, const void *key, size_t key_len)
 		return rc;
 	l->key = key;
 	l->key_len = (uint32_t)key_len;
-	h->reader.stats.gets++;
+	figure_add(&h->reader.stats.gets, 1);
 	rc = handle_lookup(h, l, 1);
 	if (rc)
 		return rc;
@@ -204,7 +204,7 @@ static unsigned gather(struct gkv *h, struct gkv_item *items, size_t count, size
 
 static void settle(struct gkv *h, struct gkv_item *item, const struct lookup *l)
 {
-	h->reader.stats.gets++;
+	figure_add(&h->reader.stats.gets, 1);
 	if (l->state != LOOKUP_FOUND) {
 		item->status = -ENOENT;
 		return;

@@ -202,15 +202,14 @@ static int take_number(struct gkv *h)
 		;
 	if (number < limit) {
 		s->handle_taken[number] = true;
+		s->handle[number] = h;
 		s->handle_count++;
 	}
 	count = s->handle_count;
 	pthread_mutex_unlock(&s->handles_lock);
 	h->number = number;
-	if (number < limit) {
-		epochs_renumber(&s->epochs, number);
+	if (number < limit)
 		return 0;
-	}
 	return error_set(&h->error, -EUSERS,
 			 "the session has %u handles already (close one, or open another session)",
 			 count);
@@ -284,6 +283,7 @@ err_disconnect:
 	buffers_destroy(h);
 err_number:
 	session_failed(s, &h->error);
+	figures_retire(h);
 	housekeeper_leave(s);
 	session_release_handle(s, h->number);
 	return rc;
@@ -427,6 +427,7 @@ void gkv_close(struct gkv *h)
 	async_destroy(h->async);
 	reader_drop(&h->reader);
 	buffers_destroy(h);
+	figures_retire(h);
 	free(h);
 	housekeeper_leave(s);
 	session_release_handle(s, number);

@@ -266,19 +266,6 @@ static inline uint32_t handle_age(struct gkv *h)
 	return hints_age(h->reader.hints);
 }
 
-/* handle_tell - what it has done, to who watches: the housekeeper carries it to the server. */
-static inline void handle_tell(struct gkv *h)
-{
-	const struct gkv_stats *did = &h->reader.stats;
-	const struct epoch_figures all = {
-		did->gets,
-		did->reads,
-		did->retry_obsolete + did->retry_checksum + did->retry_directory,
-	};
-
-	epochs_tell(&h->session->epochs, h->number, &all);
-}
-
 /* sections_repin - one has closed, others are open. */
 void sections_repin(struct gkv *h);
 
@@ -302,7 +289,6 @@ static inline void section_close(struct gkv *h, unsigned which)
 {
 	assert(h->pin[which]);
 	h->pin[which] = 0;
-	handle_tell(h);
 	if (--h->sections == 0)
 		epochs_unpin(&h->session->epochs, h->number, 0);
 	else

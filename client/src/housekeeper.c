@@ -139,17 +139,17 @@ static void follow_connection(struct housekeeper *k)
 	k->before.gets += k->said.gets;
 	k->before.reads += k->said.reads;
 	k->before.retries += k->said.retries;
-	k->said = (struct epoch_figures){ 0 };
+	k->said = (struct handle_figures){ 0 };
 }
 
 /* What the handles have done that no earlier connection was told. */
-static struct epoch_figures figures_now(struct gkv_session *s)
+static struct handle_figures figures_now(struct gkv_session *s)
 {
-	const struct epoch_figures *before = &s->keeper.before;
-	struct epoch_figures all = epochs_told(&s->epochs);
+	const struct handle_figures *before = &s->keeper.before;
+	struct handle_figures all = figures_of_all(s);
 
-	return (struct epoch_figures){ all.gets - before->gets, all.reads - before->reads,
-				       all.retries - before->retries };
+	return (struct handle_figures){ all.gets - before->gets, all.reads - before->reads,
+					all.retries - before->retries };
 }
 
 /* READ, announce, WRITE. Returns 0, or why not; the queue pair is then of no use any more. */
@@ -163,7 +163,7 @@ static int make_round(struct gkv_session *s)
 	struct epoch_slot *slot = (void *)((uint8_t *)h->reader.scratch + HOUSEKEEPER_SLOT_AT);
 	const uint8_t *span = h->reader.scratch;
 	const uint64_t number = begin_round(k);
-	const struct epoch_figures did = figures_now(s);
+	const struct handle_figures did = figures_now(s);
 	struct announcement say;
 	uint64_t early = 0, posted_ns;
 	int rc;

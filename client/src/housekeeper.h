@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/src/epochs.h"
+#include "client/src/figures.h"
 #include "common/base/error.h"
 
 #define HOUSEKEEPER_BUSY_MS 1u /* between rounds while a handle is at work */
@@ -34,8 +34,8 @@ struct housekeeper {
 	uint64_t calls; /* epochs_calls() of the last round */
 	uint64_t beat;
 	uint64_t connection; /* session_number of what follows */
-	struct epoch_figures before; /* of what handles did: told to earlier connections */
-	struct epoch_figures said; /* told to this one */
+	struct handle_figures before; /* of what handles did: told to earlier connections */
+	struct handle_figures said; /* told to this one */
 	bool wrote; /* the queue pair has carried a whole round */
 	bool started; /* the thread, to be joined */
 	pthread_t thread;

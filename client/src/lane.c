@@ -139,7 +139,7 @@ static void lane_run(struct async *a, struct lane *lane, int rc)
 	if (rc == 0)
 		rc = batch_gather(r, &lane->batch, a->chain);
 	if (rc > 0) {
-		r->stats.reads += (unsigned)rc;
+		figure_add(&r->stats.reads, (unsigned)rc);
 		rc = channel_post(a->h, a->chain, (unsigned)rc);
 		if (rc == 0) {
 			a->reads += lane->batch.posted;

@@ -107,7 +107,7 @@ static int chain_start(struct reader *r, struct lookup *l)
 /* Something was not as promised: once more from the start, a bounded number of times. */
 static int conflict(struct reader *r, struct lookup *l, uint64_t *counter)
 {
-	(*counter)++;
+	figure_add(counter, 1);
 	if (++l->attempts > READER_ATTEMPTS) {
 		l->state = LOOKUP_ASK;
 		return 0;

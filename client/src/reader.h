@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "client/include/gracekv.h"
+#include "client/src/figures.h"
 #include "client/src/hints.h"
 #include "client/src/world.h"
 #include "common/base/error.h"
@@ -87,7 +88,7 @@ struct reader {
 /* reader_read - one chain, counted. */
 static inline int reader_read(struct reader *r, const struct read_op *ops, unsigned count)
 {
-	r->stats.reads += count;
+	figure_add(&r->stats.reads, count);
 	return r->ops->read(r->ctx, ops, count);
 }
 

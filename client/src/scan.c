@@ -118,9 +118,9 @@ static void take_unsound(struct gkv_cursor *s, const struct scan_block *f,
 	struct gkv_stats *stats = &s->h->reader.stats;
 
 	if (verdict == BLOCK_GONE)
-		stats->retry_obsolete++;
+		figure_add(&stats->retry_obsolete, 1);
 	else
-		stats->retry_checksum++;
+		figure_add(&stats->retry_checksum, 1);
 	if (verdict == BLOCK_GONE && key_readable(f->block, f->len))
 		look_up_later(s, f->block, f->position);
 	else

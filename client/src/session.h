@@ -21,6 +21,7 @@
 #include "client/src/addresses.h"
 #include "client/src/backoff.h"
 #include "client/src/epochs.h"
+#include "client/src/figures.h"
 #include "client/src/hints.h"
 #include "client/src/housekeeper.h"
 #include "client/src/options.h"
@@ -74,6 +75,8 @@ struct gkv_session {
 	unsigned handle_count;
 	unsigned memory_count; /* registrations of the application's memory */
 	bool handle_taken[SESSION_QPS_MAX];
+	struct gkv *handle[SESSION_HANDLES_MAX]; /* by number, for their figures: figures.h */
+	struct handle_figures gone; /* of those that were closed */
 	struct error failed; /* of the last call on it, like gkv_open(), that failed */
 };
 

@@ -245,7 +245,7 @@ static void gets_of_a_key(struct gkv *h, unsigned count)
 /* What the server cannot see is said with the announcements, once, over handles and servers. */
 static void test_figures_travel_with_the_announcements(void **state)
 {
-	struct epoch_figures all;
+	struct handle_figures all;
 
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(gkv_open(session, &kv[i]), 0);
@@ -273,7 +273,7 @@ static void test_figures_travel_with_the_announcements(void **state)
 	assert_true(gkv_tick(session) >= 1);
 	assert_int_equal(server_figure("client_gets"), 40);
 	/* another server hears of what is new, and of nothing twice */
-	all = epochs_told(&session->epochs);
+	all = figures_of_all(session);
 	assert_int_equal(all.gets, 40);
 	server_stop(server, SIGKILL);
 	server = server_start(&port, "64M");
