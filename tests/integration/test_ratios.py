@@ -39,10 +39,9 @@ TYPICAL, BW_AVERAGE = 4, 3  # columns of perftest's tables: the median in us; MB
 EVENTS = [] if os.cpu_count() > 1 else ["-e"]
 
 
-def perftest(folder, server, *args, column=TYPICAL):
-    """A figure of one program; its server is where kv-server is."""
+def perftest_once(folder, server, command, column):
     port = server_port()
-    command = [*args, "-d", DEVICE, "-x", server.ready["gid"], "-F", "-p", str(port)]
+    command = [*command, "-d", DEVICE, "-x", server.ready["gid"], "-F", "-p", str(port)]
     far = ServerSide(command, folder / f"perftest-{port}.server")
     near = None
     try:
@@ -56,11 +55,22 @@ def perftest(folder, server, *args, column=TYPICAL):
             assert far.running() and time.monotonic() < deadline, out + near.stderr()
             time.sleep(0.1)
         assert far.wait(10) == 0, far.stderr()
-        return rows(out)[0][column]
+        return rows(out)[0][column], out
     finally:
         for process in (near, far):
             if process:
                 process.close()
+
+
+def perftest(folder, server, *command, column=TYPICAL):
+    """A figure of one program; its server is where kv-server is. perftest counts cycles, and where
+    an emulated counter jumps it says 0, which is no figure: it is asked once more."""
+    for _ in range(2):
+        figure, out = perftest_once(folder, server, command, column)
+        if figure > 0:
+            break
+    assert figure > 0, out
+    return figure
 
 
 def ours(server, op, *args, tool="kv-lat"):

@@ -9,7 +9,6 @@
 
 #include "common/base/hash.h"
 #include "common/base/time.h"
-#include "common/layout/slot.h"
 #include "tools/lib/progress.h"
 #include "tools/lib/store.h"
 
@@ -27,23 +26,6 @@ const struct warm_kind_name warm_kind[WARM_KINDS] = {
 	[WARM_REDIS_MANY] = { "redis-benchmark -c 50 -P 16", "redis_c50_p16" },
 };
 
-/* Where the block of a key lies, by a hint of the session's. */
-static bool place_of(struct warm_bench *b, const char *key, struct raw_place *out)
-{
-	struct reader *r = &b->kv->reader;
-	uint64_t hash = hash_key(r->world->hash_seed, key, b->keys.key_len);
-	const struct extent *x;
-	struct hint hint;
-
-	if (!hints_find(r->hints, hash, hints_age(r->hints), &hint))
-		return false;
-	x = world_find_extent(r->world, slot_extent(hint.slot));
-	if (!x)
-		return false;
-	*out = (struct raw_place){ x->addr + slot_offset(hint.slot), x->rkey };
-	return true;
-}
-
 static int fill_steps(struct warm_bench *b)
 {
 	uint64_t misses = 0;
@@ -52,7 +34,7 @@ static int fill_steps(struct warm_bench *b)
 		struct warm_step *s = &b->step[i];
 
 		warm_key(&b->keys, bench_random(&b->seed) % b->keys.count, s->key);
-		if (place_of(b, s->key, &s->place))
+		if (raw_place_of(b->kv, s->key, b->keys.key_len, &s->place))
 			i++;
 		else if (++misses > b->steps)
 			return warm_failed("places", "hints of most keys are missing");

@@ -69,21 +69,6 @@ int check_root(struct check *c)
 	return 0;
 }
 
-struct table_look {
-	struct extent_entry entry[EXTENTS_MAX];
-	uint32_t count;
-};
-
-static int look_at_table(struct inspect *in, void *arg)
-{
-	struct table_look *l = arg;
-	const struct world *w = in->r->world;
-
-	l->count = w->table_entries;
-	return reads_bytes(in, w->table_addr, w->table_rkey, l->entry,
-			   l->count * sizeof(l->entry[0]));
-}
-
 static int by_address(const void *a, const void *b)
 {
 	const struct extent_entry *const *x = a, *const *y = b;
@@ -125,7 +110,7 @@ int check_extents(struct check *c)
 
 	if (!l || !sorted)
 		return inspect_failed(c->in, -ENOMEM, "out of memory for the extent table");
-	rc = inspect_section(c->in, look_at_table, l);
+	rc = inspect_section(c->in, reads_table, l);
 	memset(c->totals.extents, 0, sizeof(c->totals.extents));
 	memset(c->totals.extent_bytes, 0, sizeof(c->totals.extent_bytes));
 	for (uint32_t i = 0; i < l->count && rc == 0; i++) {

@@ -144,21 +144,13 @@ static const struct show_field extent_columns[] = {
 	{ 0 },
 };
 
-struct table_look {
-	struct extent_entry entry[EXTENTS_MAX];
-	uint32_t count;
-};
-
+/* Until all of them are sound. */
 static int look_at_table(struct inspect *in, void *arg)
 {
 	struct table_look *l = arg;
-	const struct world *w = in->r->world;
 	char text[JUDGE_TEXT];
-	int rc;
+	int rc = reads_table(in, l);
 
-	l->count = w->table_entries;
-	rc = reads_bytes(in, w->table_addr, w->table_rkey, l->entry,
-			 l->count * sizeof(l->entry[0]));
 	for (uint32_t i = 0; i < l->count && rc == 0; i++)
 		rc = judge_extent(&l->entry[i], text) ? INSPECT_AGAIN : 0;
 	return rc;

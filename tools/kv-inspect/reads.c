@@ -59,6 +59,16 @@ static int look_at_root(struct inspect *in, void *arg)
 	return root_extents_sound(&root->extents) ? 0 : INSPECT_AGAIN;
 }
 
+int reads_table(struct inspect *in, void *table_look)
+{
+	struct table_look *l = table_look;
+	const struct world *w = in->r->world;
+
+	l->count = w->table_entries;
+	return reads_bytes(in, w->table_addr, w->table_rkey, l->entry,
+			   l->count * sizeof(l->entry[0]));
+}
+
 int reads_prepare(struct inspect *in, struct root *out)
 {
 	char text[JUDGE_TEXT];

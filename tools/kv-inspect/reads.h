@@ -40,6 +40,15 @@ int reads_extent(struct inspect *in, unsigned number, struct extent_entry *out);
  * none; else it points to @room. */
 int reads_known(struct inspect *in, unsigned number, struct extent *room, const struct extent **x);
 
+/* The extent table: @entry[0] to @entry[@count - 1]. */
+struct table_look {
+	struct extent_entry entry[EXTENTS_MAX];
+	uint32_t count;
+};
+
+/* reads_table - a look at a struct table_look; its entries may be unsound. */
+int reads_table(struct inspect *in, void *table_look);
+
 /* A directory, and what is wrong with it. */
 struct directory_look {
 	struct root_directory at; /* root's descriptor */

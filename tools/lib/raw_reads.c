@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include "common/base/hash.h"
+#include "common/layout/slot.h"
 #include "common/rdma/post.h"
 
 static int post_and_wait(const struct raw_reads *r, struct ibv_send_wr *wr)
@@ -54,4 +56,20 @@ int raw_read_chain(const struct raw_reads *r, const struct raw_place *at, unsign
 	wr[count - 1].next = NULL;
 	wr[count - 1].send_flags = IBV_SEND_SIGNALED;
 	return post_and_wait(r, wr);
+}
+
+bool raw_place_of(const struct gkv *kv, const void *key, uint32_t len, struct raw_place *out)
+{
+	const struct reader *r = &kv->reader;
+	uint64_t hash = hash_key(r->world->hash_seed, key, len);
+	const struct extent *x;
+	struct hint hint;
+
+	if (!hints_find(r->hints, hash, hints_age(r->hints), &hint))
+		return false;
+	x = world_find_extent(r->world, slot_extent(hint.slot));
+	if (!x)
+		return false;
+	*out = (struct raw_place){ x->addr + slot_offset(hint.slot), x->rkey };
+	return true;
 }

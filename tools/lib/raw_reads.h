@@ -5,6 +5,7 @@
  * The floor of what reads: READs on a queue pair of the library's, nothing around the verbs. For a
  * handle that has written nothing: the completion of a request's SEND may come behind its reply.
  */
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -35,6 +36,12 @@ struct raw_place {
 	uint64_t addr;
 	uint32_t rkey;
 };
+
+/*
+ * raw_place_of - where the block of a key lies, by a hint of the session's, so that READs of the
+ * same blocks can be compared with gets. The handle's thread. Returns whether there is a hint.
+ */
+bool raw_place_of(const struct gkv *kv, const void *key, uint32_t len, struct raw_place *out);
 
 /*
  * raw_read_chain - @count READs of @len bytes, at most RAW_READS_MAX, behind one doorbell, the last

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +26,33 @@ int words_next(const char *what, const char **list, char *item, size_t cap, stru
 	return 1;
 }
 
+static bool number_in(const char *text, double min, double max, double *out)
+{
+	bool decimal = isdigit((unsigned char)text[text[0] == '.']) && !strpbrk(text, "xX");
+	char *end = NULL;
+
+	*out = decimal ? strtod(text, &end) : NAN;
+	return end && !*end && *out >= min && *out <= max;
+}
+
+int words_number(const char *what, const char *text, double min, double max, double *out,
+		 struct error *err)
+{
+	double number;
+
+	if (!number_in(text, min, max, &number))
+		return error_set(err, -EINVAL, "%s: '%.40s' is no number from %.10g to %.10g", what,
+				 text, min, max);
+	*out = number;
+	return 0;
+}
+
 int words_seconds(const char *what, const char *text, double min, double max, uint64_t *ns,
 		  struct error *err)
 {
-	char *end = NULL;
-	bool decimal = isdigit((unsigned char)text[0]) && !strpbrk(text, "xX");
-	double seconds = decimal ? strtod(text, &end) : -1;
+	double seconds;
 
-	if (!end || *end || !(seconds >= min && seconds <= max))
+	if (!number_in(text, min, max, &seconds))
 		return error_set(err, -EINVAL, "%s: '%.40s' is no number of seconds from %g to %g",
 				 what, text, min, max);
 	*ns = (uint64_t)(seconds * (double)NS_PER_S);

@@ -14,6 +14,10 @@
  */
 int words_next(const char *what, const char **list, char *item, size_t cap, struct error *err);
 
-/* words_seconds - "0.5" in [min, max] seconds, as ns. Returns 0, or -EINVAL with @err. */
+/* words_number - "0.5" or ".5" in [min, max]: decimal. Returns 0, or -EINVAL with @err, @out kept. */
+int words_number(const char *what, const char *text, double min, double max, double *out,
+		 struct error *err);
+
+/* words_seconds - a number of seconds, likewise, as ns. */
 int words_seconds(const char *what, const char *text, double min, double max, uint64_t *ns,
 		  struct error *err);

@@ -10,10 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/src/lookup.h"
 #include "common/layout/block.h"
 #include "common/layout/size_code.h"
-#include "common/layout/slot.h"
 #include "tools/lib/progress.h"
 #include "tools/perf/perf.h"
 
@@ -111,23 +109,6 @@ static int load_some(struct perf *p, uint64_t from, unsigned count)
 	return rc;
 }
 
-/* Where the block of a key lies, by a hint of the session's. */
-static bool place_of(struct perf *p, uint64_t i, struct raw_place *out)
-{
-	struct reader *r = &p->loader->reader;
-	uint64_t hash = hash_key(r->world->hash_seed, perf_key(p, i), p->keys.key_len);
-	const struct extent *x;
-	struct hint hint;
-
-	if (!hints_find(r->hints, hash, hints_age(r->hints), &hint))
-		return false;
-	x = world_find_extent(r->world, slot_extent(hint.slot));
-	if (!x)
-		return false;
-	*out = (struct raw_place){ x->addr + slot_offset(hint.slot), x->rkey };
-	return true;
-}
-
 int perf_keys_find(struct perf *p)
 {
 	struct perf_keys *k = &p->keys;
@@ -138,12 +119,12 @@ int perf_keys_find(struct perf *p)
 
 		if (stop_wanted())
 			return 0;
-		if (place_of(p, i, &k->place[i]))
+		if (raw_place_of(p->loader, perf_key(p, i), k->key_len, &k->place[i]))
 			continue;
 		rc = gkv_exists(p->loader, perf_key(p, i), k->key_len, NULL);
 		if (rc)
 			return failed(p, rc, "reading the records once");
-		if (!place_of(p, i, &k->place[i])) {
+		if (!raw_place_of(p->loader, perf_key(p, i), k->key_len, &k->place[i])) {
 			k->place[i] = i ? k->place[i - 1] : (struct raw_place){ 0 };
 			missing++;
 		}

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/lib/words.h"
+
 #define HELP_MAX     12000u
 #define HELP_INDENT  30u
 #define HELP_COLUMNS 96u
@@ -256,9 +258,9 @@ static int settle(struct error *err)
 						  : "64K",
 				     given.all, err);
 	if (rc == 0 && given.seconds)
-		rc = perf_number("--duration", given.seconds, 0.01, 86400, &o->seconds, err);
+		rc = words_number("--duration", given.seconds, 0.01, 86400, &o->seconds, err);
 	if (rc == 0 && given.rate)
-		rc = perf_number("--rate", given.rate, 0.001, 1e9, &o->rate, err);
+		rc = words_number("--rate", given.rate, 0.001, 1e9, &o->rate, err);
 	return rc ? rc : perf_settle(o, err);
 }
 

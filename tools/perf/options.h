@@ -76,9 +76,6 @@ static inline bool perf_reads(const struct perf_options *o)
 
 /* What was given as words (settle.c). All return 0, or a negative errno with @err. */
 
-/* perf_number - a decimal number in [min, max]. */
-int perf_number(const char *what, const char *text, double min, double max, double *out,
-		struct error *err);
 /* perf_take_sizes - "64" or "64,4K"; NULL: @all of them, powers of two from 2 to 8 MiB. */
 int perf_take_sizes(struct perf_options *o, const char *text, bool all, struct error *err);
 /* perf_take_op - "get", "put", "mixed:R", "mget:N". */

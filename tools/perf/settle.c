@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Options that are words, and what options say together. */
-#include <ctype.h>
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/include/gracekv.h"
 #include "common/base/parse.h"
+#include "tools/lib/words.h"
 #include "tools/perf/options.h"
 
 #define ALL_FIRST	 2u
@@ -21,20 +20,6 @@
 #define ROUND_OPS	 500u /* of a queue pair, at least, in rounds that were not asked for */
 #define RATE_OPS_MAX	 1e12 /* of a run */
 #define RATE_SECONDS_MAX 86400 /* likewise, as of -D */
-
-int perf_number(const char *what, const char *text, double min, double max, double *out,
-		struct error *err)
-{
-	char *end = NULL;
-	bool digits = isdigit((unsigned char)text[text[0] == '.']);
-	double value = digits && !strpbrk(text, "xX") ? strtod(text, &end) : NAN;
-
-	if (!end || *end || !(value >= min && value <= max))
-		return error_set(err, -EINVAL, "%s: '%.40s' is no number from %.10g to %.10g", what,
-				 text, min, max);
-	*out = value;
-	return 0;
-}
 
 static int take_size(struct perf_options *o, const char *word, struct error *err)
 {
@@ -57,23 +42,17 @@ static int take_size(struct perf_options *o, const char *word, struct error *err
 int perf_take_sizes(struct perf_options *o, const char *text, bool all, struct error *err)
 {
 	char word[WORD_MAX];
-	int rc = 0;
+	int rc;
 
 	o->sizes = 0;
 	for (uint64_t size = ALL_FIRST; all && size <= ALL_LAST; size *= 2)
 		o->size[o->sizes++] = size;
 	if (all)
 		return 0;
-	for (const char *at = text; at && rc == 0;) {
-		size_t len = strcspn(at, ",");
-
-		if (len == 0 || len >= sizeof(word))
-			return error_set(err, -EINVAL,
-					 "--size: an item is empty or too long near '%.40s'", at);
-		memcpy(word, at, len);
-		word[len] = 0;
+	while ((rc = words_next("--size", &text, word, sizeof(word), err)) > 0) {
 		rc = take_size(o, word, err);
-		at = at[len] ? at + len + 1 : NULL;
+		if (rc)
+			break;
 	}
 	return rc;
 }
@@ -89,7 +68,7 @@ int perf_take_op(struct perf_options *o, const char *text, struct error *err)
 		o->op = PERF_PUT;
 	} else if (strncmp(text, "mixed:", 6) == 0) {
 		o->op = PERF_MIXED;
-		return perf_number("--op mixed", text + 6, 0, 1, &o->get_share, err);
+		return words_number("--op mixed", text + 6, 0, 1, &o->get_share, err);
 	} else if (strncmp(text, "mget:", 5) == 0 && o->latency) {
 		int rc = parse_u64("--op mget", text + 5, 1, PERF_GROUP_MAX, &group, err);
 
@@ -111,7 +90,7 @@ int perf_take_dist(struct perf_options *o, const char *text, struct error *err)
 	if (strcmp(text, "uniform") == 0)
 		return 0;
 	if (strncmp(text, "zipf:", 5) == 0)
-		return perf_number("--dist zipf", text + 5, 0.0001, 0.9999, &o->theta, err);
+		return words_number("--dist zipf", text + 5, 0.0001, 0.9999, &o->theta, err);
 	return error_set(err, -EINVAL, "--dist: '%.40s' is none of uniform, zipf:S", text);
 }
 

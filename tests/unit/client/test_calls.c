@@ -334,7 +334,7 @@ static int set_up(void **state)
 	gkv_options_init(&o);
 	if (server_session(port, &o, &session))
 		return -1;
-	return gkv_open(session, &kv);
+	return server_handle(session, &kv);
 }
 
 static int tear_down(void **state)

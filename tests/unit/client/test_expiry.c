@@ -38,13 +38,14 @@ static int open_session(unsigned housekeeper)
 {
 	struct gkv_options o;
 
+	port = 0;
 	server = server_start(&port, "64M");
 	gkv_options_init(&o);
 	o.timeout_ms = 20000;
 	o.housekeeper = housekeeper;
 	if (server_session(port, &o, &session))
 		return -1;
-	return gkv_open(session, &kv) || gkv_open(session, &other);
+	return server_handle(session, &kv) || server_handle(session, &other);
 }
 
 static int set_up(void **state)

@@ -27,12 +27,14 @@ static int set_up(void **state)
 {
 	struct gkv_options o;
 
+	port = 0; /* another might have taken the last one's */
 	server = server_start(&port, "64M");
 	gkv_options_init(&o);
-	o.timeout_ms = 1500;
-	if (server_session(port, &o, &session))
+	o.timeout_ms = 20000;
+	if (server_session(port, &o, &session) || server_handle(session, &kv))
 		return -1;
-	return gkv_open(session, &kv);
+	session->settings.timeout_ms = 1500;
+	return 0;
 }
 
 static int tear_down(void **state)

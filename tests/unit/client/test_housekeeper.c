@@ -44,6 +44,7 @@ static int open_session(unsigned housekeeper)
 
 static int set_up(void **state)
 {
+	port = 0;
 	server = server_start(&port, "64M");
 	memset(kv, 0, sizeof(kv));
 	return open_session(GKV_HOUSEKEEPER_THREAD);
@@ -51,6 +52,7 @@ static int set_up(void **state)
 
 static int set_up_ticks(void **state)
 {
+	port = 0;
 	server = server_start(&port, "64M");
 	memset(kv, 0, sizeof(kv));
 	return open_session(GKV_HOUSEKEEPER_TICK);

@@ -40,7 +40,7 @@ static int set_up(void **state)
 	o.timeout_ms = 60000;
 	if (server_session(port, &o, &session))
 		return -1;
-	return gkv_open(session, &kv);
+	return server_handle(session, &kv);
 }
 
 static int tear_down(void **state)

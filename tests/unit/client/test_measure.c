@@ -133,7 +133,7 @@ int main(int argc, char **argv)
 	server_program(argv[1]);
 	server = server_start(&port, "64M");
 	gkv_options_init(&o);
-	if (server_session(port, &o, &session) || gkv_open(session, &kv))
+	if (server_session(port, &o, &session) || server_handle(session, &kv))
 		return 1;
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
 	gkv_close(kv);

@@ -49,9 +49,10 @@ static struct gkv_session *open_session(void)
 
 static int set_up(void **state)
 {
+	port = 0;
 	server = server_start(&port, "256M");
 	session = open_session();
-	if (!session || gkv_open(session, &kv))
+	if (!session || server_handle(session, &kv))
 		return -1;
 	bytes = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (bytes == MAP_FAILED)

@@ -30,13 +30,14 @@ static int set_up(void **state)
 {
 	struct gkv_options o;
 
+	port = 0;
 	server = server_start(&port, "256M");
 	gkv_options_init(&o);
 	o.timeout_ms = 20000;
 	if (server_session(port, &o, &session))
 		return -1;
 	memset(visits, 0, sizeof(visits));
-	return gkv_open(session, &kv) || gkv_open(session, &other);
+	return server_handle(session, &kv) || server_handle(session, &other);
 }
 
 static int tear_down(void **state)

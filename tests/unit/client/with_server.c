@@ -98,3 +98,13 @@ int server_session(unsigned port, struct gkv_options *o, struct gkv_session **ou
 	printf("%s\n", text);
 	return -1;
 }
+
+int server_handle(struct gkv_session *session, struct gkv **out)
+{
+	int rc = gkv_open(session, out);
+
+	if (rc == 0)
+		return 0;
+	printf("%s: %s\n", gkv_strerror(rc), gkv_session_error(session));
+	return -1;
+}

@@ -25,3 +25,6 @@ void server_pause(pid_t pid);
  * server_session - with it, on soft0, with what else @o says. Returns 0; -1, and says why.
  */
 int server_session(unsigned port, struct gkv_options *o, struct gkv_session **out);
+
+/* server_handle - gkv_open(), likewise. */
+int server_handle(struct gkv_session *session, struct gkv **out);

@@ -26,6 +26,23 @@ static void seconds(void **state)
 		assert_int_equal(words_seconds("-t", bad[i], 0.01, 3600, &ns, &err), -EINVAL);
 }
 
+static void numbers(void **state)
+{
+	static const char *const bad[] = { "",	  ".",	 "0x10", "1s",	"-1",
+					   "nan", "inf", " 1",	 "1,5", "2" };
+	struct error err;
+	double is = 7;
+
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(words_number("-R", bad[i], 0, 1, &is, &err), -EINVAL);
+	assert_true(is == 7);
+	assert_non_null(strstr(err.text, "-R: '2' is no number from 0 to 1"));
+	assert_int_equal(words_number("-R", ".25", 0, 1, &is, &err), 0);
+	assert_true(is == 0.25);
+	assert_int_equal(words_number("-R", "1e0", 0, 1, &is, &err), 0);
+	assert_true(is == 1);
+}
+
 /* One that says nothing and does not end, nor one that never stops, holds nobody up for ever. */
 static void versions(void **state)
 {
@@ -70,6 +87,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(seconds),
+		cmocka_unit_test(numbers),
 		cmocka_unit_test(versions),
 		cmocka_unit_test(children_end),
 	};
