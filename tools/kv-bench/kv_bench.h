@@ -19,6 +19,7 @@
 #define SECONDS_MIN   0.01
 #define SECONDS_MAX   3600.0
 #define TIMES_FASTER  10.0 /* what is promised of a client's GETs, one by one, against Redis's */
+#define PLOT_BEYOND   10u /* operations beyond a percentile in a plot, at least: fewer are none */
 
 struct bench_options {
 	/* As given. */

@@ -240,12 +240,15 @@ static void how(const struct page *p)
 
 static void legend(const struct page *p)
 {
-	fputs(p->markdown ? "\n" : "\n", p->out);
-	fputs("ops/s: median, least and most of the rounds. gracekv /: its rate over that row's at the\n"
+	fputs("\nops/s: median, least and most of the rounds. gracekv /: its rate over that row's at the\n"
 	      "same depth, median of the rounds' ratios. Latencies in us, of all rounds. CPU: seconds for a\n"
 	      "million operations, of the server's process and of ours. errors: records that were missing\n"
 	      "or not what was written.\n",
 	      p->out);
+	if (p->markdown)
+		fprintf(p->out,
+			"Plots of latencies have the percentiles that at least %u operations lie beyond.\n",
+			PLOT_BEYOND);
 }
 
 void report_text(const struct bench *b, FILE *out, bool markdown)

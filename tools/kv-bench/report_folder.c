@@ -10,7 +10,6 @@
 
 #define NOTE_MAX 240
 #define MARKS	 5u
-#define BEYOND	 10.0 /* operations, at least: fewer are no percentile */
 
 _Static_assert(2 * SYSTEMS <= SVG_SERIES_MAX, "reads and writes of each system");
 
@@ -56,7 +55,7 @@ static struct svg_series series_of(const struct system *s, const double *y)
 	return (struct svg_series){ .name = s->name, .y = y, .colour = 1 + s->kind };
 }
 
-/* Percentiles on an axis of nines; of those that BEYOND operations are beyond. */
+/* Percentiles on an axis of nines; of those that PLOT_BEYOND operations are beyond. */
 static int write_latencies(const void *ctx, FILE *out)
 {
 	static const double x[MARKS] = { 2, 10, 100, 1000, 10000 };
@@ -77,7 +76,7 @@ static int write_latencies(const void *ctx, FILE *out)
 			if (!h->count)
 				continue;
 			for (unsigned m = 0; m < MARKS; m++)
-				y[n][m] = (double)h->count >= BEYOND * x[m]
+				y[n][m] = (double)h->count >= PLOT_BEYOND * x[m]
 						  ? latency_us(h, 1 - 1 / x[m])
 						  : 0;
 			snprintf(name[n], sizeof(name[n]), "%s, %s",

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/time.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/api/api_more.h"
 #include "tests/unit/client/with_server.h"
@@ -34,6 +35,7 @@ int api_set_up(void **state)
 {
 	struct gkv_options o;
 	char text[700];
+	int rc;
 
 	api_port = 0;
 	api_server = server_start(&api_port, "128M");
@@ -42,7 +44,10 @@ int api_set_up(void **state)
 		printf("%s\n", text);
 		return -1;
 	}
-	return gkv_open(api_session, &api_kv);
+	rc = gkv_open(api_session, &api_kv);
+	if (rc)
+		printf("%s: %s\n", gkv_strerror(rc), gkv_session_error(api_session));
+	return rc;
 }
 
 int api_tear_down(void **state)
@@ -51,6 +56,45 @@ int api_tear_down(void **state)
 	gkv_session_close(api_session);
 	server_stop(api_server, SIGKILL);
 	return 0;
+}
+
+/* One attempt to open, write and read. What it has opened is closed where it fails. */
+static int begin(const struct gkv_options *o, struct gkv_session **s, struct gkv **kv)
+{
+	uint64_t value = 0;
+	char text[700] = "";
+	int rc = gkv_session_open(s, o, text, sizeof(text));
+
+	if (rc) {
+		printf("%s: %s\n", gkv_strerror(rc), text);
+		return rc;
+	}
+	*kv = NULL;
+	rc = gkv_open(*s, kv);
+	if (!rc)
+		rc = gkv_put(*kv, "brief", 5, &value, sizeof(value), NULL);
+	if (!rc)
+		rc = gkv_get(*kv, "brief", 5, &value, sizeof(value), NULL);
+	if (rc) {
+		printf("%s: %s\n", gkv_strerror(rc), *kv ? gkv_error(*kv) : gkv_session_error(*s));
+		gkv_close(*kv);
+		gkv_session_close(*s);
+	}
+	return rc;
+}
+
+void api_open_brief(struct gkv_session **s, struct gkv **kv)
+{
+	const uint64_t until = time_now_ns() + API_SLACK_MS * NS_PER_MS;
+	struct gkv_options o;
+	int rc;
+
+	api_options(&o);
+	o.timeout_ms = API_BRIEF_MS;
+	do
+		rc = begin(&o, s, kv);
+	while (rc == -ETIMEDOUT && time_now_ns() < until);
+	assert_int_equal(rc, 0);
 }
 
 void api_works(struct gkv *kv)

@@ -9,6 +9,8 @@
 
 /* What a call may take on top of its timeout_ms on a machine that has much else to do. */
 #define API_SLACK_MS 10000u
+/* What calls of api_open_brief()'s sessions may take. */
+#define API_BRIEF_MS 400u
 
 extern struct gkv_session *api_session;
 extern struct gkv *api_kv;
@@ -21,6 +23,10 @@ int api_tear_down(void **state);
 
 /* api_options - those of the tests' sessions: the server above, on soft0. */
 void api_options(struct gkv_options *o);
+
+/* api_open_brief - a session whose calls end after API_BRIEF_MS, and a handle on it that has written
+ * and read. On a machine with much else to do one attempt can be late: others follow. */
+void api_open_brief(struct gkv_session **s, struct gkv **kv);
 
 /* api_works - a write and a read of @kv go well. */
 void api_works(struct gkv *kv);

@@ -129,13 +129,9 @@ static void test_server_gone(void **state)
 {
 	static struct gkv_item item[RECORDS];
 	struct gkv_session *s;
-	struct gkv_options o;
 	struct gkv *kv;
 
-	api_options(&o);
-	o.timeout_ms = 400;
-	assert_int_equal(gkv_session_open(&s, &o, NULL, 0), 0);
-	assert_int_equal(gkv_open(s, &kv), 0);
+	api_open_brief(&s, &kv);
 	server_stop(api_server, SIGKILL);
 	for (unsigned round = 0; round < 2; round++) {
 		for (unsigned i = 0; i < RECORDS; i++)

@@ -258,21 +258,16 @@ static void each_ends(struct gkv *kv, int stopped)
 			fail_msg("operation %u: %d", kinds[i], rc);
 		if (stopped && as.writes)
 			assert_int_equal(rc, -ETIMEDOUT);
-		assert_true(time_now_ns() - start < (400 + API_SLACK_MS) * NS_PER_MS);
+		assert_true(time_now_ns() - start < (API_BRIEF_MS + API_SLACK_MS) * NS_PER_MS);
 	}
 }
 
 static void test_server(void **state)
 {
 	struct gkv_session *s;
-	struct gkv_options o;
 	struct gkv *kv;
 
-	api_options(&o);
-	o.timeout_ms = 400;
-	assert_int_equal(gkv_session_open(&s, &o, NULL, 0), 0);
-	assert_int_equal(gkv_open(s, &kv), 0);
-	api_works(kv);
+	api_open_brief(&s, &kv);
 	server_pause(api_server);
 	each_ends(kv, 1);
 	server_stop(api_server, SIGKILL);

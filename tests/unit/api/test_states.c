@@ -13,19 +13,7 @@
 #include "tests/unit/api/api.h"
 #include "tests/unit/client/with_server.h"
 
-#define SHORT_MS    400u
 #define HANDLES_MAX 64u
-
-/* A session whose calls end soon, and a handle on it. */
-static void open_short(struct gkv_session **s, struct gkv **kv)
-{
-	struct gkv_options o;
-
-	api_options(&o);
-	o.timeout_ms = SHORT_MS;
-	assert_int_equal(gkv_session_open(s, &o, NULL, 0), 0);
-	assert_int_equal(gkv_open(*s, kv), 0);
-}
 
 /* Run @call; it ends in its time. */
 static int timed(const struct api_call *call, struct gkv *kv)
@@ -34,9 +22,9 @@ static int timed(const struct api_call *call, struct gkv *kv)
 	int rc = call->run(kv);
 	uint64_t took_ms = (time_now_ns() - start) / NS_PER_MS;
 
-	if (took_ms > SHORT_MS + API_SLACK_MS)
+	if (took_ms > API_BRIEF_MS + API_SLACK_MS)
 		fail_msg("%s: %d after %lu ms of %u", call->name, rc, (unsigned long)took_ms,
-			 SHORT_MS);
+			 API_BRIEF_MS);
 	return rc;
 }
 
@@ -45,7 +33,7 @@ static void test_server_gone(void **state)
 	struct gkv_session *s;
 	struct gkv *kv, *other;
 
-	open_short(&s, &kv);
+	api_open_brief(&s, &kv);
 	server_stop(api_server, SIGKILL);
 	for (const struct api_call *c = api_calls; c->name; c++) {
 		int rc;
@@ -75,8 +63,7 @@ static void test_server_stopped(void **state)
 	struct gkv_session *s;
 	struct gkv *kv;
 
-	open_short(&s, &kv);
-	api_works(kv);
+	api_open_brief(&s, &kv);
 	server_pause(api_server);
 	for (const struct api_call *c = api_calls; c->name; c++) {
 		int rc;
@@ -196,9 +183,12 @@ static void test_child_with_a_session_of_its_own(void **state)
 static void test_session_closed_before_its_handles(void **state)
 {
 	struct gkv_session *s;
+	struct gkv_options o;
 	struct gkv *kv, *other;
 
-	open_short(&s, &kv);
+	api_options(&o);
+	assert_int_equal(gkv_session_open(&s, &o, NULL, 0), 0);
+	assert_int_equal(gkv_open(s, &kv), 0);
 	assert_int_equal(gkv_open(s, &other), 0);
 	api_works(kv);
 	gkv_session_close(s);
