@@ -14,7 +14,8 @@
  */
 int words_next(const char *what, const char **list, char *item, size_t cap, struct error *err);
 
-/* words_number - "0.5" or ".5" in [min, max]: decimal. Returns 0, or -EINVAL with @err, @out kept. */
+/* words_number - "0.5" or ".5" in [min, max]: decimal. Returns 0, or -EINVAL with @err set and
+ * @out as it was. */
 int words_number(const char *what, const char *text, double min, double max, double *out,
 		 struct error *err);
 

@@ -24,8 +24,8 @@ int api_tear_down(void **state);
 /* api_options - those of the tests' sessions: the server above, on soft0. */
 void api_options(struct gkv_options *o);
 
-/* api_open_brief - a session whose calls end after API_BRIEF_MS, and a handle on it that has written
- * and read. On a machine with much else to do one attempt can be late: others follow. */
+/* api_open_brief - a session whose calls end after API_BRIEF_MS, and a handle on it that has
+ * written and read. On a machine with much else to do one attempt can be late: others follow. */
 void api_open_brief(struct gkv_session **s, struct gkv **kv);
 
 /* api_works - a write and a read of @kv go well. */
