@@ -114,7 +114,8 @@ def pytest_runtest_teardown(item):
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config):
     config.addinivalue_line("markers", "limit(seconds): the time that each phase of a test has")
-    if os.environ.get("GRACEKV_TEST_COUNTS"):
+    # a worker's reports are made where the others come together
+    if os.environ.get("GRACEKV_TEST_COUNTS") and not hasattr(config, "workerinput"):
         # pytest's own reporter stays, since its formatting is used, and writes nowhere
         quiet = create_terminal_writer(config, io.StringIO())
         config.pluginmanager.get_plugin("terminalreporter")._tw = quiet
