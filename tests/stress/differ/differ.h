@@ -254,7 +254,7 @@ struct flight {
 	struct place *place;
 	bool brief; /* its time may be over before it is done */
 	bool cancelled; /* gkv_cancel() says so */
-	bool orphan; /* the server that it was sent to is no more; this is what was there: */
+	unsigned killed; /* servers since it was submitted. What was there before the first: */
 	struct record was;
 };
 

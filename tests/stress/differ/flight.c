@@ -197,11 +197,8 @@ void flight_break(struct differ *d, struct end *end)
 
 static void orphan(struct differ *d, struct flight *f)
 {
-	if (f->orphan) /* of a life before the last: that is told by its answer, or by none */
-		f->was.there = false;
-	else
+	if (!f->killed++)
 		f->was = d->record[f->a.key];
-	f->orphan = true;
 	f->a.floor = 0;
 	d->met[MET_ORPHAN]++;
 	if (f->a.op->kind != KIND_READ)

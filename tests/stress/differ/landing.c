@@ -4,9 +4,10 @@
  * Ends of operations in flight: each has one completion, which is judged as the answer of a call
  * that lasted from the submission until now.
  *
- * The server was killed meanwhile: what is answered must fit the life in which it was sent, or the
- * new one, in which nothing else was done with the key. A write of which the new server does not
- * know (-EREMOTEIO) is in the old one or nowhere.
+ * The server was killed meanwhile: what is answered must fit the life in which it was submitted, or
+ * a later one, in which nothing else was done with the key; of several later ones only the last
+ * still counts. A write of which the new server does not know (-EREMOTEIO) is in an old one or
+ * nowhere.
  */
 #include <errno.h>
 #include <poll.h>
@@ -64,12 +65,13 @@ static bool in_vain(const struct flight *f, int status)
 			    status == -ECONNRESET || status == -EREMOTEIO || status == -ENOMEM);
 }
 
-/* A write whose answer is of one of two lives. */
+/* A write whose answer is of one of two lives, or more. */
 static void judge_orphaned_write(struct differ *d, struct flight *f)
 {
 	struct action *a = &f->a;
 	struct record gone = d->record[a->key];
 	const bool old = fits(d, a, &f->was), new = fits(d, a, &gone);
+	const bool between = new && f->killed > 1; /* or as in the last one, but before it */
 	int64_t sum = a->sum;
 
 	if (a->status == -EREMOTEIO)
@@ -78,7 +80,7 @@ static void judge_orphaned_write(struct differ *d, struct flight *f)
 	if (old && (!new || (a->op->kind == KIND_INCR && sum != a->delta)))
 		return; /* it is gone with the old server */
 	judge(d, a);
-	if (old && a->status == 0)
+	if ((old || between) && a->status == 0)
 		doubt_either(d, a->key, &gone);
 }
 
@@ -111,7 +113,7 @@ static void land(struct differ *d, const struct end *end, const struct gkv_compl
 	else if (in_vain(f, a->status)) {
 		if (a->op->kind != KIND_READ)
 			doubt_write(d, a);
-	} else if (f->orphan)
+	} else if (f->killed)
 		judge_orphan(d, f);
 	else
 		judge(d, a);
@@ -171,7 +173,7 @@ static bool may_be_left(const struct differ *d, const struct flight *f, unsigned
 
 	if (f->a.op->kind == KIND_READ)
 		return true;
-	return writes < doubt_room(d) && !f->orphan &&
+	return writes < doubt_room(d) && !f->killed &&
 	       (!r->there || (!r->expiry_last && !r->or_never));
 }
 

@@ -15,6 +15,8 @@
 
 #define LIFE_LEAST_MS 1500u
 #define LIFE_MOST_MS  5000u
+#define BRIEF_PART    6u /* of the lives; they last BRIEF_MS at most */
+#define BRIEF_MS      300u
 #define WITHOUT_TWINS 200u /* operations of a new life, at most */
 #define ENOUGH	      30000u /* operations; fewer need not meet everything */
 
@@ -59,6 +61,13 @@ static const struct op *choose(struct differ *d)
 	for (op = ops, at = below(d, all); at >= op->weight; op++)
 		at -= op->weight;
 	return op;
+}
+
+/* Most are long enough for everything; in brief ones operations in flight meet nobody. */
+static uint64_t choose_life_ms(struct differ *d)
+{
+	return below(d, BRIEF_PART) ? LIFE_LEAST_MS + below(d, LIFE_MOST_MS - LIFE_LEAST_MS)
+				    : below(d, BRIEF_MS);
 }
 
 /* One life of the server. */
@@ -124,10 +133,10 @@ int main(int argc, char **argv)
 	server_program(KV_SERVER);
 	end_ns = time_now_ns() + d.o.seconds * NS_PER_S;
 	while (time_now_ns() < end_ns) {
-		uint64_t life_ms = LIFE_LEAST_MS + below(&d, LIFE_MOST_MS - LIFE_LEAST_MS);
-		uint64_t life_ns = time_now_ns() + life_ms * NS_PER_MS;
+		uint64_t life_ms = choose_life_ms(&d), life_ns;
 
 		server_renew(&d);
+		life_ns = time_now_ns() + life_ms * NS_PER_MS;
 		live(&d, life_ns < end_ns ? life_ns : end_ns);
 	}
 	links_close(&d);

@@ -169,7 +169,8 @@ static void run_incr(struct differ *d, struct action *a)
 {
 	const struct key *k = &d->keys[a->key];
 
-	a->has_sum = below(d, 4);
+	/* where it may have expired just now, only the sum says whether it was met */
+	a->has_sum = below(d, 4) || d->record[a->key].expiry_last;
 	a->status = gkv_incr(a->end->kv, k->bytes, k->len, a->delta, a->has_sum ? &a->sum : NULL);
 }
 
