@@ -108,12 +108,13 @@ static void writes(struct differ *d, struct end *end, const struct op *op,
 			shape_fill(d, &a[i].shape, item[i].value);
 	}
 	before_ns = time_wall_ns();
+	for (unsigned i = 0; i < n; i++)
+		begins(d, &a[i], before_ns);
 	rc = call(end->kv, item, n);
 	after_ms = time_wall_ms();
 	if (rc)
 		wrong(d, a[0].key, "error", "%s returned %d: %s", op->name, rc, gkv_error(end->kv));
 	for (unsigned i = 0; i < n; i++) {
-		begins(&a[i], before_ns);
 		a[i].after_ms = after_ms;
 		a[i].status = item[i].status;
 		a[i].meta = item[i].meta;

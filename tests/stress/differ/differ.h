@@ -93,6 +93,7 @@ struct link {
 	struct gkv_memory *memory;
 	uint8_t *area;
 	struct place place[DIFFER_PLACES];
+	uint64_t life; /* of the server, the last one that answered it */
 };
 
 enum kind { KIND_READ, KIND_PUT, KIND_DEL, KIND_INCR, KIND_TOUCH };
@@ -113,6 +114,8 @@ struct action {
 
 	uint64_t before_ms, after_ms; /* the call was made between them, in ms that have passed */
 	uint64_t begun_ms; /* of a write: before it, in ms that have begun */
+	uint64_t life; /* of the server, when it began */
+	bool met; /* that server had answered its session before */
 	int status;
 	bool has_len, has_version, has_meta, has_bytes, has_sum;
 	size_t len;
@@ -220,7 +223,7 @@ enum presence { GONE, MAYBE, THERE };
 enum presence presence(const struct record *r, uint64_t before_ms, uint64_t after_ms,
 		       uint64_t late_ms);
 /* begins - the call is about to be made, at @now_ns. */
-void begins(struct action *a, uint64_t now_ns);
+void begins(struct differ *d, struct action *a, uint64_t now_ns);
 void judge(struct differ *d, struct action *a);
 /* judge_applied - the write has succeeded; @as_there: it met the record. */
 void judge_applied(struct differ *d, struct action *a, bool as_there);

@@ -157,7 +157,7 @@ void flight_submit(struct differ *d, struct end *end)
 
 	while (have < n && d->flying < d->o.keys / KEYS_PART) {
 		f[have] = create(d, end, &q[have]);
-		begins(&f[have++]->a, now_ns);
+		begins(d, &f[have++]->a, now_ns);
 	}
 	if (!have)
 		return;

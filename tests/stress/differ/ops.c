@@ -258,7 +258,7 @@ void act(struct differ *d, const struct op *op, struct end *end)
 	end_use(d, end);
 	if (op->prepare)
 		op->prepare(d, &a);
-	begins(&a, time_wall_ns());
+	begins(d, &a, time_wall_ns());
 	op->run(d, &a);
 	a.after_ms = time_wall_ms();
 	lie(d, &a);
