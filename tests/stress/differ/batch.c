@@ -19,7 +19,7 @@ void batch_mget(struct differ *d, struct end *end)
 	struct gkv_item item[DIFFER_BATCH] = { 0 };
 	struct action a[DIFFER_BATCH] = { 0 };
 	unsigned n = 1 + (unsigned)below(d, below(d, 4) ? 20 : DIFFER_BATCH);
-	uint64_t before_ms, after_ms;
+	uint64_t before_ns, after_ms;
 	int rc;
 
 	end_use(d, end);
@@ -35,13 +35,14 @@ void batch_mget(struct differ *d, struct end *end)
 		item[i].cap = a[i].cap;
 		item[i].status = 1;
 	}
-	before_ms = time_wall_ms();
+	before_ns = time_wall_ns();
+	for (unsigned i = 0; i < n; i++)
+		begins(d, &a[i], before_ns);
 	rc = gkv_mget(end->kv, item, n);
 	after_ms = time_wall_ms();
 	if (rc)
 		wrong(d, a[0].key, "error", "gkv_mget() returned %d: %s", rc, gkv_error(end->kv));
 	for (unsigned i = 0; i < n; i++) {
-		a[i].before_ms = before_ms;
 		a[i].after_ms = after_ms;
 		a[i].status = item[i].status;
 		a[i].len = item[i].len;

@@ -2,7 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * Writes of which nobody knows whether they were applied: their time was over, or their handle was
- * closed, with -EREMOTEIO, or the server was killed and the answer fits both of its lives.
+ * closed, with -EREMOTEIO, or the server was killed and the answer fits more than one of its lives.
  *
  * The model keeps two records for such a key, and reads may find either. Where the write may still
  * be on its way (LATER) the old one says nothing, the new one ends the doubt; else either does. No

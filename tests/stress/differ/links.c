@@ -31,6 +31,7 @@ static void link_open(struct differ *d, struct link *l)
 	if (rc)
 		wrong(d, 0, "error", "gkv_session_open() returned %d: %s", rc, text);
 	d->sessions++;
+	l->life = d->lives;
 	places_open(d, l);
 }
 

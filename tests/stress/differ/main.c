@@ -15,8 +15,8 @@
 
 #define LIFE_LEAST_MS 1500u
 #define LIFE_MOST_MS  5000u
-#define BRIEF_PART    6u /* of the lives; they last BRIEF_MS at most */
-#define BRIEF_MS      300u
+#define SHORT_PART    6u /* of the lives; they last SHORT_MS at most */
+#define SHORT_MS      300u
 #define WITHOUT_TWINS 200u /* operations of a new life, at most */
 #define ENOUGH	      30000u /* operations; fewer need not meet everything */
 
@@ -63,11 +63,11 @@ static const struct op *choose(struct differ *d)
 	return op;
 }
 
-/* Most are long enough for everything; in brief ones operations in flight meet nobody. */
+/* Most are long enough for everything; in short ones operations in flight meet nobody. */
 static uint64_t choose_life_ms(struct differ *d)
 {
-	return below(d, BRIEF_PART) ? LIFE_LEAST_MS + below(d, LIFE_MOST_MS - LIFE_LEAST_MS)
-				    : below(d, BRIEF_MS);
+	return below(d, SHORT_PART) ? LIFE_LEAST_MS + below(d, LIFE_MOST_MS - LIFE_LEAST_MS)
+				    : below(d, SHORT_MS);
 }
 
 /* One life of the server. */

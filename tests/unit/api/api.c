@@ -34,20 +34,11 @@ void api_options(struct gkv_options *o)
 int api_set_up(void **state)
 {
 	struct gkv_options o;
-	char text[700];
-	int rc;
 
 	api_port = 0;
 	api_server = server_start(&api_port, "128M");
 	api_options(&o);
-	if (gkv_session_open(&api_session, &o, text, sizeof(text))) {
-		printf("%s\n", text);
-		return -1;
-	}
-	rc = gkv_open(api_session, &api_kv);
-	if (rc)
-		printf("%s: %s\n", gkv_strerror(rc), gkv_session_error(api_session));
-	return rc;
+	return server_session(api_port, &o, &api_session) || server_handle(api_session, &api_kv);
 }
 
 int api_tear_down(void **state)
@@ -59,24 +50,22 @@ int api_tear_down(void **state)
 }
 
 /* One attempt to open, write and read. What it has opened is closed where it fails. */
-static int begin(const struct gkv_options *o, struct gkv_session **s, struct gkv **kv)
+static int begin(struct gkv_options *o, struct gkv_session **s, struct gkv **kv)
 {
 	uint64_t value = 0;
-	char text[700] = "";
-	int rc = gkv_session_open(s, o, text, sizeof(text));
+	int rc = server_session(api_port, o, s);
 
-	if (rc) {
-		printf("%s: %s\n", gkv_strerror(rc), text);
+	if (rc)
 		return rc;
-	}
 	*kv = NULL;
-	rc = gkv_open(*s, kv);
+	rc = server_handle(*s, kv);
 	if (!rc)
 		rc = gkv_put(*kv, "brief", 5, &value, sizeof(value), NULL);
 	if (!rc)
 		rc = gkv_get(*kv, "brief", 5, &value, sizeof(value), NULL);
 	if (rc) {
-		printf("%s: %s\n", gkv_strerror(rc), *kv ? gkv_error(*kv) : gkv_session_error(*s));
+		if (*kv)
+			printf("%s: %s\n", gkv_strerror(rc), gkv_error(*kv));
 		gkv_close(*kv);
 		gkv_session_close(*s);
 	}

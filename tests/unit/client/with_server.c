@@ -88,23 +88,23 @@ void server_pause(pid_t pid)
 
 int server_session(unsigned port, struct gkv_options *o, struct gkv_session **out)
 {
-	char address[32], text[700];
+	char address[32], text[700] = "";
+	int rc;
 
 	snprintf(address, sizeof(address), "127.0.0.1:%u", port);
 	o->server = address;
 	o->device = "soft0";
-	if (gkv_session_open(out, o, text, sizeof(text)) == 0)
-		return 0;
-	printf("%s\n", text);
-	return -1;
+	rc = gkv_session_open(out, o, text, sizeof(text));
+	if (rc)
+		printf("%s: %s\n", gkv_strerror(rc), text);
+	return rc;
 }
 
 int server_handle(struct gkv_session *session, struct gkv **out)
 {
 	int rc = gkv_open(session, out);
 
-	if (rc == 0)
-		return 0;
-	printf("%s: %s\n", gkv_strerror(rc), gkv_session_error(session));
-	return -1;
+	if (rc)
+		printf("%s: %s\n", gkv_strerror(rc), gkv_session_error(session));
+	return rc;
 }

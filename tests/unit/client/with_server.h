@@ -22,7 +22,8 @@ int server_stop(pid_t pid, int signal);
 void server_pause(pid_t pid);
 
 /*
- * server_session - with it, on soft0, with what else @o says. Returns 0; -1, and says why.
+ * server_session - with it, on soft0, with what else @o says. Returns as gkv_session_open() does,
+ * and prints why it failed.
  */
 int server_session(unsigned port, struct gkv_options *o, struct gkv_session **out);
 
