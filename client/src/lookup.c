@@ -253,6 +253,8 @@ static int judge_block(struct reader *r, struct batch *batch, unsigned i)
 		return unhinted(r, l, verdict);
 	if (verdict == BLOCK_OTHER_KEY)
 		return next_match(r, l, &batch->fetch->buckets[i]);
+	if (MUTANT(obsolete_absent) && verdict == BLOCK_GONE)
+		return absent(l);
 	return conflict(
 		r, l, verdict == BLOCK_GONE ? &r->stats.retry_obsolete : &r->stats.retry_checksum);
 }

@@ -38,6 +38,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/mutant.h"
+
 #define ROOM_ATTEMPTS 8u /* a value may grow while we make room for it */
 #define PULL_ATTEMPTS 3u
 #define BUSY_FIRST_MS 1u /* pauses before a write that was answered "not now" is sent again */
@@ -237,7 +239,8 @@ void rpc_again(struct gkv *h, struct rpc_call *c)
 {
 	if (c->state == RPC_SENT)
 		c->state = RPC_QUEUED;
-	if (!c->posted || !rpc_is_write(c)) /* it changes nothing: any slot, another number */
+	/* it changes nothing: any slot, another number */
+	if (!c->posted || !rpc_is_write(c) || MUTANT(retry_as_new))
 		rpc_end(h, c);
 }
 

@@ -6,6 +6,7 @@
 
 #include "client/src/rpc.h"
 #include "common/base/hash.h"
+#include "common/base/mutant.h"
 
 /* Since the first "not now"; at least 1 then: 0 says that there was none. */
 static uint32_t waited_ms(const struct rpc_call *c)
@@ -27,7 +28,7 @@ static struct rpc_request *frame_begin(const struct gkv *h, const struct rpc_cal
 	*q = (struct rpc_request){
 		.magic = RPC_REQUEST_MAGIC,
 		.op = (uint8_t)c->op,
-		.flags = c->posted && rpc_is_write(c) ? RPC_RETRY : 0,
+		.flags = c->posted && rpc_is_write(c) && !MUTANT(retry_as_new) ? RPC_RETRY : 0,
 		.slot = (uint16_t)c->slot,
 		.client_id = { h->session->client_id[0], h->session->client_id[1] },
 		.generation = h->generation,

@@ -3,7 +3,9 @@
 #include "common/base/mutant.h"
 
 #ifdef GRACEKV_MUTANTS
+#include <assert.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +23,23 @@ static const char *const rules[MUTANT_COUNT] = {
 #undef MUTANT_RULE
 };
 
-static enum mutant chosen = MUTANT_COUNT; /* none */
+static uint64_t chosen; /* a bit each */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static_assert(MUTANT_COUNT <= 64, "a bit each");
+
+static bool choose_one(const char *name, size_t len)
+{
+	for (unsigned i = 0; i < MUTANT_COUNT; i++) {
+		if (strlen(names[i]) != len || memcmp(name, names[i], len) != 0)
+			continue;
+		if (!(chosen >> i & 1))
+			fprintf(stderr, "mutant %s: %s\n", names[i], rules[i]);
+		chosen |= 1ull << i;
+		return true;
+	}
+	return false;
+}
 
 static void choose(void)
 {
@@ -30,15 +47,20 @@ static void choose(void)
 
 	if (!name || !*name)
 		return;
-	for (unsigned i = 0; i < MUTANT_COUNT; i++) {
-		if (strcmp(name, names[i]) == 0)
-			chosen = (enum mutant)i;
+	for (;;) {
+		size_t len = strcspn(name, ",");
+
+		if (!choose_one(name, len)) {
+			fprintf(stderr,
+				"GRACEKV_MUTANT: there is no mutant \"%.*s\"; there are, with "
+				"commas between several:\n",
+				(int)len, name);
+			break;
+		}
+		if (!name[len])
+			return;
+		name += len + 1;
 	}
-	if (chosen != MUTANT_COUNT) {
-		fprintf(stderr, "mutant %s: %s\n", name, rules[chosen]);
-		return;
-	}
-	fprintf(stderr, "GRACEKV_MUTANT=%s: there is no such mutant; there are:\n", name);
 	for (unsigned i = 0; i < MUTANT_COUNT; i++)
 		fprintf(stderr, "  %-18s %s\n", names[i], rules[i]);
 	exit(2);
@@ -47,7 +69,7 @@ static void choose(void)
 bool mutant_on(enum mutant m)
 {
 	pthread_once(&once, choose);
-	return chosen == m;
+	return chosen >> m & 1;
 }
 
 void mutant_linger(unsigned us)

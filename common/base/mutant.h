@@ -2,11 +2,12 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * Rules of the protocol that tests break on purpose, to see that they notice: one at a time, in a
- * build made for it (meson setup -Dmutants=true), chosen by its name in $GRACEKV_MUTANT. In every
+ * Rules of the protocol that tests break on purpose, to see that they notice, in a build made for it
+ * (meson setup -Dmutants=true), chosen by name in $GRACEKV_MUTANT: one, or several with commas
+ * between them, as `no_grace,no_checksum` where one rule guards what another one does. In every
  * other build MUTANT() is the constant false, and nothing of this is compiled.
  *
- * docs/internals/grace-periods.md says which test notices which.
+ * docs/internals/grace-periods.md and exactly-once.md say which test notices which.
  */
 #include <stdbool.h>
 
@@ -27,7 +28,16 @@
 	X(moved_late, "a segment is marked MOVED after writes were applied in its successors")   \
 	X(recut_early, "a slab is cut anew without waiting for hints")                           \
 	X(ignore_floor, "a client keeps its hints and says that it dropped them")                \
-	X(tell_early, "it says so while sections that were open then may use some")
+	X(tell_early, "it says so while sections that were open then may use some")              \
+	X(trust_hint, "what a hint leads to is taken as it is")                                  \
+	X(no_checksum, "a reader does not compare the checksums of blocks")                      \
+	X(obsolete_absent, "a block that is OBSOLETE is taken for a record that is absent")      \
+	X(forget_reply, "no reply is remembered: a request that comes again is applied again")   \
+	X(retry_as_new, "a write whose connection was lost is sent again as another request")    \
+	X(ack_unapplied, "one write in 1000 is acknowledged and not applied")                    \
+	X(resurrect, "the block of a record that is deleted stays LIVE until it is free")        \
+	X(linger, "nothing is broken: a write rests between LIVE and OBSOLETE")                  \
+	X(split_forgets, "a split of a segment leaves out one record in 64")
 
 enum mutant {
 #define MUTANT_ENUM(name, words) MUTANT_##name,
@@ -40,7 +50,7 @@ enum mutant {
 
 #ifdef GRACEKV_MUTANTS
 /* mutant_on - whether $GRACEKV_MUTANT names it; an unknown name there ends the program. Any
- * thread. */
+ * thread; a load and a test. */
 bool mutant_on(enum mutant m);
 
 /* mutant_linger - makes the window that a broken rule opens wide enough to be met: @us. */

@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "common/base/mutant.h"
 #include "common/layout/block.h"
 #include "common/layout/slot.h"
 #include "server/index/index_internal.h"
@@ -111,6 +112,8 @@ int segment_copy(struct index *ix, const struct index_segment *from, struct buil
 			if (i + AHEAD < n)
 				__builtin_prefetch(block_of(ix, &ix->copied[i + AHEAD]));
 			half = hash_prefix(block_of(ix, c)->key_hash, to->depth) & 1;
+			if (MUTANT(split_forgets) && block_of(ix, c)->version % 64 == 0)
+				continue;
 		}
 		rc = builder_append(&to[half], c->bucket, c->slot);
 	}

@@ -147,6 +147,8 @@ void index_publish(struct index *ix, uint64_t hash, const struct index_hit *old,
 	/* index_reserve() has seen to it; where nothing was found, old->slot is 0 */
 	assert(atomic_load_explicit(old->place, memory_order_relaxed) == old->slot);
 	state_change(block, BLOCK_INVALID, BLOCK_LIVE);
+	if (MUTANT(linger))
+		mutant_linger(MUTANT_LINGER_US);
 	if (found && !MUTANT(publish_first) && !MUTANT(acknowledge_first))
 		index_obsolete(old->block);
 	if (!found)
@@ -167,7 +169,8 @@ bool index_remove(struct index *ix, uint64_t hash, const struct index_hit *old)
 	unsigned left;
 
 	assert(atomic_load_explicit(old->place, memory_order_relaxed) == old->slot);
-	index_obsolete(old->block);
+	if (!MUTANT(resurrect)) /* then memory_free() does it */
+		index_obsolete(old->block);
 	left = records_add(ix, hash, -1);
 	stripe_add(&index_stripe_of(ix, hash)->record_bytes, -bytes_of(old->block));
 	expiry_count(ix, hash, old->block->expiry_ms, 0);

@@ -35,6 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/mutant.h"
 #include "server/memory/memory_internal.h"
 
 #define PREFETCH_AHEAD 4u /* blocks */
@@ -218,6 +219,10 @@ static void block_free(struct memory *m, struct memory_place place)
 	slab = &m->extent[place.extent].slab[place.offset / SLAB_BYTES];
 	b = place_block(m, place);
 	state = atomic_load_explicit(&b->state, memory_order_relaxed);
+	if (MUTANT(resurrect) && block_state_of(state) == BLOCK_LIVE) {
+		state = block_state_make(block_state_incarnation(state), BLOCK_OBSOLETE);
+		atomic_store_explicit(&b->state, state, memory_order_release);
+	}
 	assert(block_state_of(state) != BLOCK_LIVE); /* still published */
 	if (slab->use == SLAB_CUT) {
 		block_zero(b, size_class_bytes(slab->class_no));

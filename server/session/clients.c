@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/mutant.h"
 #include "common/base/time.h"
 
 /* A search tree of entries by id (tsearch), and its size. */
@@ -180,5 +181,6 @@ enum client_verdict client_check(struct client_entry *e, uint64_t generation, un
 void client_store(struct client_entry *e, unsigned handle, unsigned slot,
 		  const struct client_reply *reply)
 {
-	e->replies[handle][slot] = *reply;
+	if (!MUTANT(forget_reply))
+		e->replies[handle][slot] = *reply;
 }

@@ -118,6 +118,7 @@ big=(--keys 64 --keep 16 --hot 8 --memory 256M --lease 1000)
 
 torture_mutants() {
     build build-mutants -Dmutants=true || return 0
+    GRACEKV_MUTANT=no_checksum torture_form build-mutants "grace periods need no checksums" 10
     torture_form build-mutants "no rule is broken" 10
     torture_form build-mutants "no rule is broken, few readers" 5 "${few[@]}"
     torture_form build-mutants "no rule is broken, slow writers" 5 "${slow[@]}"
@@ -133,6 +134,11 @@ torture_mutants() {
     torture_mutant acknowledge_first "stale: "
     check "torture: no_incarnation is found" torture_turns no_incarnation "hint: " 25 "${slow[@]}"
     torture_mutant moved_late "false_miss: "
+    torture_mutant trust_hint "stale: "
+    torture_mutant resurrect "stale: "
+    torture_mutant obsolete_absent "false_miss: "
+    torture_mutant split_forgets "(false_miss|error): "
+    torture_mutant ack_unapplied "(stale|false_miss|error): "
     torture_mutant recut_early "forged: " "${hints[@]}"
     torture_mutant ignore_floor "forged: " "${hints[@]}"
     check "torture: 10^6 look-ups without grace periods, torn blocks" torture_turns no_grace \
