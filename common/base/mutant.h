@@ -2,12 +2,12 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * Rules of the protocol that tests break on purpose, to see that they notice, in a build made for it
- * (meson setup -Dmutants=true), chosen by name in $GRACEKV_MUTANT: one, or several with commas
+ * Rules of the protocol that tests break on purpose, to see that they notice, in a build made for
+ * it (meson setup -Dmutants=true), chosen by name in $GRACEKV_MUTANT: one, or several with commas
  * between them, as `no_grace,no_checksum` where one rule guards what another one does. In every
  * other build MUTANT() is the constant false, and nothing of this is compiled.
  *
- * docs/internals/grace-periods.md and exactly-once.md say which test notices which.
+ * docs/internals/correctness.md says which test notices which.
  */
 #include <stdbool.h>
 

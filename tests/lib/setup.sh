@@ -67,13 +67,14 @@ build_stamp() {
 }
 
 # What of a build folder is compiled, where that is not all.
-declare -A build_only=([build-mutants]="tests/stress/torture/torture")
+declare -A build_only=([build-mutants]="tests/stress/torture/torture server/kv-server
+    tools/kv-cli/kv-cli tests/linearizability/client/lin-client")
 
 configure_and_compile() {
     local dir=$1 stamp
     local -a targets
     shift
-    read -ra targets <<<"${build_only[${dir##*/}]:-}"
+    read -rd '' -a targets <<<"${build_only[${dir##*/}]:-}"
     stamp=$(build_stamp "$@")
     if [ "$(cat "$dir/run-stamp" 2>/dev/null)" != "$stamp" ]; then
         case $dir in

@@ -7,7 +7,7 @@
 
 # Debian's names; installed for this suite only.
 packages_rxe=(qemu-system-x86 linux-image-amd64 busybox-static kmod cpio xz-utils iproute2
-    iputils-ping perftest)
+    iputils-ping perftest "${packages_linearizability[@]}")
 
 rxe_boot=
 rxe_runner=
@@ -71,6 +71,15 @@ rxe_alone() {
     rxe_finish "$rxe_runner" "$@"
 }
 
+# Recorded histories (tests/linearizability); not where some tests were asked for by name.
+rxe_linearizability() {
+    local seconds=25
+    [ -z "${GRACEKV_TEST_ONLY:-}" ] && lin_build || return 0
+    [ "$full" = 1 ] && seconds=600
+    rxe_alone linearizability "rxe (linearizability)" $((seconds * 3 + 120)) \
+        "$here/rxe/job linearizability $lin_checker --seconds $seconds --round $seconds"
+}
+
 # rxe_integration CASES SECONDS JOB-ONE JOB-TWO - in one guest and between two, side by side: each
 # waits a good deal of its time. The limit is for machines that do other things as well.
 rxe_integration() {
@@ -80,6 +89,7 @@ rxe_integration() {
     one=$rxe_runner
     rxe_alone two "rxe (two guests)" "$2" "$here/rxe/job server" "$4"
     rxe_alone up "rxe (rxe-up and rxe-down)" 200 "$here/rxe/test_rxe_up.sh"
+    rxe_linearizability
     rxe_finish "$one" "${alone[@]}"
 }
 

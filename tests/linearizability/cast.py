@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""Who takes part in a round: a server, its clients, and the relay between them."""
+import json
+import signal
+import subprocess
+import time
+
+import kvt_process
+from kvt_server import Server
+
+from board import Board
+from relay import Relay
+
+SOFT = kvt_process.DEVICE == "soft0"
+STOP_S = 20
+
+
+class Wrong(Exception):
+    """The system did what it must not do, or something in it ended by itself."""
+
+
+def weather(rng, rough, weak):
+    """How unkind a process's soft0 is, as environment. @weak: features that it surely has."""
+    env = {}
+    if not SOFT:
+        return env
+    if weak:
+        return {"SOFTRDMA_WEAK": f"{rng.randrange(1, 1 << 30)},{weak}"}
+    if rng.random() < rough:
+        features = rng.choice(["", "", ",reorder", ",lines,delay", ",twice", ",late,completions"])
+        env["SOFTRDMA_WEAK"] = f"{rng.randrange(1, 1 << 30)}{features}"
+    if rng.random() < rough:
+        fault = rng.choice([f"drop={rng.randrange(500, 5000)}", f"rnr={rng.randrange(200, 2000)}",
+                            f"qp_error={rng.randrange(500, 5000)}", "delay=20"])
+        env["SOFTRDMA_FAULT"] = f"{fault},seed={rng.randrange(1 << 30)}"
+    return env
+
+
+class Cast:
+    """The processes of a round. Started from one thread, which they do not outlive."""
+
+    def __init__(self, options, folder, rng):
+        self.options = options
+        self.folder = folder
+        self.rng = rng
+        self.board = Board(folder / "board", options.slots, options.key_operations,
+                           options.key_open)
+        self.relay = Relay(kvt_process.HOST)
+        self.server = None
+        self.clients = {}
+        self.ballast = []
+        self.processes = 0
+        self.served = {}
+        self.lives = 0
+
+    def env(self, rough):
+        env = weather(self.rng, rough, self.options.weak)
+        if self.options.mutant:
+            env["GRACEKV_MUTANT"] = self.options.mutant
+        return env
+
+    def start(self):
+        self.start_server()
+        for role in ("grow", "press"):
+            self.ballast.append(self._start_client(role, 0))
+        for _ in range(self.options.clients):
+            self.start_client()
+
+    def start_server(self):
+        port = self.server.port if self.server else 0
+        if self.server:
+            self.server.close()
+        self.server = Server(
+            self.folder, "--lease", str(self.options.lease), "--workers", "2",
+            listen=f"{kvt_process.HOST}:{port}", memory=self.options.memory,
+            env=self.env(self.options.rough / 2))
+        self.lives += 1
+        self.relay.aim(kvt_process.HOST, self.server.port)
+
+    def _start_client(self, role, rough):
+        self.processes += 1
+        name = f"{role}.{self.processes}"
+        return name, kvt_process.Process(
+            [str(kvt_process.BUILD / "tests/linearizability/client/lin-client"),
+             "--server", f"{kvt_process.HOST}:{self.relay.port}", "--device", kvt_process.DEVICE,
+             "--board", str(self.board.path), "--folder", str(self.folder), "--role", role,
+             "--process", str(self.processes), "--threads", str(self.options.threads),
+             "--pace", str(self.options.pace), "--seed", str(self.rng.randrange(1 << 60))],
+            self.folder / f"{name}.stderr", env=self.env(rough))
+
+    def start_client(self):
+        name, process = self._start_client("actors", self.options.rough)
+        self.clients[name] = process
+        return name
+
+    def any_client(self):
+        return self.rng.choice(sorted(self.clients))
+
+    def kill_client(self, name):
+        self.clients.pop(name).close()
+
+    def kill_server(self):
+        """SIGKILL: the times before and behind it, and its memory is gone."""
+        self.note_figures()
+        begin = time.monotonic_ns()
+        self.server.crash()
+        return begin, time.monotonic_ns()
+
+    def note_figures(self):
+        """Add what this server counted to that of the ones before."""
+        command = [kvt_process.program("kv-cli"), "--server", self.server.address, "--device",
+                   kvt_process.DEVICE, "--timeout", "2000", "stats", "--json"]
+        ran = subprocess.run(command, capture_output=True, env=kvt_process.environment(),
+                             timeout=30 * kvt_process.SLOW, check=False)
+        if ran.returncode == 0:
+            for name, value in json.loads(ran.stdout).items():
+                if isinstance(value, int):
+                    self.served[name] = self.served.get(name, 0) + value
+
+    def look(self):
+        """Everyone is there who should be."""
+        if not self.server.running() and not self.server.expected_dead:
+            raise Wrong(f"kv-server ended by itself: {self.server.returncode()}\n"
+                        f"{self.server.stderr()[-4000:]}")
+        for name, process in [*self.clients.items(), *self.ballast]:
+            if not process.running():
+                raise Wrong(f"client {name} ended by itself: {process.returncode()}\n"
+                            f"{process.stderr()[-4000:]}")
+
+    def finish(self):
+        """All come to their end in order."""
+        self.board.set("stop", True)
+        for name, process in [*self.clients.items(), *self.ballast]:
+            rc = process.wait(STOP_S)
+            if rc:
+                raise Wrong(f"client {name} exited {rc}\n{process.stderr()[-4000:]}")
+        self.note_figures()
+        self.server.stop()
+
+    def close(self):
+        """Whatever has happened: nobody is left."""
+        for process in [*self.clients.values(), *(p for _, p in self.ballast), self.server]:
+            if process:
+                if process.running():
+                    process.signal(signal.SIGCONT)
+                process.kill()
+        self.relay.close()

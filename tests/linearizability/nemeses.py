@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""What is done to server and clients while they work, in seeded random order.
+
+Each nemesis is a generator over a Cast: it does something, yields for how many seconds it lasts,
+and ends it; or yields several times. What it returns is words for the list of events. Those of one
+track come one after the other, tracks run side by side.
+"""
+import signal
+import time
+
+
+def between(cast, low, high):
+    """Seconds, of milliseconds."""
+    return cast.rng.uniform(low, high) / 1000 * cast.options.slow
+
+
+def stop_client(cast):
+    """A client stands still for less than the lease, wherever it is."""
+    name = cast.any_client()
+    yield from stand_still(cast, cast.clients[name], between(cast, 5, cast.options.lease * 0.6))
+    return name
+
+
+def hold_client(cast):
+    """For longer: it is fenced, and finds its queue pairs gone."""
+    name = cast.any_client()
+    lease = cast.options.lease
+    yield from stand_still(cast, cast.clients[name], between(cast, lease * 1.3, lease * 2.5))
+    return name
+
+
+def stand_still(cast, process, seconds):
+    process.signal(signal.SIGSTOP)
+    yield seconds
+    process.signal(signal.SIGCONT)
+
+
+def kill_client(cast):
+    """In the midst of what it does; another one comes."""
+    name = cast.any_client()
+    cast.kill_client(name)
+    yield between(cast, 0, 200)
+    return f"{name}, then {cast.start_client()}"
+
+
+def cut_lines(cast):
+    """TCP connections are reset: those of some, or of all, several times."""
+    part = cast.rng.choice([0.3, 1.0])
+    times = cast.rng.randrange(1, 5)
+    for _ in range(times):
+        cast.relay.cut(lambda: cast.rng.random() < part)
+        yield between(cast, 10, 300)
+    return f"{part:.0%}, {times} times"
+
+
+def brief_sessions(cast):
+    """Sessions come and go."""
+    cast.board.set("brief", True)
+    yield between(cast, 500, 1500)
+    cast.board.set("brief", False)
+    return ""
+
+
+def mute(cast):
+    """Clients that tick by themselves do not: they are fenced while they are at work."""
+    cast.board.set("mute", True)
+    yield between(cast, cast.options.lease * 1.3, cast.options.lease * 3)
+    cast.board.set("mute", False)
+    return ""
+
+
+def stop_server(cast):
+    """The server stands still; one-sided reads go on."""
+    yield from stand_still(cast, cast.server, between(cast, 5, 300))
+    return ""
+
+
+def hold_server(cast):
+    """For longer than clients wait for an answer."""
+    yield from stand_still(cast, cast.server, between(cast, 500, 1500))
+    return ""
+
+
+def kill_server(cast):
+    """It dies with all that it had, and another one comes."""
+    begin, end = cast.kill_server()
+    cast.wiped(begin, end)
+    yield between(cast, 0, 300)
+    cast.start_server()
+    return f"life {cast.lives}"
+
+
+def grow(cast):
+    """The index grows and shrinks where the keys are."""
+    cast.board.set("grow", True)
+    yield between(cast, 500, 2500)
+    cast.board.set("grow", False)
+    return ""
+
+
+def press(cast):
+    """The memory is filled until writes are refused, and emptied."""
+    cast.board.set("press", True)
+    yield between(cast, 1500, 3500)
+    cast.board.set("press", False)
+    return ""
+
+
+TRACKS = {
+    "clients": [stop_client, stop_client, stop_client, hold_client, kill_client, kill_client],
+    "lines": [cut_lines, brief_sessions, mute],
+    "server": [stop_server, stop_server, hold_server, kill_server],
+    "memory": [grow, grow, press],
+}
+NAMES = sorted({nemesis.__name__ for track in TRACKS.values() for nemesis in track})
+# Seconds of rest between two of a track
+REST = {"clients": (0.02, 0.25), "lines": (0.1, 1.0), "server": (0.3, 1.5), "memory": (0.05, 0.5)}
+
+
+class Track:
+    """One after the other; each of the track's once before any of them comes again."""
+
+    def __init__(self, cast, name, allowed, events):
+        self.cast = cast
+        self.name = name
+        self.all = [n for n in TRACKS[name] if n.__name__ in allowed]
+        self.bag = []
+        self.events = events
+        self.running = None
+        self.due = time.monotonic() + self.rest()
+
+    def rest(self):
+        low, high = REST[self.name]
+        return self.cast.rng.uniform(low, high) * self.cast.options.slow
+
+    def step(self, last):
+        """Go on if it is time. @last: begin nothing more. Whether something is under way."""
+        while self.all and time.monotonic() >= self.due:
+            if self.running is None:
+                if last:
+                    return False
+                self.begin()
+            self.advance()
+        return self.running is not None
+
+    def begin(self):
+        if not self.bag:
+            self.bag = self.cast.rng.sample(self.all, len(self.all))
+        self.nemesis = self.bag.pop()
+        self.since = time.monotonic_ns()
+        self.running = self.nemesis(self.cast)
+
+    def advance(self):
+        try:
+            self.due = time.monotonic() + next(self.running)
+        except StopIteration as end:
+            self.events.add(self.nemesis.__name__, self.since, time.monotonic_ns(), end.value)
+            self.running = None
+            self.due = time.monotonic() + self.rest()

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""What stands between clients and server on their TCP connections, the life lines, and cuts them.
+
+Only the exchange and the life line go through it: queue pairs are connected from end to end.
+"""
+import asyncio
+import socket
+import struct
+import threading
+
+PIECE = 1 << 16
+RESET = struct.pack("ii", 1, 0)
+
+
+class Relay:
+    """Listens on host; what comes goes to the server's port, which may change."""
+
+    def __init__(self, host):
+        self.host = host
+        self.target = None
+        self.lines = set()
+        self.loop = asyncio.new_event_loop()
+        self.ready = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+        self.ready.wait(10)
+
+    def _run(self):
+        asyncio.set_event_loop(self.loop)
+        server = self.loop.run_until_complete(asyncio.start_server(self._accept, self.host, 0))
+        self.port = server.sockets[0].getsockname()[1]
+        self.ready.set()
+        self.loop.run_forever()
+        server.close()
+
+    async def _pump(self, reader, writer):
+        try:
+            while piece := await reader.read(PIECE):
+                writer.write(piece)
+                await writer.drain()
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+
+    async def _accept(self, reader, writer):
+        ends = [writer]
+        line = asyncio.current_task()
+        self.lines.add(line)
+        try:
+            there, out = await asyncio.open_connection(*self.target)
+            ends.append(out)
+            pumps = [asyncio.ensure_future(self._pump(reader, out)),
+                     asyncio.ensure_future(self._pump(there, writer))]
+            try:
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for pump in pumps:
+                    pump.cancel()
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            self.lines.discard(line)
+            for end in ends:
+                self._reset(end)
+
+    @staticmethod
+    def _reset(writer):
+        """As a machine does that has lost its connections: both sides get RST."""
+        try:
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        except OSError:
+            pass
+        writer.transport.abort()
+
+    def aim(self, host, port):
+        self.target = (host, port)
+
+    def cut(self, chosen):
+        """Cut the lines for which chosen() is true; how many that were is not told."""
+        def act():
+            for line in list(self.lines):
+                if chosen():
+                    line.cancel()
+        self.loop.call_soon_threadsafe(act)
+
+    def close(self):
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(10)

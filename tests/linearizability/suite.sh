@@ -1,0 +1,112 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # shared with tests/run and lib/setup.sh
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+#
+# The suite linearizability: recorded histories, checked by Porcupine. Read by tests/run.
+
+# Debian's Go, where there is no other one; the checker is built with either.
+packages_linearizability=()
+command -v go >/dev/null || packages_linearizability+=(golang-go)
+
+lin_checker=$work/build-go/lin-check
+
+# lin_go COMMAND... - in the checker's folder; modules and cache stay in the work folder.
+lin_go() {
+    (cd "$here/linearizability/check" && GOPATH=$work/build-go/path GOCACHE=$work/build-go/cache \
+        GOFLAGS="-modcacherw -buildvcs=false" go "$@")
+}
+
+# lin_run BUILD LIMIT OPTION... - for LIMIT seconds at most, as a sanitizer's build wants it.
+lin_run() {
+    local build=$work/$1
+    local -a how=(timeout --kill-after=10 "$2")
+    # ThreadSanitizer of gcc 12 does not know the address layouts of newer kernels.
+    if [ "$1" = build-tsan ] && setarch "$(uname -m)" -R true 2>/dev/null; then
+        how+=(setarch "$(uname -m)" -R)
+    fi
+    shift 2
+    GRACEKV_TEST_BUILD=$build "${how[@]}" python3 "$here/linearizability/run.py" \
+        --checker "$lin_checker" "$@"
+}
+
+# lin_form BUILD NAME SECONDS OPTION... - one run, a test.
+lin_form() {
+    local build=$1 name=$2 seconds=$3
+    shift 3
+    check "linearizability: $name" lin_run "$build" $((seconds * 3 + 120)) --seconds "$seconds" \
+        --keep "$logs/linearizability-${name//[^A-Za-z0-9]/-}" "$@"
+}
+
+# lin_finds NAMES SECONDS OPTION... - a rule that is broken on purpose shows in a history, which is
+# left for people to read.
+lin_finds() {
+    local names=$1 seconds=$2 start=$SECONDS out kept=$logs/linearizability-mutants/$1
+    shift 2
+    rm -rf "$kept"
+    out=$(lin_run build-mutants $((seconds * 3 + 60)) --mutant "$names" --seconds "$seconds" \
+        --round 3 --keep "$kept" "$@" 2>&1)
+    if [ $? = 1 ] && grep -q "^WRONG not linearizable" <<<"$out" &&
+        compgen -G "$kept/*/illegal.*.txt" >/dev/null &&
+        compgen -G "$kept/*/illegal.*.html" >/dev/null; then
+        say "found after $((SECONDS - start)) s"
+        cat "$kept"/*/illegal.*.txt
+        return 0
+    fi
+    say "$out"
+    return 1
+}
+
+# lin_mutant NAMES OPTION... - sought for 60 s at most, in rounds of three.
+lin_mutant() {
+    local names=$1
+    shift
+    check "linearizability: $names is found" lin_finds "$names" 60 "$@"
+}
+
+# Torn values, behind a READ that was long under way.
+slowly=(--weak "lines,delay" --nemesis press)
+
+lin_mutants() {
+    build build-mutants -Dmutants=true || return 0
+    # Neither is a breach that anybody may notice: writes that rest, and checksums left out.
+    lin_form build-mutants "nothing is broken" 10 --mutant linger,no_checksum
+    lin_mutant publish_first
+    lin_mutant acknowledge_first
+    lin_mutant moved_late --nemesis grow --nemesis stop_client
+    lin_mutant trust_hint
+    lin_mutant no_grace,linger
+    lin_mutant announce_newest,no_checksum "${slowly[@]}" --nemesis stop_client
+    lin_mutant expire_unfenced,no_checksum "${slowly[@]}" --nemesis hold_client --lease 100 --pace 50
+    lin_mutant obsolete_absent
+    lin_mutant resurrect
+    lin_mutant split_forgets --nemesis grow
+    lin_mutant forget_reply
+    lin_mutant retry_as_new
+    lin_mutant ack_unapplied
+}
+
+# lin_build - the checker, once a run; is a test of its own. Fails where it did not build.
+lin_build() {
+    if [ -z "${built[lin-check]:-}" ]; then
+        rm -f "$lin_checker"
+        check "build: lin-check" lin_go build -o "$lin_checker" .
+        built[lin-check]=1
+    fi
+    [ -x "$lin_checker" ]
+}
+
+suite_linearizability() {
+    lin_build || return 0
+    check "linearizability: the checker's own tests" lin_go test ./...
+    build build-test || return 0
+    lin_form build-test "on soft0" 30
+    lin_mutants
+    build build-asan -Db_sanitize=address,undefined || return 0
+    sanitizer_options
+    lin_form build-asan "(asan, ubsan)" 10
+    build build-tsan -Db_sanitize=thread || return 0
+    lin_form build-tsan "(tsan)" 10
+    [ "$full" = 1 ] || return 0
+    lin_form build-test "10^7 operations" 1800 --operations 10000000
+}
