@@ -115,6 +115,8 @@ static int post(struct gkv *h, struct rpc_call *c)
 	c->result = NULL;
 	if (rc == 0)
 		rc = take_staging(h, c);
+	if (rc == -ENOMEM && c->posted) /* over another connection: it may have been applied */
+		return rpc_cut(h, c, rc);
 	if (rc)
 		return rc;
 	len = rpc_frame(h, c);

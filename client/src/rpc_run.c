@@ -89,11 +89,13 @@ static int run_step(struct run *run, unsigned i)
 	return rc;
 }
 
-/* The connection is lost for the rest of the time: a write that may be applied is told as such. */
+/*
+ * The connection is lost for the rest of the time: a write that may be applied is told as such, and
+ * where no server was met again until the end, as one that may be applied later still.
+ */
 static int cut(struct gkv *h, struct rpc_call *c, int rc)
 {
-	if (rc == -ECONNRESET && c->posted && rpc_is_write(c) &&
-	    time_now_ns() >= handle_deadline(h))
+	if (c->posted && rpc_is_write(c) && time_now_ns() >= handle_deadline(h))
 		rc = -ETIMEDOUT;
 	return rpc_cut(h, c, rc);
 }
