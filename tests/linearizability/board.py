@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: The GraceKV authors
 """The board: what all processes of a run share. The offsets are those of client/board.h."""
 import mmap
+import os
 import struct
 
 MAGIC = b"GKBARD01"
@@ -20,7 +21,7 @@ class Board:
     def __init__(self, path, slots, operations_max, open_max):
         self.path = path
         with open(path, "w+b") as f:
-            f.truncate(BYTES)
+            os.posix_fallocate(f.fileno(), 0, BYTES)  # or a full disk is a SIGBUS
             f.write(MAGIC + struct.pack("<III", slots, operations_max, open_max))
             f.flush()
             self.map = mmap.mmap(f.fileno(), BYTES)

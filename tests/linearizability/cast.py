@@ -2,18 +2,19 @@
 # SPDX-FileCopyrightText: The GraceKV authors
 """Who takes part in a round: a server, its clients, and the relay between them."""
 import json
-import signal
 import subprocess
 import time
 
 import kvt_process
-from kvt_server import Server
+from kvt_server import Server, ServerFailed
 
 from board import Board
+from options import CannotRun
 from relay import Relay
 
 SOFT = kvt_process.DEVICE == "soft0"
 STOP_S = 20
+COULD_NOT = (2, 3)  # exit status of server and clients: wrong usage; it could not run
 
 
 class Wrong(Exception):
@@ -46,7 +47,10 @@ class Cast:
         self.rng = rng
         self.board = Board(folder / "board", options.slots, options.key_operations,
                            options.key_open)
-        self.relay = Relay(kvt_process.HOST)
+        try:
+            self.relay = Relay(kvt_process.HOST)
+        except OSError as err:
+            raise CannotRun(f"{err} ($GRACEKV_TEST_HOST is an address of this machine)") from None
         self.server = None
         self.clients = {}
         self.ballast = []
@@ -68,13 +72,17 @@ class Cast:
             self.start_client()
 
     def start_server(self):
-        port = self.server.port if self.server else 0
+        """On another port each time: clients know that of the relay."""
         if self.server:
             self.server.close()
-        self.server = Server(
-            self.folder, "--lease", str(self.options.lease), "--workers", "2",
-            listen=f"{kvt_process.HOST}:{port}", memory=self.options.memory,
-            env=self.env(self.options.rough / 2))
+        try:
+            self.server = Server(
+                self.folder, "--lease", str(self.options.lease), "--workers", "2",
+                memory=self.options.memory, env=self.env(self.options.rough / 2))
+        except ServerFailed as failed:
+            if self.lives == 0 and failed.rc in COULD_NOT:
+                raise CannotRun(f"kv-server does not begin:\n{failed.stderr.strip()}") from None
+            raise Wrong(str(failed)) from None
         self.lives += 1
         self.relay.aim(kvt_process.HOST, self.server.port)
 
@@ -98,11 +106,13 @@ class Cast:
         return self.rng.choice(sorted(self.clients))
 
     def kill_client(self, name):
+        self.look()  # who has ended by itself is not to be taken for killed
         self.clients.pop(name).close()
 
     def kill_server(self):
         """SIGKILL: the times before and behind it, and its memory is gone."""
         self.note_figures()
+        self.look()
         begin = time.monotonic_ns()
         self.server.crash()
         return begin, time.monotonic_ns()
@@ -125,8 +135,13 @@ class Cast:
                         f"{self.server.stderr()[-4000:]}")
         for name, process in [*self.clients.items(), *self.ballast]:
             if not process.running():
-                raise Wrong(f"client {name} ended by itself: {process.returncode()}\n"
-                            f"{process.stderr()[-4000:]}")
+                self.ended(name, process, process.returncode())
+
+    @staticmethod
+    def ended(name, process, rc):
+        """A client that ended by itself, and why."""
+        kind = CannotRun if rc in COULD_NOT else Wrong
+        raise kind(f"client {name} ended by itself: {rc}\n{process.stderr()[-4000:].strip()}")
 
     def finish(self):
         """All come to their end in order."""
@@ -134,7 +149,7 @@ class Cast:
         for name, process in [*self.clients.items(), *self.ballast]:
             rc = process.wait(STOP_S)
             if rc:
-                raise Wrong(f"client {name} exited {rc}\n{process.stderr()[-4000:]}")
+                self.ended(name, process, rc)
         self.note_figures()
         self.server.stop()
 
@@ -142,7 +157,5 @@ class Cast:
         """Whatever has happened: nobody is left."""
         for process in [*self.clients.values(), *(p for _, p in self.ballast), self.server]:
             if process:
-                if process.running():
-                    process.signal(signal.SIGCONT)
                 process.kill()
         self.relay.close()

@@ -6,6 +6,7 @@ Each nemesis is a generator over a Cast: it does something, yields for how many 
 and ends it; or yields several times. What it returns is words for the list of events. Those of one
 track come one after the other, tracks run side by side.
 """
+import random
 import signal
 import time
 
@@ -36,6 +37,12 @@ def stand_still(cast, process, seconds):
     process.signal(signal.SIGCONT)
 
 
+def asked(cast, switch, seconds):
+    cast.board.set(switch, True)
+    yield seconds
+    cast.board.set(switch, False)
+
+
 def kill_client(cast):
     """In the midst of what it does; another one comes."""
     name = cast.any_client()
@@ -49,24 +56,21 @@ def cut_lines(cast):
     part = cast.rng.choice([0.3, 1.0])
     times = cast.rng.randrange(1, 5)
     for _ in range(times):
-        cast.relay.cut(lambda: cast.rng.random() < part)
+        dice = random.Random(cast.rng.random())  # how many lines there are is nobody's choice
+        cast.relay.cut(lambda dice=dice: dice.random() < part)
         yield between(cast, 10, 300)
     return f"{part:.0%}, {times} times"
 
 
 def brief_sessions(cast):
     """Sessions come and go."""
-    cast.board.set("brief", True)
-    yield between(cast, 500, 1500)
-    cast.board.set("brief", False)
+    yield from asked(cast, "brief", between(cast, 500, 1500))
     return ""
 
 
 def mute(cast):
     """Clients that tick by themselves do not: they are fenced while they are at work."""
-    cast.board.set("mute", True)
-    yield between(cast, cast.options.lease * 1.3, cast.options.lease * 3)
-    cast.board.set("mute", False)
+    yield from asked(cast, "mute", between(cast, cast.options.lease * 1.3, cast.options.lease * 3))
     return ""
 
 
@@ -93,17 +97,13 @@ def kill_server(cast):
 
 def grow(cast):
     """The index grows and shrinks where the keys are."""
-    cast.board.set("grow", True)
-    yield between(cast, 500, 2500)
-    cast.board.set("grow", False)
+    yield from asked(cast, "grow", between(cast, 500, 2500))
     return ""
 
 
 def press(cast):
     """The memory is filled until writes are refused, and emptied."""
-    cast.board.set("press", True)
-    yield between(cast, 1500, 3500)
-    cast.board.set("press", False)
+    yield from asked(cast, "press", between(cast, 1500, 3500))
     return ""
 
 
@@ -119,10 +119,14 @@ REST = {"clients": (0.02, 0.25), "lines": (0.1, 1.0), "server": (0.3, 1.5), "mem
 
 
 class Track:
-    """One after the other; each of the track's once before any of them comes again."""
+    """One after the other; each of the track's once before any of them comes again.
+
+    A track has choices of its own: which of two is first by an instant changes none of them.
+    """
 
     def __init__(self, cast, name, allowed, events):
         self.cast = cast
+        self.rng = random.Random(cast.rng.random())
         self.name = name
         self.all = [n for n in TRACKS[name] if n.__name__ in allowed]
         self.bag = []
@@ -132,7 +136,7 @@ class Track:
 
     def rest(self):
         low, high = REST[self.name]
-        return self.cast.rng.uniform(low, high) * self.cast.options.slow
+        return self.rng.uniform(low, high) * self.cast.options.slow
 
     def step(self, last):
         """Go on if it is time. @last: begin nothing more. Whether something is under way."""
@@ -146,12 +150,13 @@ class Track:
 
     def begin(self):
         if not self.bag:
-            self.bag = self.cast.rng.sample(self.all, len(self.all))
+            self.bag = self.rng.sample(self.all, len(self.all))
         self.nemesis = self.bag.pop()
         self.since = time.monotonic_ns()
         self.running = self.nemesis(self.cast)
 
     def advance(self):
+        self.cast.rng = self.rng
         try:
             self.due = time.monotonic() + next(self.running)
         except StopIteration as end:

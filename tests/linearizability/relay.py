@@ -21,18 +21,34 @@ class Relay:
         self.target = None
         self.lines = set()
         self.loop = asyncio.new_event_loop()
+        self.port = None
+        self.failed = None
         self.ready = threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
         self.ready.wait(10)
+        if self.port is None:
+            raise OSError(f"the relay cannot listen: {self.failed}")
 
     def _run(self):
         asyncio.set_event_loop(self.loop)
-        server = self.loop.run_until_complete(asyncio.start_server(self._accept, self.host, 0))
+        try:
+            start = asyncio.start_server(self._accept, self.host, 0)
+            server = self.loop.run_until_complete(start)
+        except OSError as err:
+            self.failed = err
+            self.ready.set()
+            return
         self.port = server.sockets[0].getsockname()[1]
         self.ready.set()
         self.loop.run_forever()
         server.close()
+        tasks = asyncio.all_tasks(self.loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            self.loop.run_until_complete(asyncio.wait(tasks))
+        self.loop.close()
 
     async def _pump(self, reader, writer):
         try:
@@ -83,6 +99,15 @@ class Relay:
                     line.cancel()
         self.loop.call_soon_threadsafe(act)
 
+    async def _end(self):
+        """All lines come to their end before the loop does."""
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=5)
+
     def close(self):
+        asyncio.run_coroutine_threadsafe(self._end(), self.loop).result(10)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(10)

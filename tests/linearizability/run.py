@@ -5,12 +5,11 @@
 
 README.md beside this file says how. Run by tests/run linearizability, and by hand for hours.
 """
-import argparse
 import json
 import pathlib
 import random
-import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,47 +23,24 @@ import kvt_process  # noqa: E402
 import nemeses  # noqa: E402
 import report  # noqa: E402
 from cast import Cast, Wrong  # noqa: E402
+from kvt_server import ServerFailed  # noqa: E402
+from options import CannotRun, look_at, options_of  # noqa: E402
 
 STEP_S = 0.002
-EXAMPLE = """examples:
-  run.py --checker build-go/lin-check --seconds 60
-  run.py --checker build-go/lin-check --operations 10000000 --round 60
-  run.py --checker build-go/lin-check --mutant publish_first --seconds 30"""
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def options_of(argv):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0],
-                                     epilog=EXAMPLE,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    add = parser.add_argument
-    add("--checker", required=True, help="the program lin-check")
-    add("--build", help="build folder of the server and the clients [build-test]")
-    add("--seconds", type=float, default=20, help="of work, all rounds together [20]")
-    add("--operations", type=int, default=0, help="instead: until so many were recorded")
-    add("--round", type=float, default=30, help="seconds after which all is checked [30]")
-    add("--seed", type=int, help="of all choices [from the system; printed]")
-    add("--clients", type=int, default=4, help="processes [4]")
-    add("--threads", type=int, default=2, help="of each [2]")
-    add("--slots", type=int, default=48, help="keys at a time [48]")
-    add("--key-operations", type=int, default=1500, help="before a key is replaced [1500]")
-    add("--key-open", type=int, default=6, help="unknown outcomes, likewise [6]")
-    add("--pace", type=int, default=300, help="us between operations of a thread, times 8 [300]")
-    add("--lease", type=int, default=400, help="ms [400]")
-    add("--memory", default="32M", help="of the server [32M]")
-    add("--rough", type=float, default=0.5,
-        help="part of the processes whose soft0 is unkind, or faulty [0.5]")
-    add("--weak", default="", help="features of SOFTRDMA_WEAK that all have, and no other weather")
-    add("--slow", type=float, default=float(kvt_process.SLOW) ** 0.5,
-        help="times of what is done to them are so many times as long")
-    add("--nemesis", action="append", choices=nemeses.NAMES, help="only this; may be repeated")
-    add("--mutant", default="", help="$GRACEKV_MUTANT of all processes; stops at what it does")
-    add("--keep", help="folder for what was wrong [a new one, printed]")
-    add("--json", action="store_true", help="figures as JSON, in the first line of stdout")
-    o = parser.parse_args(argv)
-    o.seed = secrets.randbits(32) if o.seed is None else o.seed
-    if o.build:
-        kvt_process.BUILD = pathlib.Path(o.build).resolve()
-    return o
+asked = []  # signals that came
+
+
+class Ended(BaseException):
+    """By a signal, whose number it has."""
+
+
+def go_on():
+    """Looked at wherever much time may pass: all ends in order then, and nothing is left."""
+    if asked:
+        raise Ended(asked[0])
 
 
 class Events:
@@ -105,7 +81,7 @@ class Round:
             self.play(cast, time.monotonic() + seconds, tell)
             cast.finish()
             return None
-        except (Wrong, AssertionError) as wrong:
+        except (Wrong, AssertionError, ServerFailed, subprocess.TimeoutExpired) as wrong:
             return str(wrong)
         finally:
             self.figures = {**cast.board.counts(), "lives": cast.lives,
@@ -119,6 +95,7 @@ class Round:
         tracks = [nemeses.Track(cast, name, allowed, self.events) for name in nemeses.TRACKS]
         busy = True
         while busy:
+            go_on()
             last = time.monotonic() >= end
             busy = any([track.step(last) for track in tracks]) or not last
             cast.look()
@@ -126,12 +103,30 @@ class Round:
             time.sleep(STEP_S)
 
     def check(self):
-        """The checker's figures; its exit status."""
-        ran = subprocess.run([self.options.checker, "--json", "--report", str(self.folder),
-                              str(self.folder)], stdout=subprocess.PIPE, text=True, check=False)
-        if ran.returncode not in (0, 1, 3):
-            raise SystemExit(f"lin-check exited {ran.returncode}")
-        return json.loads(ran.stdout), ran.returncode
+        """The checker's figures; what is wrong by them, or None."""
+        with subprocess.Popen([self.options.checker, "--json", "--report", str(self.folder),
+                               str(self.folder)], stdout=subprocess.PIPE) as ran:
+            out = None
+            while out is None:
+                try:
+                    out, _ = ran.communicate(timeout=0.1)
+                except subprocess.TimeoutExpired:
+                    if asked:
+                        ran.kill()
+        go_on()
+        try:
+            if ran.returncode in WORDS:
+                verdict = json.loads(out)
+                self.figures["operations"] = verdict["operations"]
+                return verdict, WORDS[ran.returncode]
+        except (ValueError, TypeError, KeyError):
+            pass
+        return {}, (f"{self.options.checker} could not judge the histories: it exited "
+                    f"{ran.returncode}, and told no figures (what it said is above)")
+
+
+# What the exit status of lin-check says of a round.
+WORDS = {0: None, 1: "not linearizable", 3: "the checker could not decide in time"}
 
 
 class Teller:
@@ -148,23 +143,29 @@ class Teller:
 
 
 def merge(total, figures):
-    """Sums, also in what is nested; of what is called a maximum, the maximum."""
+    """Sums, also in what is nested; of what is a maximum, the maximum."""
     for name, value in figures.items():
         if isinstance(value, dict):
             merge(total.setdefault(name, {}), value)
-        elif name.startswith("max_") or name.startswith("most_"):
+        elif name.endswith("_max"):
             total[name] = max(total.get(name, 0), value)
         elif isinstance(value, (int, float)):
             total[name] = total.get(name, 0) + value
 
 
 def keep(options, folder):
-    """The folder of a round that went wrong, where a person finds it."""
-    place = pathlib.Path(options.keep or tempfile.mkdtemp(prefix="gracekv-lin-"))
-    place.mkdir(parents=True, exist_ok=True)
-    target = place / folder.name
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(folder, target)
+    """The folder of a round that went wrong, where a person finds it; says where that is."""
+    if not options.keep:
+        return folder
+    target = pathlib.Path(options.keep).resolve() / f"seed.{options.seed}.{folder.name}"
+    try:
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(folder, target)
+    except OSError as err:  # shutil.Error is one
+        why = "not everything could be copied" if isinstance(err, shutil.Error) else err
+        shutil.rmtree(target, ignore_errors=True)
+        return f"{folder}, and not in {options.keep}: {why}"
+    shutil.rmtree(folder, ignore_errors=True)
     return target
 
 
@@ -179,14 +180,13 @@ def run(options, base):
         if not options.operations:
             seconds = min(seconds, options.seconds - total["seconds"])
         wrong = one.work(seconds, Teller(total.get("operations", 0)))
-        verdict, status = one.check()
+        go_on()
+        verdict, illegal = one.check()
         total["rounds"] += 1
         total["seconds"] += seconds
         merge(total, {**one.figures, "nemeses": one.events.counts, "checked": verdict})
-        if status == 1:
-            wrong = "not linearizable" + (f"; and {wrong}" if wrong else "")
-        elif status == 3 and not wrong:
-            wrong = "the checker could not decide in time"
+        # What is illegal comes first: it is what this is for.
+        wrong = "; and ".join(words for words in (illegal, wrong) if words)
         if wrong:
             return total, f"{wrong}\nkept in {keep(options, folder)}"
         shutil.rmtree(folder)
@@ -196,15 +196,52 @@ def run(options, base):
             return total, None
 
 
+def end(number, _frame):
+    """Nothing is raised here: hooks of fork() would swallow it. go_on() does, soon."""
+    asked.append(number)
+
+
+def attempt(options):
+    """The figures, and what is wrong; or says why there are none, and exits."""
+    base, status = None, 3
+    try:
+        look_at(options)
+        go_on()
+        base = pathlib.Path(tempfile.mkdtemp(prefix="gracekv-lin-"))
+        total, wrong = run(options, base)
+        if not any(base.iterdir()):
+            base.rmdir()
+        return total, wrong
+    except Ended as ended:
+        for one in ENDS:
+            signal.signal(one, signal.SIG_IGN)
+        name = signal.Signals(ended.args[0])
+        words, status = f"ended by {name.name}; nothing was seen to be wrong before", 128 + name
+        rounds = sorted(base.iterdir()) if base and options.keep else []
+        if rounds:
+            words += f"; kept in {keep(options, rounds[0])}"
+            base = None if rounds[0].exists() else base  # where it could not be copied
+    except CannotRun as why:
+        words = why
+    except OSError as err:
+        words = (f"{err} (histories are written below {tempfile.gettempdir()}; TMPDIR names "
+                 "another folder)")
+    print(f"run.py: {words}", file=sys.stderr)
+    if base:
+        shutil.rmtree(base, ignore_errors=True)
+    sys.exit(status)
+
+
 def main(argv):
     options = options_of(argv)
+    for one in ENDS:
+        if signal.getsignal(one) != signal.SIG_IGN:
+            signal.signal(one, end)
     print(f"linearizability: seed {options.seed}", file=sys.stderr)
-    with tempfile.TemporaryDirectory(prefix="gracekv-lin-") as base:
-        total, wrong = run(options, pathlib.Path(base))
+    total, wrong = attempt(options)
     if sys.stderr.isatty():
         print("\r", end="", file=sys.stderr)
-    if not wrong and not options.mutant and not options.nemesis:
-        wrong = report.lacks(total)
+    wrong = wrong or report.lacks(total, bool(options.mutant or options.nemesis))
     print(json.dumps(total) if options.json else report.table(total))
     if wrong:
         print(f"WRONG {wrong}")

@@ -66,6 +66,10 @@ func casOther(call, ret int64, expected, version uint64) record {
 
 func del(call, ret int64) record { return done(opDel, call, ret, statusOK, 0, 0, 0) }
 
+func delAs(call, ret int64, version uint64) record {
+	return done(opDel, call, ret, statusOK, 0, 0, version)
+}
+
 func delAbsent(call, ret int64) record { return done(opDel, call, ret, statusAbsent, 0, 0, 0) }
 
 func delIf(call, ret int64, expected uint64) record {

@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"sort"
 )
 
@@ -32,7 +31,7 @@ type event struct {
 }
 
 func readEvents(path string) ([]event, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +46,9 @@ func readEvents(path string) ([]event, error) {
 		}
 		events = append(events, e)
 	}
-	if err := lines.Err(); err != nil {
+	if err := lines.Err(); err == bufio.ErrTooLong {
+		return nil, fmt.Errorf("%s: a line of more than %d bytes", path, eventBytesMax)
+	} else if err != nil {
 		return nil, fmt.Errorf("%s: %v", path, err)
 	}
 	sort.SliceStable(events, func(i, j int) bool { return events[i].Begin < events[j].Begin })

@@ -72,6 +72,11 @@ func readRun(folder string) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info, err := os.Stat(folder); err != nil {
+		return nil, err
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("%s: it is no folder", folder)
+	}
 	if len(paths) == 0 {
 		return nil, fmt.Errorf("%s: no files history.PROCESS.THREAD, nothing to check", folder)
 	}
@@ -86,6 +91,18 @@ func readRun(folder string) (*run, error) {
 	return r, err
 }
 
+// openFile opens a file that is one: a pipe would have no end, and no beginning either.
+func openFile(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: it is no regular file", path)
+	}
+	return os.Open(path)
+}
+
 func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
@@ -97,7 +114,7 @@ func (r *run) readHistory(path string) error {
 	if err != nil || name != "history."+named.String() {
 		return fmt.Errorf("%s: the name is not history.PROCESS.THREAD", path)
 	}
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return err
 	}

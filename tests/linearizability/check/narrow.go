@@ -14,7 +14,8 @@ package main
 // history. And an order that fits the history keeps to the versions, so it fits what is narrowed;
 // where nothing is left of an operation's time there is no such order.
 //
-// Only what lies within the life of one server is narrowed: the next one's versions begin anew.
+// Only what lies within the life of one server is narrowed: the next one's versions begin anew. What
+// shares a moment with a wipe may be on either side of it.
 
 import "sort"
 
@@ -101,7 +102,7 @@ func placeAll(ops []operation, life span) []placed {
 	writes := map[uint64]uint64{} // versions of bytes, which are unique in a run
 	within := func(o *operation) bool {
 		return o.op != opWipe && o.doubt == certain && o.outcome == outcomeDone &&
-			o.call >= life.call && o.end <= life.end
+			o.call > life.call && o.end < life.end
 	}
 	for i := range ops {
 		if o := &ops[i]; within(o) && givesBytes(o) && o.version != 0 {

@@ -78,3 +78,12 @@ func TestNarrowing(t *testing.T) {
 		}
 	}
 }
+
+// What ends or begins in the moment of a wipe is of either life: versions say nothing of it.
+func TestNarrowingBesideAWipe(t *testing.T) {
+	wipes := []event{wipe(10, 20)}
+	testVerdict(t, "behind", true,
+		history{put(20, 25, vA, 9), put(26, 27, vB, 4), get(28, 29, vB, 4)}, wipes)
+	testVerdict(t, "ahead", true,
+		history{put(1, 2, vA, 9), get(3, 4, vA, 9), put(5, 10, vB, 4), get(21, 22, vB, 4)}, wipes)
+}

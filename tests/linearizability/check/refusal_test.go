@@ -5,7 +5,10 @@ package main
 
 import (
 	"encoding/binary"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -134,6 +137,7 @@ func TestRefusedEvents(t *testing.T) {
 	good := `{"begin_ns":5,"end_ns":9,"nemesis":"kill","who":"server","wipes":true}` + "\n"
 	for _, c := range []struct{ words, lines string }{
 		{"line 2", good + "{\n"},
+		{"more than 1048576 bytes", good + strings.Repeat("0", eventBytesMax+1)},
 		{"empty", "\n"},
 		{"no nemesis", `{"begin_ns":5,"end_ns":9}`},
 		{"from 0 to 9", `{"end_ns":9,"nemesis":"kill"}`},
@@ -163,6 +167,32 @@ func TestRefusedRuns(t *testing.T) {
 	if code, _, stderr := runCheck(t, folder); code != exitRefused ||
 		!strings.Contains(stderr, "events.jsonl") {
 		t.Errorf("without events: %d: %s", code, stderr)
+	}
+}
+
+// A pipe in the place of a file is refused, not waited for; so are folders that are none.
+func TestRefusedFiles(t *testing.T) {
+	for _, name := range []string{"history.3.1", "events.jsonl"} {
+		folder := t.TempDir()
+		writeFile(t, folder, "history.3.0", encodeHead(client{3, 0}), 0)
+		writeEvents(t, folder, nil)
+		path := filepath.Join(folder, name)
+		os.Remove(path)
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Skip("no pipe can be made: ", err)
+		}
+		code, _, stderr := runCheck(t, folder)
+		if code != exitRefused || !strings.Contains(stderr, name+": it is no regular file") {
+			t.Errorf("%s: %d: %s", name, code, stderr)
+		}
+	}
+	folder := t.TempDir()
+	writeFile(t, folder, "file", nil, 0)
+	for name, words := range map[string]string{"file": "no folder", "no": "no such file"} {
+		code, _, stderr := runCheck(t, filepath.Join(folder, name))
+		if code != exitRefused || !strings.Contains(stderr, words) {
+			t.Errorf("%s: %d: %s", name, code, stderr)
+		}
 	}
 }
 

@@ -66,12 +66,19 @@ func writeReports(r *run, g groups, verdicts []verdict, folder string,
 	return paths, nil
 }
 
+const legend = `
+order: its place in the longest order that fits; "!": does not fit behind that; "-": not in it
+us:    from the first call of what took place; events and calls before that are negative
+who:   PROCESS.THREAD; the file history.PROCESS.THREAD has the whole, *.PROCESS.stderr its words
+`
+
 func (r *report) write(path string) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	r.writeWords(f)
+	fmt.Fprint(f, legend)
 	r.writeTable(f, "Took place:", true)
 	r.writeTable(f, "May have taken place, once or never; it cannot be either way:", false)
 	return f.Close()
@@ -94,7 +101,8 @@ func (r *report) writeWords(w io.Writer) {
 	took, may, did := r.count()
 	fmt.Fprintf(w, "Of the key's %d operations %d are enough to show it", r.checked, took)
 	if may != 0 {
-		fmt.Fprintf(w, ", whether or not %d others took place; %d of these did", may, did)
+		fmt.Fprintf(w, ", whether those that may have taken place, %d, did or not (%d of them "+
+			"did)", may, did)
 	}
 	if r.shrunk.start.there == perhaps {
 		fmt.Fprintf(w, ". Nothing is assumed of what the key held before.\n")

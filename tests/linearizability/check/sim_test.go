@@ -210,6 +210,8 @@ func (s *simStore) perform(r *record, random *rand.Rand) bool {
 		r.version = s.version
 	case r.op == opDel, r.op == opDelIf && r.extra == s.version:
 		s.there, s.value, s.version = false, 0, 0
+		s.next += 1 + uint64(random.Intn(3))
+		r.version = s.next
 		return true
 	case r.op == opCas && r.extra == s.version:
 		return write(r.value)

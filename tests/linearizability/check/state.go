@@ -6,9 +6,9 @@ package main
 // The model of one key: what it holds, and what each operation makes of it.
 //
 // Versions are the server's, and grow with each write. Not all are told: a record whose version is
-// not known has one above `floor`, and the first who says which binds it. A write's version is
-// above all that the key had before, also before it was deleted; a wipe begins a life in which they
-// begin anew.
+// not known has one above `floor`, and the first who says which binds it. A write's version, and a
+// DEL's, is above all that the key had before, also before it was deleted; a wipe begins a life in
+// which they begin anew.
 //
 // A shrunk history begins in the middle (shrink.go), with a state of which nothing is known: is the
 // key there, which value, which version. What is seen first binds that, too. Where a state keeps
@@ -95,8 +95,16 @@ func (s *state) write(value, version uint64) bool {
 	return true
 }
 
-func (s *state) remove() bool {
-	*s = state{floor: s.top(), life: s.life}
+// remove: a DEL has a version of its own, if it was told.
+func (s *state) remove(version uint64) bool {
+	top := s.top()
+	if version != 0 && version <= top {
+		return false
+	}
+	if version != 0 {
+		top = version
+	}
+	*s = state{floor: top, life: s.life}
 	return true
 }
 
@@ -142,9 +150,9 @@ func (s *state) succeed(o *operation) bool {
 	case opCas:
 		return s.expect(o.extra) && s.write(o.value, o.version)
 	case opDel:
-		return s.find() && s.remove()
+		return s.find() && s.remove(o.version)
 	case opDelIf:
-		return s.expect(o.extra) && s.remove()
+		return s.expect(o.extra) && s.remove(o.version)
 	case opIncr:
 		return s.sums(o.value, o.extra) && s.write(o.extra, o.version)
 	}
@@ -174,9 +182,9 @@ func (s *state) takeEffect(o *operation) bool {
 	case opCas:
 		return s.expect(o.extra) && s.write(o.value, 0)
 	case opDel:
-		return s.find() && s.remove()
+		return s.find() && s.remove(0)
 	case opDelIf:
-		return s.expect(o.extra) && s.remove()
+		return s.expect(o.extra) && s.remove(0)
 	case opIncr:
 		if s.there != absent && !s.anyValue && isBytes(s.value) {
 			return false

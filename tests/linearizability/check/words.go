@@ -85,7 +85,7 @@ func answerWords(r *record) string {
 	case opExists:
 		return join("present", version)
 	case opDel, opDelIf:
-		return "deleted"
+		return join("deleted", version)
 	case opIncr:
 		return join(fmt.Sprint(int64(r.extra)), version)
 	}

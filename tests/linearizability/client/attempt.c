@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "client/src/handle.h" /* the server's hash: to choose keys that lie close together */
 #include "common/base/hash.h"
@@ -236,7 +235,8 @@ void attempt_end(struct actor *a, struct attempt *d, int status, const void *val
 	as->outcome = outcome_of(a, d, status, why);
 	if (as->outcome == HISTORY_DONE && (status == 0 || status == -EEXIST)) {
 		as->version = version;
-		remember(a, as);
+		if (!(1u << as->op & ATTEMPT_DELS) || status) /* a delete's is of no record */
+			remember(a, as);
 	}
 	if (as->outcome == HISTORY_DONE && status == 0 && as->op == HISTORY_GET)
 		look(a, d, value, len);

@@ -133,6 +133,8 @@ static bool begin(struct ballast *b, const struct member_options *o, struct boar
 {
 	*b = (struct ballast){ .o = o, .board = board, .random = model_mix(o->seed) };
 	b->name = calloc(names, sizeof(*b->name));
+	if (!b->name)
+		fprintf(stderr, "lin-client: out of memory\n");
 	return b->name != NULL;
 }
 

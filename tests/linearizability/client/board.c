@@ -5,23 +5,38 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int board_map(const char *path, struct board **out, struct error *err)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC), code = errno;
+	struct stat st;
 	struct board *b;
 
 	if (fd < 0)
 		return error_set(err, -code, "%s cannot be opened: %s (the supervisor makes it)",
 				 path, error_name(code));
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (size_t)st.st_size < sizeof(*b)) {
+		close(fd);
+		return error_set(
+			err, -EPROTO,
+			"%s is no board: not a file of %zu bytes (the supervisor makes it)", path,
+			sizeof(*b));
+	}
 	b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	code = errno;
 	close(fd);
 	if (b == MAP_FAILED)
 		return error_set(err, -code, "%s cannot be mapped: %s", path, error_name(code));
-	if (b->magic != BOARD_MAGIC || b->slots < 1 || b->slots > BOARD_SLOTS_MAX)
-		return error_set(err, -EPROTO, "%s is no board that this program knows", path);
+	if (b->magic != BOARD_MAGIC || b->slots < 1 || b->slots > BOARD_SLOTS_MAX) {
+		munmap(b, sizeof(*b));
+		return error_set(
+			err, -EPROTO,
+			"%s is no board that this program knows (run.py and lin-client are "
+			"of different versions? Build again)",
+			path);
+	}
 	*out = b;
 	return 0;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* One call, which waits for its answer: all functions of the public API for one key. */
-#include <string.h>
 
 #include "client/src/get.h"
 #include "tests/linearizability/client/actor.h"

@@ -7,7 +7,7 @@
  * it; both change together, with HISTORY_MAGIC.
  *
  * A file is a head of 64 bytes and records of 64 bytes, in the order in which they were begun. The
- * first one with call_ns 0 is the end: the file is sparse and longer.
+ * first one with call_ns 0 is the end: the file is longer.
  *
  * Times are CLOCK_MONOTONIC of the one machine on which all clients and the supervisor run. An
  * operation begins after call_ns was taken and has ended before return_ns was taken.
@@ -83,7 +83,7 @@ enum history_outcome {
  *     40     8  expected    CAS, DEL_IF: the version that must be there
  *     48     8  seen        GET: the value; INCR: the sum, int64_t; status 0 only
  *     56     8  version     of the record that was read or written, with -EEXIST of the one that
- *                           is there; 0: was not told
+ *                           is there; DEL: its own, which no record has; 0: was not told
  */
 struct history_record {
 	_Atomic uint64_t call_ns;

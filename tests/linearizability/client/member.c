@@ -152,7 +152,7 @@ static void run_shift(struct member *m)
 	for (unsigned i = 0; i < m->o->threads; i++) {
 		shift[i] = (struct shift){ .m = m, .a = &m->actor[i], .drain = drain };
 		if (pthread_create(&thread[i], NULL, shift_thread, &shift[i])) {
-			fprintf(stderr, "WRONG error: no thread can be started\n");
+			fprintf(stderr, "lin-client: no thread can be started: ulimit -u?\n");
 			exit(3);
 		}
 	}
@@ -208,7 +208,7 @@ int member_run(const struct member_options *o, struct board *board)
 	struct error err;
 
 	if (create(&m, &err)) {
-		fprintf(stderr, "WRONG error: %s\n", err.text);
+		fprintf(stderr, "lin-client: %s\n", err.text);
 		return 3;
 	}
 	while (!board_asks(&board->stop)) {

@@ -48,8 +48,14 @@ int recorder_open(struct recorder *r, const char *folder, uint32_t process, uint
 	r->parts = 0;
 	r->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	rc = r->fd < 0 ? -errno : add_part(r);
+	if (rc == -EEXIST)
+		return error_set(err, rc,
+				 "%s is there already: give another --process, or --folder", path);
 	if (rc)
-		return error_set(err, rc, "%s cannot be made: %s", path, error_name(rc));
+		return error_set(
+			err, rc,
+			"%s cannot be made: %s (it wants a folder that is there, and 1 MiB)", path,
+			error_name(rc));
 	head = (struct history_head *)r->part[0];
 	head->process = process;
 	head->thread = thread;
@@ -74,9 +80,11 @@ struct history_record *recorder_begin(struct recorder *r, const struct history_r
 		int rc = add_part(r);
 
 		if (rc) {
-			fprintf(stderr, "WRONG error: the history cannot grow: %s\n",
+			fprintf(stderr,
+				"lin-client: the history cannot grow: %s (a folder with more room, "
+				"TMPDIR of run.py, or a shorter --round of it)\n",
 				error_name(rc));
-			exit(1);
+			exit(3);
 		}
 	}
 	record = &r->part[r->parts - 1][r->used++];
