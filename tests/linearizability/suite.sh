@@ -71,7 +71,7 @@ slowly=(--weak "lines,delay" --nemesis press)
 lin_mutants() {
     build build-mutants -Dmutants=true || return 0
     # Neither is a breach that anybody may notice: writes that rest, and checksums left out.
-    lin_form build-mutants "nothing is broken" 10 --mutant linger,no_checksum
+    lin_form build-mutants "nothing is broken" 6 --mutant linger,no_checksum
     lin_mutant publish_first
     lin_mutant acknowledge_first
     lin_mutant moved_late --nemesis grow --nemesis stop_client
@@ -107,9 +107,9 @@ suite_linearizability() {
     lin_mutants
     build build-asan -Db_sanitize=address,undefined || return 0
     sanitizer_options
-    lin_form build-asan "(asan, ubsan)" 10
+    lin_form build-asan "(asan, ubsan)" 6
     build build-tsan -Db_sanitize=thread || return 0
-    lin_form build-tsan "(tsan)" 10
+    lin_form build-tsan "(tsan)" 6
     [ "$full" = 1 ] || return 0
     lin_form build-test "10^7 operations" 1800 --operations 10000000
 }
