@@ -105,6 +105,17 @@ sanitizer_options() {
     export TSAN_OPTIONS=halt_on_error=1:detect_deadlocks=0
 }
 
+# bounded BUILD LIMIT COMMAND... - as a sanitizer's build wants it, for LIMIT seconds at most.
+bounded() {
+    local -a how=(timeout --kill-after=10 "$2")
+    # ThreadSanitizer of gcc 12 does not know the address layouts of newer kernels.
+    if [ "$1" = build-tsan ] && setarch "$(uname -m)" -R true 2>/dev/null; then
+        how+=(setarch "$(uname -m)" -R)
+    fi
+    shift 2
+    "${how[@]}" "$@"
+}
+
 venv_current() {
     [ -x "$venv/bin/python" ] && cmp -s "$requirements" "$venv/requirements.txt" &&
         "$venv/bin/python" -c 'import pytest'

@@ -17,17 +17,10 @@ lin_go() {
         GOFLAGS="-modcacherw -buildvcs=false" go "$@")
 }
 
-# lin_run BUILD LIMIT OPTION... - for LIMIT seconds at most, as a sanitizer's build wants it.
+# lin_run BUILD LIMIT OPTION... - the supervisor, for LIMIT seconds at most.
 lin_run() {
-    local build=$work/$1
-    local -a how=(timeout --kill-after=10 "$2")
-    # ThreadSanitizer of gcc 12 does not know the address layouts of newer kernels.
-    if [ "$1" = build-tsan ] && setarch "$(uname -m)" -R true 2>/dev/null; then
-        how+=(setarch "$(uname -m)" -R)
-    fi
-    shift 2
-    GRACEKV_TEST_BUILD=$build "${how[@]}" python3 "$here/linearizability/run.py" \
-        --checker "$lin_checker" "$@"
+    GRACEKV_TEST_BUILD=$work/$1 bounded "$1" "$2" python3 "$here/linearizability/run.py" \
+        --checker "$lin_checker" "${@:3}"
 }
 
 # lin_form BUILD NAME SECONDS OPTION... - one run, a test.

@@ -6,16 +6,9 @@
 # The suite stress: growth and shrinking under readers, grace periods under readers that hold on,
 # stand still and die, and every call of the public API against a model. Read by tests/run.
 
-# run_in BUILD LIMIT PROGRAM OPTION... - as a sanitizer's build wants it, for LIMIT seconds at most.
+# run_in BUILD LIMIT PROGRAM OPTION... - a program of this folder, for LIMIT seconds at most.
 run_in() {
-    local program=$work/$1/tests/stress/$3
-    local -a how=(timeout --kill-after=10 "$2")
-    # ThreadSanitizer of gcc 12 does not know the address layouts of newer kernels.
-    if [ "$1" = build-tsan ] && setarch "$(uname -m)" -R true 2>/dev/null; then
-        how+=(setarch "$(uname -m)" -R)
-    fi
-    shift 3
-    "${how[@]}" "$program" "$@"
+    bounded "$1" "$2" "$work/$1/tests/stress/$3" "${@:4}"
 }
 
 # stress_form BUILD NAME SECONDS OPTION... - one run, a test; its watchdog ends it first.
