@@ -30,7 +30,6 @@ static void submit(struct actor *a, struct attempt *d)
 {
 	struct gkv_request q;
 
-	d->as.lane = (uint8_t)(1 + (d - a->flight));
 	q = (struct gkv_request){ .op = op_of(d),
 				  .key = d->key,
 				  .key_len = d->key_len,

@@ -77,7 +77,7 @@ enum history_outcome {
  *     24     1  op          enum history_op
  *     25     1  way         enum history_way
  *     26     1  outcome     enum history_outcome
- *     27     1  lane        of an operation in flight: which of the thread's places it has
+ *     27     1  reserved    0
  *     28     4  status      0 or a negative errno, as the client library returned it
  *     32     8  value       PUT, PUT_NEW, PUT_OLD, CAS: what is written; INCR: the delta, int64_t
  *     40     8  expected    CAS, DEL_IF: the version that must be there
@@ -93,7 +93,7 @@ struct history_record {
 	uint8_t op;
 	uint8_t way;
 	uint8_t outcome;
-	uint8_t lane;
+	uint8_t reserved;
 	int32_t status;
 	uint64_t value;
 	uint64_t expected;
@@ -109,7 +109,7 @@ static_assert(offsetof(struct history_record, generation) == 20, "generation");
 static_assert(offsetof(struct history_record, op) == 24, "op");
 static_assert(offsetof(struct history_record, way) == 25, "way");
 static_assert(offsetof(struct history_record, outcome) == 26, "outcome");
-static_assert(offsetof(struct history_record, lane) == 27, "lane");
+static_assert(offsetof(struct history_record, reserved) == 27, "reserved");
 static_assert(offsetof(struct history_record, status) == 28, "status");
 static_assert(offsetof(struct history_record, value) == 32, "value");
 static_assert(offsetof(struct history_record, expected) == 40, "expected");

@@ -93,7 +93,6 @@ struct history_record *recorder_begin(struct recorder *r, const struct history_r
 	record->op = as->op;
 	record->way = as->way;
 	record->outcome = HISTORY_OPEN;
-	record->lane = as->lane;
 	record->value = as->value;
 	record->expected = as->expected;
 	atomic_store_explicit(&record->call_ns, call_ns, memory_order_release);
