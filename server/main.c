@@ -13,7 +13,7 @@
 
 #include "common/base/descriptors.h"
 #include "common/base/log.h"
-#include "server/config/config.h"
+#include "server/config/reload.h"
 #include "server/server.h"
 
 enum { EXIT_OK = 0, EXIT_USAGE = 2, EXIT_FAILED = 3 };
@@ -60,9 +60,24 @@ static void announce(const struct server *s)
 #endif
 }
 
+struct reload {
+	struct setting_values *running;
+	int argc;
+	char **argv;
+};
+
+static void reload_now(void *ctx)
+{
+	const struct reload *r = ctx;
+
+	config_reload(r->running, r->argc, r->argv);
+}
+
 int main(int argc, char **argv)
 {
 	static struct server server; /* too large for a stack */
+	static struct setting_values settings_in_force;
+	struct reload reload = { &settings_in_force, argc, argv };
 	struct config config;
 	enum config_next next;
 	struct error err;
@@ -70,7 +85,7 @@ int main(int argc, char **argv)
 
 	if (descriptors_fill())
 		return EXIT_FAILED;
-	rc = config_load(&config, argc, argv, &next, &err);
+	rc = config_collect(&config, reload.running, argc, argv, &next, &err);
 	if (rc)
 		return complain(&err, EXIT_USAGE);
 	if (next == CONFIG_EXIT)
@@ -81,11 +96,12 @@ int main(int argc, char **argv)
 	if (server_create(&server, &config, &err))
 		return complain(&err, EXIT_FAILED);
 	announce(&server);
-	rc = server_run(&server, &err);
+	rc = server_run(&server, reload_now, &reload, &err);
 #if HAVE_SYSTEMD
 	sd_notify(0, "STOPPING=1");
 #endif
 	server_destroy(&server);
+	settings_free(reload.running);
 	log_info("session", "stopped");
 	return rc ? complain(&err, EXIT_FAILED) : EXIT_OK;
 }

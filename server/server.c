@@ -3,6 +3,7 @@
 #include "server/server.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/random.h>
@@ -17,6 +18,8 @@
 #include "server/session/control.h"
 #include "server/measure.h"
 #include "server/stats.h"
+
+#define FULL_TOLD_NS (10 * NS_PER_S) /* between two lines about a full store */
 
 static int register_region(void *ctx, int fd, void *addr, size_t len, struct memory_region *out,
 			   struct error *err)
@@ -221,16 +224,36 @@ void server_block_signals(void)
 {
 	sigset_t set;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
+	control_signals(&set);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 }
 
-int server_run(struct server *s, struct error *err)
+/* The log says when the store begins to refuse writes, and now and then while it goes on. */
+static void tell_full(void *ctx)
 {
-	return control_run(&s->sessions, s->listen_fd, err);
+	struct server *s = ctx;
+	uint64_t refused = server_writes_refused(s), now = time_now_ns();
+
+	if (refused == s->full_told || (s->full_told && now - s->full_told_ns < FULL_TOLD_NS))
+		return;
+	log_warn("memory",
+		 "the store is full: %" PRIu64 " writes were refused for want of memory, %" PRIu64
+		 " in all; --memory is %" PRIu64
+		 " MiB (delete records, give them a time to live, or start kv-server with more "
+		 "--memory)",
+		 refused - s->full_told, refused, s->config.memory_bytes >> 20);
+	s->full_told = refused;
+	s->full_told_ns = now;
+}
+
+int server_run(struct server *s, void (*reload)(void *ctx), void *ctx, struct error *err)
+{
+	const struct control_hooks hooks = {
+		.reload = reload, .reload_ctx = ctx, .tick = tell_full, .tick_ctx = s
+	};
+
+	return control_run(&s->sessions, s->listen_fd, &hooks, err);
 }
 
 void server_destroy(struct server *s)

@@ -16,6 +16,7 @@ struct server {
 	struct sessions sessions;
 	uint64_t started_ns;
 	int listen_fd;
+	uint64_t full_told_ns, full_told; /* the log was told of so many refused writes */
 	struct cm_listener *cm; /* NULL: --connect tcp */
 	char bound[280]; /* "HOST:PORT" */
 };
@@ -27,11 +28,14 @@ struct server {
 int server_create(struct server *s, const struct config *config, struct error *err);
 
 /*
- * server_block_signals - in the first thread, before the others: signals that stop the server come
- * by signalfd; a closed socket is an error, not a signal.
+ * server_block_signals - in the first thread, before the others: signals that the server heeds,
+ * or ignores on purpose, come by signalfd; a closed socket is an error, not a signal.
  */
 void server_block_signals(void);
 
-/* server_run - serve until SIGTERM or SIGINT, which must be blocked in the calling thread. */
-int server_run(struct server *s, struct error *err);
+/*
+ * server_run - serve until SIGTERM or SIGINT. Those of server_block_signals() must be blocked.
+ * @reload: what SIGHUP does, with @ctx; NULL: nothing.
+ */
+int server_run(struct server *s, void (*reload)(void *ctx), void *ctx, struct error *err);
 void server_destroy(struct server *s);

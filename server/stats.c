@@ -75,6 +75,11 @@ static uint64_t sum_of(const struct server *s, size_t offset)
 	return sum;
 }
 
+uint64_t server_writes_refused(const struct server *s)
+{
+	return SUM(full);
+}
+
 static void receives_lines(struct writer *w, const struct server *s)
 {
 	uint64_t lost = 0, held = 0;
@@ -96,6 +101,7 @@ static void rpc_lines(struct writer *w, struct server *s)
 	line(w, SUM(pings), "rpc_pings");
 	line(w, SUM(repeats), "rpc_repeats");
 	line(w, SUM(refused), "rpc_refused");
+	line(w, SUM(full), "rpc_refused_full");
 	line(w, SUM(stats), "rpc_stats");
 	line(w, SUM(protocol_errors), "protocol_errors");
 	line(w, SUM(lost), "queue_pairs_lost");
@@ -198,7 +204,7 @@ static void client_lines(struct writer *w, struct server *s)
 /* Whose it is, how far it lags, what it holds back; fences of its client, and what that did. */
 static void session_lines(void *ctx, struct epoch_session *e)
 {
-	const struct session *s = caa_container_of(e, struct session, epoch);
+	const struct session *s = caa_container_of(e, struct session, lease.epoch);
 	struct grace_figures did = grace_session_figures(e);
 	struct writer *w = ctx;
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -12,16 +13,22 @@
 #define LINE_MAX_BYTES 1600
 
 static const char *log_program = "gracekv";
-static enum log_level log_threshold = LOG_WARN;
-static enum log_format log_style = LOG_TEXT;
+static _Atomic enum log_level log_threshold = LOG_WARN;
+static _Atomic enum log_format log_style = LOG_TEXT;
 
 static const char *const level_names[] = { "error", "warn", "info", "debug" };
 
 void log_setup(const char *program, enum log_level level, enum log_format format)
 {
 	log_program = program;
-	log_threshold = level;
-	log_style = format;
+	log_change(level, format);
+}
+
+void log_change(enum log_level level, enum log_format format)
+{
+	/* relaxed, as where they are read: each stands for nothing else */
+	atomic_store_explicit(&log_threshold, level, memory_order_relaxed);
+	atomic_store_explicit(&log_style, format, memory_order_relaxed);
 }
 
 int log_level_parse(const char *text, enum log_level *out)
@@ -37,7 +44,7 @@ int log_level_parse(const char *text, enum log_level *out)
 
 bool log_enabled(enum log_level level)
 {
-	return level <= log_threshold;
+	return level <= atomic_load_explicit(&log_threshold, memory_order_relaxed);
 }
 
 /* Escape @in for a JSON string. Control bytes become \u00XX; the result is cut at @cap. */
@@ -78,7 +85,7 @@ void log_line(enum log_level level, const char *topic, const char *fmt, ...)
 	clock_gettime(CLOCK_REALTIME, &ts);
 	gmtime_r(&ts.tv_sec, &tm);
 	strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
-	if (log_style == LOG_JSON) {
+	if (atomic_load_explicit(&log_style, memory_order_relaxed) == LOG_JSON) {
 		char escaped[1400];
 
 		json_escape(escaped, sizeof(escaped), text);

@@ -13,6 +13,9 @@ enum log_format { LOG_TEXT, LOG_JSON };
 /* log_setup - @program is kept, not copied. Call before the first thread starts. */
 void log_setup(const char *program, enum log_level level, enum log_format format);
 
+/* log_change - from the next line of any thread on. */
+void log_change(enum log_level level, enum log_format format);
+
 /* log_level_parse - "error", "warn", "info" or "debug". Returns 0, or -EINVAL. */
 int log_level_parse(const char *text, enum log_level *out);
 

@@ -93,7 +93,7 @@ enum block_verdict {
 };
 
 /*
- * block_verify - judge a fetched copy of a block (DESIGN: self-verifying memory).
+ * block_verify - judge a fetched copy of a block (DESIGN 4.1).
  * @b: private copy, 8-byte aligned, @len bytes of it fetched; nothing beyond is touched.
  * @key: the full key wanted, with its @hash.
  * @incarnation: what a hint promised, or 0 where the slot led here.

@@ -13,23 +13,27 @@
 #include "common/layout/version.h"
 #include "server/config/settings.h"
 
-static const char *text_of(const struct setting_values *v, enum setting_id id)
-{
-	return v->value[id] ? v->value[id] : settings[id].fallback;
-}
-
 static int number(const struct setting_values *v, enum setting_id id, uint64_t min, uint64_t max,
 		  unsigned *out, struct error *err)
 {
-	char flag[40];
+	char where[SETTINGS_WHERE_MAX];
 	uint64_t value;
-	int rc;
+	int rc = parse_u64(settings_where(v, id, where), settings_text(v, id), min, max, &value,
+			   err);
 
-	snprintf(flag, sizeof(flag), "--%s", settings[id].name);
-	rc = parse_u64(flag, text_of(v, id), min, max, &value, err);
 	if (rc == 0)
 		*out = (unsigned)value;
 	return rc;
+}
+
+/* A value that is none of those that there are. */
+static int no_choice(const struct setting_values *v, enum setting_id id, const char *choices,
+		     struct error *err)
+{
+	char where[SETTINGS_WHERE_MAX];
+
+	return error_set(err, -EINVAL, "%s: '%.80s' is none of %s", settings_where(v, id, where),
+			 settings_text(v, id), choices);
 }
 
 static unsigned default_workers(void)
@@ -41,23 +45,26 @@ static unsigned default_workers(void)
 
 static int parse_memory(struct config *c, const struct setting_values *v, struct error *err)
 {
+	char where[SETTINGS_WHERE_MAX];
 	unsigned slots = 0;
 	int rc;
 
 	c->memory_bytes = memory_default(SLAB_BYTES);
 	if (v->value[SET_MEMORY]) {
-		rc = parse_size("--memory", v->value[SET_MEMORY], &c->memory_bytes, err);
+		rc = parse_size(settings_where(v, SET_MEMORY, where), v->value[SET_MEMORY],
+				&c->memory_bytes, err);
 		if (rc)
 			return rc;
 	}
-	rc = parse_size("--deferred-max", text_of(v, SET_DEFERRED_MAX), &c->deferred_max, err);
+	rc = parse_size(settings_where(v, SET_DEFERRED_MAX, where),
+			settings_text(v, SET_DEFERRED_MAX), &c->deferred_max, err);
 	if (rc)
 		return rc;
 	if (c->deferred_max && (c->deferred_max < SLAB_BYTES || c->deferred_max > c->memory_bytes))
 		return error_set(err, -EINVAL,
-				 "--deferred-max: %llu bytes (give 1M at least, and no more than "
-				 "--memory, or 0 for a quarter of it)",
-				 (unsigned long long)c->deferred_max);
+				 "%s: %llu bytes (give 1M at least, and no more than memory, "
+				 "or 0 for a quarter of it)",
+				 where, (unsigned long long)c->deferred_max);
 	rc = number(v, SET_INDEX_SLOTS, 0, UINT32_MAX, &slots, err);
 	c->index_slots = slots;
 	return rc;
@@ -66,12 +73,16 @@ static int parse_memory(struct config *c, const struct setting_values *v, struct
 static int parse_rdma(struct config *c, const struct setting_values *v, struct error *err)
 {
 	struct rdma_options *o = &c->rdma;
+	char where[SETTINGS_WHERE_MAX];
 	unsigned gid = 0;
 	int rc;
 
-	if (strlen(text_of(v, SET_DEVICE)) >= sizeof(c->device))
-		return error_set(err, -EINVAL, "--device: the name is too long");
-	strcpy(c->device, text_of(v, SET_DEVICE));
+	if (strlen(settings_text(v, SET_DEVICE)) >= sizeof(c->device))
+		return error_set(err, -EINVAL,
+				 "%s: the name is too long (kv-cli doctor names the "
+				 "devices)",
+				 settings_where(v, SET_DEVICE, where));
+	strcpy(c->device, settings_text(v, SET_DEVICE));
 	o->device = c->device;
 	o->gid_index = RDMA_GID_AUTO;
 	rc = number(v, SET_IB_PORT, 0, 255, &o->ib_port, err);
@@ -83,86 +94,106 @@ static int parse_rdma(struct config *c, const struct setting_values *v, struct e
 		rc = number(v, SET_RETRY_CNT, 0, 7, &o->retry_cnt, err);
 	if (rc == 0)
 		rc = number(v, SET_RNR_RETRY, 0, 7, &o->rnr_retry, err);
-	if (rc == 0 && strcmp(text_of(v, SET_GID_INDEX), "auto") != 0) {
+	if (rc == 0 && strcmp(settings_text(v, SET_GID_INDEX), "auto") != 0) {
 		rc = number(v, SET_GID_INDEX, 0, RDMA_GID_INDEX_MAX, &gid, err);
 		o->gid_index = (int)gid;
 	}
 	return rc;
 }
 
+static int parse_log(struct config *c, const struct setting_values *v, struct error *err)
+{
+	if (log_level_parse(settings_text(v, SET_LOG_LEVEL), &c->log_level))
+		return no_choice(v, SET_LOG_LEVEL, "error, warn, info, debug", err);
+	if (strcmp(settings_text(v, SET_LOG_FORMAT), "json") == 0)
+		c->log_format = LOG_JSON;
+	else if (strcmp(settings_text(v, SET_LOG_FORMAT), "text") != 0)
+		return no_choice(v, SET_LOG_FORMAT, "text, json", err);
+	return 0;
+}
+
 static int parse_rest(struct config *c, const struct setting_values *v, struct error *err)
 {
+	char where[SETTINGS_WHERE_MAX];
+	uint64_t lease_ms = 0;
 	int rc;
 
 	strcpy(c->host, "127.0.0.1");
 	strcpy(c->port, "7471");
-	if (!text_of(v, SET_LISTEN)[0])
-		return error_set(err, -EINVAL, "--listen: it is empty (give HOST:PORT)");
-	rc = parse_host_port("--listen", text_of(v, SET_LISTEN), c->host, c->port, err);
+	settings_where(v, SET_LISTEN, where);
+	if (!settings_text(v, SET_LISTEN)[0])
+		return error_set(err, -EINVAL, "%s: it is empty (give HOST:PORT)", where);
+	rc = parse_host_port(where, settings_text(v, SET_LISTEN), c->host, c->port, err);
 	if (rc == 0)
 		rc = number(v, SET_WORKERS, 0, 64, &c->workers, err);
 	if (rc == 0)
-		rc = number(v, SET_LEASE, 10, 600000, &c->lease_ms, err);
-	if (rc)
-		return rc;
+		rc = parse_duration(settings_where(v, SET_LEASE, where),
+				    settings_text(v, SET_LEASE), "ms", 10, 600000, &lease_ms, err);
+	c->lease_ms = (unsigned)lease_ms;
 	if (!c->workers)
 		c->workers = default_workers();
-	if (log_level_parse(text_of(v, SET_LOG_LEVEL), &c->log_level))
-		return error_set(err, -EINVAL,
-				 "--log-level: '%s' is none of error, warn, info, debug",
-				 text_of(v, SET_LOG_LEVEL));
-	if (strcmp(text_of(v, SET_LOG_FORMAT), "json") == 0)
-		c->log_format = LOG_JSON;
-	else if (strcmp(text_of(v, SET_LOG_FORMAT), "text") != 0)
-		return error_set(err, -EINVAL, "--log-format: '%s' is neither text nor json",
-				 text_of(v, SET_LOG_FORMAT));
-	return 0;
+	return rc ? rc : parse_log(c, v, err);
 }
 
 static int parse_connect(struct config *c, const struct setting_values *v, struct error *err)
 {
-	const char *text = text_of(v, SET_CONNECT);
+	const char *text = settings_text(v, SET_CONNECT);
+	char where[SETTINGS_WHERE_MAX];
 
 	if (strcmp(text, "tcp") == 0)
 		return 0;
 	if (strcmp(text, "cm") != 0)
-		return error_set(err, -EINVAL, "--connect: '%s' is neither tcp nor cm", text);
+		return no_choice(v, SET_CONNECT, "tcp, cm", err);
 	c->connect = CONNECT_CM;
 	if (strcmp(c->device, "soft0") == 0)
 		return error_set(err, -EINVAL,
-				 "--connect cm: the RDMA CM is the kernel's and does not know "
+				 "%s cm: the RDMA CM is the kernel's and does not know "
 				 "soft0 (leave --device out, name a real device, or use --connect "
-				 "tcp)");
+				 "tcp)",
+				 settings_where(v, SET_CONNECT, where));
 	if (c->rdma.gid_index != RDMA_GID_AUTO)
 		return error_set(err, -EINVAL,
-				 "--gid-index %d: with --connect cm the CM chooses GIDs, by "
+				 "%s %d: with --connect cm the CM chooses GIDs, by "
 				 "addresses (leave it out, or use --connect tcp)",
-				 c->rdma.gid_index);
+				 settings_where(v, SET_GID_INDEX, where), c->rdma.gid_index);
 	return 0;
+}
+
+int config_parse(struct config *out, const struct setting_values *v, struct error *err)
+{
+	int rc;
+
+	memset(out, 0, sizeof(*out));
+	rc = parse_rest(out, v, err);
+	if (rc == 0)
+		rc = parse_rdma(out, v, err);
+	if (rc == 0)
+		rc = parse_connect(out, v, err);
+	return rc ? rc : parse_memory(out, v, err);
+}
+
+int config_collect(struct config *out, struct setting_values *v, int argc, char **argv,
+		   enum config_next *next, struct error *err)
+{
+	int rc = settings_collect(v, argc, argv, err);
+
+	*next = CONFIG_SERVE;
+	if (rc == 0 && (v->help || v->version)) {
+		*next = CONFIG_EXIT;
+		v->help ? settings_print_help()
+			: version_print(stdout, "kv-server", GRACEKV_VERSION);
+	} else if (rc == 0) {
+		rc = config_parse(out, v, err);
+	}
+	return rc;
 }
 
 int config_load(struct config *out, int argc, char **argv, enum config_next *next,
 		struct error *err)
 {
 	struct setting_values v;
-	int rc;
+	int rc = config_collect(out, &v, argc, argv, next, err);
 
-	memset(out, 0, sizeof(*out));
-	*next = CONFIG_SERVE;
-	rc = settings_collect(&v, argc, argv, err);
-	if (rc == 0 && (v.help || v.version)) {
-		*next = CONFIG_EXIT;
-		v.help ? settings_print_help()
-		       : version_print(stdout, "kv-server", GRACEKV_VERSION);
-	} else if (rc == 0) {
-		rc = parse_rest(out, &v, err);
-		if (rc == 0)
-			rc = parse_rdma(out, &v, err);
-		if (rc == 0)
-			rc = parse_connect(out, &v, err);
-		if (rc == 0)
-			rc = parse_memory(out, &v, err);
-	}
 	settings_free(&v);
 	return rc;
 }

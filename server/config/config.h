@@ -27,6 +27,18 @@ struct config {
 
 enum config_next { CONFIG_SERVE, CONFIG_EXIT };
 
+struct setting_values; /* server/config/settings.h */
+
+/* config_parse - settings from their texts. Returns 0, -EINVAL or -ERANGE with @err. */
+int config_parse(struct config *out, const struct setting_values *v, struct error *err);
+
+/*
+ * config_collect - as config_load(), and the texts are kept at @v, to be freed with
+ * settings_free(), also where it fails.
+ */
+int config_collect(struct config *out, struct setting_values *v, int argc, char **argv,
+		   enum config_next *next, struct error *err);
+
 /*
  * config_load - from the command line, the environment and --config FILE.
  * Prints --help and --version to stdout, then says CONFIG_EXIT.

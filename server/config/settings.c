@@ -6,48 +6,72 @@
 #include <errno.h>
 #include <getopt.h>
 #include <ini.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/nearest.h"
+
+static const char fixed_address[] = "clients are connected there";
+static const char fixed_device[] = "memory and queue pairs belong to the device";
+static const char fixed_memory[] = "clients know where the memory lies";
+static const char fixed_queue_pairs[] = "queue pairs are made with it";
+
 const struct setting settings[SETTINGS_COUNT] = {
 	[SET_LISTEN] = { "listen", 'l', "HOST:PORT", "127.0.0.1:7471",
-			 "where clients connect; port 0 takes a free one" },
+			 "where clients connect; port 0 takes a free one", fixed_address },
 	[SET_DEVICE] = { "device", 'd', "NAME", "auto",
-			 "RDMA device; auto: the first with an ACTIVE port, else soft0" },
-	[SET_IB_PORT] = { "ib-port", 'i', "N", "0", "port of the device; 0: the first ACTIVE one" },
-	[SET_GID_INDEX] = { "gid-index", 'x', "N", "auto", "index of the port's GID table" },
-	[SET_MTU] = { "mtu", 'm', "N", "0", "path MTU in bytes; 0: the port's active MTU" },
+			 "RDMA device; auto: the first with an ACTIVE port, else soft0",
+			 fixed_device },
+	[SET_IB_PORT] = { "ib-port", 'i', "N", "0", "port of the device; 0: the first ACTIVE one",
+			  fixed_device },
+	[SET_GID_INDEX] = { "gid-index", 'x', "N", "auto", "index of the port's GID table",
+			    fixed_device },
+	[SET_MTU] = { "mtu", 'm', "N", "0", "path MTU in bytes; 0: the port's active MTU",
+		      fixed_queue_pairs },
 	[SET_MEMORY] = { "memory", 'M', "SIZE", NULL,
-			 "for records and index, with K, M or G; default: a quarter of RAM, at most "
-			 "4G" },
+			 "for records and index, such as 512M or 4G; default: a quarter of RAM, at "
+			 "most 4G",
+			 fixed_memory },
 	[SET_INDEX_SLOTS] = { "index-slots", 0, "N", "0",
-			      "slots of the index to begin with; it grows; 0: the least" },
+			      "slots of the index to begin with; it grows; 0: the least",
+			      "it says only how large the index is at the start" },
 	[SET_WORKERS] = { "workers", 'w', "N", "0",
-			  "threads that answer requests; 0: half the cores" },
+			  "threads that answer requests; 0: half the cores",
+			  "each connection belongs to a worker" },
 	[SET_LEASE] = { "lease", 0, "MS", "1000",
-			"a client that announces nothing for so long is fenced, 10 to 600000" },
+			"a client that announces nothing for this time is fenced, 10ms to 10m",
+			"clients were told it when they connected" },
 	[SET_DEFERRED_MAX] = { "deferred-max", 0, "SIZE", "0",
-			       "replaced records that may wait for readers; writes wait beyond; 0: a quarter of memory" },
+			       "replaced records that may wait for readers; writes wait beyond; 0: "
+			       "a quarter of memory",
+			       "replaced records are counted against it already" },
 	[SET_CONNECT] = { "connect", 0, "tcp|cm", "tcp",
-			  "how queue pairs are connected; cm: by the RDMA CM, and for clients that ask for it by tcp" },
-	[SET_TIMEOUT] = { "timeout", 0, "N", "14", "local ACK timeout, 4.096 us * 2^N, 1 to 31" },
-	[SET_RETRY_CNT] = { "retry-cnt", 0, "N", "7", "transport retries, 0 to 7" },
+			  "how queue pairs are connected; cm: by the RDMA CM, and for clients that "
+			  "ask for it by tcp",
+			  fixed_address },
+	[SET_TIMEOUT] = { "timeout", 0, "N", "14", "local ACK timeout, 4.096 us * 2^N, 1 to 31",
+			  fixed_queue_pairs },
+	[SET_RETRY_CNT] = { "retry-cnt", 0, "N", "7", "transport retries, 0 to 7",
+			    fixed_queue_pairs },
 	[SET_RNR_RETRY] = { "rnr-retry", 0, "N", "6",
-			    "retries when a receiver is not ready, 0 to 7; 7 is for ever" },
-	[SET_LOG_LEVEL] = { "log-level", 0, "L", "info", "error, warn, info or debug" },
-	[SET_LOG_FORMAT] = { "log-format", 0, "F", "text", "text or json" },
+			    "retries when a receiver is not ready, 0 to 7; 7 is for ever",
+			    fixed_queue_pairs },
+	[SET_LOG_LEVEL] = { "log-level", 0, "L", "info", "error, warn, info or debug", NULL },
+	[SET_LOG_FORMAT] = { "log-format", 0, "F", "text", "text or json", NULL },
 };
 
 enum { OPT_CONFIG = 1000, OPT_VERSION, OPT_FIRST };
 
-static int give(struct setting_values *v, unsigned id, const char *text)
+static int give(struct setting_values *v, unsigned id, const char *text, const char *from)
 {
 	if (v->value[id])
 		return 0; /* a source with precedence came first */
 	v->value[id] = strdup(text);
-	return v->value[id] ? 0 : -ENOMEM;
+	v->from[id] = strdup(from);
+	return v->value[id] && v->from[id] ? 0 : -ENOMEM;
 }
 
 static void long_options(struct option *out, char *letters)
@@ -82,6 +106,28 @@ static int setting_of(int c)
 	return -1;
 }
 
+static int unknown_option(const char *word, const struct option *options, struct error *err)
+{
+	const size_t len = strcspn(word, "=");
+	char name[40];
+	struct nearest near = nearest_to(name);
+
+	snprintf(name, sizeof(name), "%.*s", (int)len - 2, len > 2 ? word + 2 : "");
+	for (; options->name && word[1] == '-'; options++)
+		nearest_try(&near, options->name);
+	if (near.name)
+		return error_set(err, -EINVAL, "%s: unknown option (did you mean --%s?)", word,
+				 near.name);
+	return error_set(err, -EINVAL, "%s: unknown option (see kv-server --help)", word);
+}
+
+static void forget(struct setting_values *v, unsigned id)
+{
+	free(v->value[id]);
+	free(v->from[id]);
+	v->value[id] = v->from[id] = NULL;
+}
+
 static int from_flags(struct setting_values *v, int argc, char **argv, struct error *err)
 {
 	struct option options[SETTINGS_COUNT + 4];
@@ -104,20 +150,23 @@ static int from_flags(struct setting_values *v, int argc, char **argv, struct er
 		} else if (c == 'V') {
 			v->version = 1;
 		} else if (c == ':') {
-			return error_set(err, -EINVAL, "%s wants a value (see --help)",
+			return error_set(err, -EINVAL, "%s: needs a value (see kv-server --help)",
 					 argv[optind - 1]);
 		} else if (c == '?' || id < 0) {
-			return error_set(err, -EINVAL, "unknown option %s (see --help)",
-					 argv[optind - 1]);
+			return unknown_option(argv[optind - 1], options, err);
 		} else {
-			free(v->value[id]); /* the last one on the line counts */
-			v->value[id] = NULL;
-			if (give(v, (unsigned)id, optarg))
+			char flag[40];
+
+			snprintf(flag, sizeof(flag), "--%s", settings[id].name);
+			forget(v, (unsigned)id); /* the last one on the line counts */
+			if (give(v, (unsigned)id, optarg, flag))
 				return error_set(err, -ENOMEM, "out of memory");
 		}
 	}
 	if (optind < argc)
-		return error_set(err, -EINVAL, "unexpected argument '%s' (see --help)",
+		return error_set(err, -EINVAL,
+				 "'%s': kv-server takes options only, such as --memory 512M (see "
+				 "kv-server --help)",
 				 argv[optind]);
 	return 0;
 }
@@ -141,7 +190,7 @@ static int from_environment(struct setting_values *v, struct error *err)
 			name[n++] = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
 		name[n] = '\0';
 		text = environment(name);
-		if (text && give(v, i, text))
+		if (text && give(v, i, text, name))
 			return error_set(err, -ENOMEM, "out of memory");
 	}
 	return 0;
@@ -156,29 +205,62 @@ struct file_scan {
 	char wrong[160]; /* what is wrong there, in words */
 };
 
-static int file_wrong(struct file_scan *scan, const char *before, const char *name,
-		      const char *after)
+__attribute__((format(printf, 2, 3))) static int file_wrong(struct file_scan *scan, const char *fmt,
+							    ...)
 {
+	va_list ap;
+
 	scan->wrong_line = scan->line;
-	snprintf(scan->wrong, sizeof(scan->wrong), "%s%.80s%s", before, name, after);
+	va_start(ap, fmt);
+	vsnprintf(scan->wrong, sizeof(scan->wrong), fmt, ap);
+	va_end(ap);
 	return 0;
+}
+
+static int file_unknown(struct file_scan *scan, const char *name)
+{
+	struct nearest near = nearest_to(name);
+
+	for (unsigned i = 0; i < SETTINGS_COUNT; i++)
+		nearest_try(&near, settings[i].name);
+	if (near.name)
+		return file_wrong(scan, "there is no setting '%.80s' (did you mean %s?)", name,
+				  near.name);
+	return file_wrong(scan, "there is no setting '%.80s' (see kv-server --help)", name);
 }
 
 static int file_line(void *user, const char *section, const char *name, const char *value)
 {
 	struct file_scan *scan = user;
+	char where[SETTINGS_WHERE_MAX];
 
-	if (section[0] && strcmp(section, "kv-server") != 0)
-		return 1; /* of another program */
+	(void)section; /* file_section() has looked at it */
 	for (unsigned i = 0; i < SETTINGS_COUNT; i++) {
 		if (strcmp(settings[i].name, name) != 0)
 			continue;
 		if (scan->seen[i])
-			return file_wrong(scan, "'", name, "' is given twice");
+			return file_wrong(scan, "'%s' is given twice (leave one)", name);
 		scan->seen[i] = true;
-		return give(scan->v, i, value) == 0;
+		snprintf(where, sizeof(where), "%.250s line %d: %s", scan->v->config_file,
+			 scan->line, name);
+		return give(scan->v, i, value, where) == 0;
 	}
-	return file_wrong(scan, "there is no setting '", name, "' (see --help)");
+	return file_unknown(scan, name);
+}
+
+/* A line that names a section, also of one without settings: inih does not tell of those. */
+static bool file_section(struct file_scan *scan, const char *line)
+{
+	const char *name = line + 1 + strspn(line + 1, " \t");
+	size_t len = strcspn(name, "]\n");
+
+	while (len && (name[len - 1] == ' ' || name[len - 1] == '\t'))
+		len--;
+	if (len == strlen("kv-server") && strncmp(name, "kv-server", len) == 0)
+		return true;
+	file_wrong(scan, "there is no section [%.*s] (settings stand in [kv-server], or in none)",
+		   (int)(len < 80 ? len : 80), name);
+	return false;
 }
 
 /*
@@ -199,8 +281,8 @@ static char *file_read(char *line, int size, void *user)
 		c = fgetc(scan->file);
 	for (; c != EOF && c != '\n'; c = fgetc(scan->file)) {
 		if (c == '\0' || (n + 2 >= size && line[0] != '#' && line[0] != ';')) {
-			file_wrong(scan, c ? "it is longer than 198 bytes" : "it holds a zero byte",
-				   "", "");
+			file_wrong(scan,
+				   c ? "it is longer than 198 bytes" : "it holds a zero byte");
 			return NULL;
 		}
 		if (n + 2 < size)
@@ -210,7 +292,7 @@ static char *file_read(char *line, int size, void *user)
 		return NULL;
 	line[n] = '\n';
 	line[n + 1] = '\0';
-	return line;
+	return line[0] != '[' || file_section(scan, line) ? line : NULL;
 }
 
 static int from_file(struct setting_values *v, struct error *err)
@@ -260,8 +342,34 @@ int settings_collect(struct setting_values *out, int argc, char **argv, struct e
 void settings_free(struct setting_values *v)
 {
 	for (unsigned i = 0; i < SETTINGS_COUNT; i++)
-		free(v->value[i]);
+		forget(v, i);
 	free(v->config_file);
+	v->config_file = NULL;
+}
+
+void settings_swap(struct setting_values *a, struct setting_values *b, enum setting_id id)
+{
+	char *value = a->value[id], *from = a->from[id];
+
+	a->value[id] = b->value[id];
+	a->from[id] = b->from[id];
+	b->value[id] = value;
+	b->from[id] = from;
+}
+
+const char *settings_text(const struct setting_values *v, enum setting_id id)
+{
+	const char *usual = settings[id].fallback;
+
+	return v->value[id] ? v->value[id] : usual ? usual : "";
+}
+
+const char *settings_where(const struct setting_values *v, enum setting_id id,
+			   char out[SETTINGS_WHERE_MAX])
+{
+	snprintf(out, SETTINGS_WHERE_MAX, v->from[id] ? "%s" : "--%s",
+		 v->from[id] ? v->from[id] : settings[id].name);
+	return out;
 }
 
 static void print_option(const char *flag, const char *help)
@@ -295,9 +403,11 @@ void settings_print_help(void)
 	print_option("-V, --version", "versions of this program, its libraries and the layout");
 	puts("\nA flag goes before the environment (GRACEKV_LISTEN, ...), that before the file. An empty\n"
 	     "variable is not set.\n"
-	     "The file has lines such as 'memory = 512M', and may have a section [kv-server].\n"
-	     "SIGTERM and SIGINT stop it in order. Exit: 0 stopped, 2 wrong usage, 3 it cannot be\n"
-	     "done on this machine.\n\n"
+	     "The file has lines such as 'memory = 512M', and may have the section [kv-server].\n"
+	     "\nSignals: SIGTERM and SIGINT stop the server in order. SIGHUP reloads the file: the log's\n"
+	     "level and format change at once; of each other setting that has changed the log says\n"
+	     "why it waits for the next start. SIGUSR1 and SIGUSR2 are ignored.\n"
+	     "Exit: 0 stopped, 2 wrong usage, 3 it cannot be done on this machine.\n\n"
 	     "Example:\n  kv-server --listen 127.0.0.1:7471 --memory 512M\n"
 	     "  kv-cli -s 127.0.0.1:7471 put greeting hello");
 }

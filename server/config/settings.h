@@ -31,12 +31,14 @@ struct setting {
 	const char *metavar;
 	const char *fallback; /* NULL: computed */
 	const char *help;
+	const char *fixed; /* why it cannot change while the server runs; NULL: it can */
 };
 
 extern const struct setting settings[SETTINGS_COUNT];
 
 struct setting_values {
 	char *value[SETTINGS_COUNT]; /* NULL: not given; owned */
+	char *from[SETTINGS_COUNT]; /* where it was given, as errors name it; owned */
 	char *config_file;
 	int help, version;
 };
@@ -48,4 +50,18 @@ struct setting_values {
  */
 int settings_collect(struct setting_values *out, int argc, char **argv, struct error *err);
 void settings_free(struct setting_values *v);
+
+/* settings_swap - exchange one setting of two. */
+void settings_swap(struct setting_values *a, struct setting_values *b, enum setting_id id);
+
+/* settings_text - the value, or what it is where none is given; "" where that is computed. */
+const char *settings_text(const struct setting_values *v, enum setting_id id);
+
+#define SETTINGS_WHERE_MAX 320 /* longer names of files are cut */
+
+/* settings_where - "--memory", "GRACEKV_MEMORY" or "FILE line 3: memory", for an error. Returns
+ * @out. */
+const char *settings_where(const struct setting_values *v, enum setting_id id,
+			   char out[SETTINGS_WHERE_MAX]);
+
 void settings_print_help(void);

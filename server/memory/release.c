@@ -34,9 +34,9 @@
  * (SLAB_DEAD) is not free, so its extent stays.
  *
  * WHO HAS ITS PLACE IN A CACHE. Clients keep entries of the extent table for good, by number
- * (client/src/extents.c). The outdated one harms nobody as long as nothing names the number; so a
- * number is never used again while the server lives: another extent under it would be READ at the
- * old place with a dead rkey, which breaks the queue pair. (extent, offset) does not come twice
+ * (client/src/know/extents.c). The outdated one harms nobody as long as nothing names the number;
+ * so a number is never used again while the server lives: another extent under it would be READ at
+ * the old place with a dead rkey, which breaks the queue pair. (extent, offset) does not come twice
  * either, hence incarnations may start at 1 in whatever extent comes next. A client that fetches
  * the entry while it goes sees each word final or zero. Only all four final make it sound, as they
  * were before; then it knows of an extent that nothing names.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Epochs (DESIGN section 5; tests/model/rqsbr.pml, pin.pml).
+ * Epochs (DESIGN 5; tests/model/rqsbr.pml, pin.pml).
  *
  * A client opens a section by pinning the newest E that it has READ, and its housekeeper announces
  * in the session's slot an epoch at or below every pin. So e says: no section of mine that began
@@ -17,7 +17,7 @@
  * carry an incarnation, and directory entries, which carry one too: a segment is marked MOVED in
  * every header before it is unlinked, and its next life has another incarnation.) A section with
  * a pin at or below r is waited for, since e does not pass its pin while it is open. The client's
- * half of the argument, why e does not, stands in client/src/epochs.c.
+ * half of the argument, why e does not, stands in client/src/link/epochs.c.
  *
  * THE SLOT is written by an RDMA WRITE of 64 bytes whose aligned words are whole but may come in
  * any order. e counts where ~e stands beside it and the generation is the session's; anything
@@ -81,7 +81,6 @@
 #include "server/reclaim/qsbr.h"
 
 #define EPOCH_FIRST 1u
-#define GAP_NS	    10000000u /* between two looks: a busy machine's */
 
 /* Unlinking before E, for remote readers; see worker.c for why TSan does without. */
 static void barrier_unlink_before_epoch(void)
@@ -96,7 +95,6 @@ void grace_init(struct grace *g)
 	atomic_init(&g->own, EPOCH_FIRST);
 	atomic_init(&g->word, &g->own);
 	g->hint_floor = NULL;
-	g->look_ns = 0;
 	pthread_mutex_init(&g->lock, NULL);
 	CDS_INIT_LIST_HEAD(&g->sessions);
 }
@@ -252,11 +250,7 @@ uint64_t grace_join(struct grace *g, struct epoch_session *s, struct epoch_slot 
 	pthread_mutex_lock(&g->lock);
 	now = grace_now(g);
 	floor = g->hint_floor ? atomic_load_explicit(g->hint_floor, memory_order_relaxed) : 0;
-	*s = (struct epoch_session){ .slot = slot,
-				     .generation = generation,
-				     .e = now,
-				     .h = floor,
-				     .forgiven_h = UINT64_MAX };
+	*s = (struct epoch_session){ .slot = slot, .generation = generation, .e = now, .h = floor };
 	/* Plain values: the client learns of the slot from the WELCOME that follows. */
 	atomic_init(&slot->generation, generation);
 	atomic_init(&slot->e, now);
@@ -268,13 +262,11 @@ uint64_t grace_join(struct grace *g, struct epoch_session *s, struct epoch_slot 
 	return now;
 }
 
-void grace_wait_for(struct grace *g, struct epoch_session *s, bool wait, uint64_t now_ns)
+void grace_wait_for(struct grace *g, struct epoch_session *s, bool wait)
 {
 	pthread_mutex_lock(&g->lock);
-	if (wait && !s->waited) {
-		s->beat_ns = s->waited_ns = now_ns;
+	if (wait && !s->waited)
 		s->came = grace_now(g);
-	}
 	s->waited = wait;
 	pthread_mutex_unlock(&g->lock);
 }
@@ -292,83 +284,6 @@ void grace_leave(struct grace *g, struct epoch_session *s)
 	pthread_mutex_lock(&g->lock);
 	cds_list_del(&s->node);
 	pthread_mutex_unlock(&g->lock);
-}
-
-/* must hold the lock */
-static enum epoch_verdict judge(struct grace *g, struct epoch_session *s, uint64_t now_ns,
-				uint64_t lease_ns, struct grace_stuck stuck)
-{
-	uint64_t generation, beat;
-
-	if (!s->slot)
-		return EPOCH_WELL; /* it goes already */
-	take(g, s);
-	/* acquire, both: as in take(). A foreign generation is no beat of this session. */
-	generation = atomic_load_explicit(&s->slot->generation, memory_order_acquire);
-	beat = atomic_load_explicit(&s->slot->beat, memory_order_acquire);
-	if (beat != s->beat && generation == s->generation) {
-		s->beat = beat;
-		s->beat_ns = now_ns;
-		s->forgiven = false;
-	}
-	if (s->lied)
-		return EPOCH_LIED;
-	if (!s->waited)
-		return EPOCH_WELL;
-	if (now_ns - s->beat_ns >= lease_ns)
-		return EPOCH_SILENT;
-	if (now_ns - s->waited_ns < lease_ns)
-		return EPOCH_WELL;
-	if (grace_session_reach(s) <= stuck.epoch)
-		return EPOCH_STUCK;
-	return s->h < stuck.hints ? EPOCH_HOARDS : EPOCH_WELL;
-}
-
-/*
- * Who looks so seldom was stopped himself, and maybe all of the machine: that is not the session's
- * doing. Once for a beat, and once for an announcement: what keeps the control thread busy may be
- * the session that is silent or stuck.
- */
-static void forgive(struct epoch_session *s, uint64_t pause, uint64_t now_ns,
-		    struct grace_stuck stuck)
-{
-	const uint64_t reach = grace_session_reach(s);
-	const bool is_stuck = reach <= stuck.epoch, hoards = s->h < stuck.hints;
-
-	if (!s->forgiven)
-		s->beat_ns += pause < now_ns - s->beat_ns ? pause : now_ns - s->beat_ns;
-	s->forgiven = true;
-	if (!(is_stuck && reach == s->forgiven_reach) && !(hoards && s->h == s->forgiven_h))
-		s->waited_ns = now_ns;
-	if (is_stuck)
-		s->forgiven_reach = reach;
-	if (hoards)
-		s->forgiven_h = s->h;
-}
-
-struct epoch_session *grace_find(struct grace *g, uint64_t now_ns, uint64_t lease_ns,
-				 struct grace_stuck stuck, enum epoch_verdict *why)
-{
-	struct epoch_session *s, *found = NULL;
-	enum epoch_verdict verdict;
-	uint64_t pause;
-
-	pthread_mutex_lock(&g->lock);
-	pause = g->look_ns ? now_ns - g->look_ns : 0;
-	if (pause < lease_ns / 4 + GAP_NS)
-		pause = 0;
-	g->look_ns = now_ns;
-	cds_list_for_each_entry (s, &g->sessions, node) {
-		if (pause)
-			forgive(s, pause, now_ns, stuck);
-		verdict = judge(g, s, now_ns, lease_ns, stuck);
-		if (verdict != EPOCH_WELL && !found) {
-			found = s;
-			*why = verdict;
-		}
-	}
-	pthread_mutex_unlock(&g->lock);
-	return found;
 }
 
 void grace_each(struct grace *g, void (*visit)(void *ctx, struct epoch_session *s), void *ctx)

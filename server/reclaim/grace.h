@@ -5,7 +5,7 @@
  * The remote half of a grace period: E, and what each session announces of itself in its epoch
  * slot (common/layout/root.h). The essay stands in grace.c.
  *
- * Threads: the control thread lets sessions join and leave and looks after their leases; the
+ * Threads: the control thread lets sessions join and leave; the
  * reclaimer advances E and asks how far all sessions are; a worker looks at them for STATS. They
  * share `lock`, which the data path never takes.
  */
@@ -17,15 +17,6 @@
 #include <urcu/list.h>
 
 #include "common/layout/root.h"
-
-/* Why a session is to be fenced. */
-enum epoch_verdict {
-	EPOCH_WELL,
-	EPOCH_SILENT, /* no beat for a lease */
-	EPOCH_STUCK, /* it beats, but a section of it holds memory back for too long */
-	EPOCH_HOARDS, /* it beats, but keeps hints that it was asked to drop */
-	EPOCH_LIED, /* an epoch that is not there yet, or one that goes backwards */
-};
 
 /* Sessions that hold back what somebody wants: e is at or below, h is below. 0: none does. */
 struct grace_stuck {
@@ -46,15 +37,9 @@ struct epoch_session {
 	uint64_t e; /* the last sound announcement; that of the WELCOME before the first */
 	uint64_t came; /* E when it began to be waited for */
 	uint64_t h;
-	uint64_t beat;
-	uint64_t beat_ns; /* when it was seen to change */
-	uint64_t waited_ns; /* since when it is waited for */
 	uint64_t deferred_bytes; /* that it holds back, as of the reclaimer's last look */
-	uint64_t forgiven_reach; /* its reach when it was stuck and a pause was forgiven */
-	uint64_t forgiven_h; /* the same, of one that was behind with its hints */
 	bool waited; /* it may have a queue pair */
-	bool forgiven; /* a pause of the server's, since the last beat */
-	bool lied;
+	bool lied; /* it announced an epoch that is not there yet, or one that goes backwards */
 };
 
 struct grace {
@@ -64,7 +49,6 @@ struct grace {
 	pthread_mutex_t lock;
 	struct cds_list_head sessions;
 	struct grace_figures gone; /* what sessions said whose slots are closed */
-	uint64_t look_ns; /* of the control thread, the last one */
 };
 
 void grace_init(struct grace *g);
@@ -118,9 +102,9 @@ uint64_t grace_join(struct grace *g, struct epoch_session *s, struct epoch_slot 
 
 /*
  * grace_wait_for - with true before the session's first queue pair can be used, with false after
- * its last one was destroyed. Its lease runs meanwhile. @now_ns: CLOCK_MONOTONIC.
+ * its last one was destroyed. One thread for all sessions.
  */
-void grace_wait_for(struct grace *g, struct epoch_session *s, bool wait, uint64_t now_ns);
+void grace_wait_for(struct grace *g, struct epoch_session *s, bool wait);
 
 /* grace_close_slot - the slot's memory goes; what it announced last stays, and is waited for; what
  * its client said of itself is kept. */
@@ -130,17 +114,11 @@ void grace_close_slot(struct grace *g, struct epoch_session *s);
  * longer (I4). */
 void grace_leave(struct grace *g, struct epoch_session *s);
 
-/*
- * grace_find - the control thread, several times a lease: a session that is to be fenced, or NULL.
- */
-struct epoch_session *grace_find(struct grace *g, uint64_t now_ns, uint64_t lease_ns,
-				 struct grace_stuck stuck, enum epoch_verdict *why);
-
 /* grace_session_figures - of one session, under the lock. grace_figures - of all, those that have
  * gone included. Any thread. */
 struct grace_figures grace_session_figures(const struct epoch_session *s);
 struct grace_figures grace_figures(struct grace *g);
 void grace_figures_add(struct grace_figures *sum, struct grace_figures one);
 
-/* grace_each - call @visit for each session, under the lock. */
+/* grace_each - call @visit for each session, its announcement taken, under the lock. */
 void grace_each(struct grace *g, void (*visit)(void *ctx, struct epoch_session *s), void *ctx);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Memory that is short: how much may be deferred, who holds it back, and slabs that fell empty.
+ * Memory that is short: how much may be deferred, and who holds it back.
  *
  * THE BOUND (I5). The budget is what may still be deferred, 15/16 of deferred_max at first; the
  * rest is for pieces of the index, so that records that wait leave room for splits. Who is about to
@@ -13,7 +13,7 @@
  * own word (wire_rpc.h): one that lies can delete, and have expired records deleted, beyond the
  * bound.
  *
- * WHO IS REFUSED asks again for as long as the section limit and a bit (reclaim_patience_ms()).
+ * WHO IS REFUSED asks again for as long as the section limit and a bit (reclaim_patience_over()).
  * Within that time the sessions that hold the oldest batch back announce, or are fenced for it:
  * reclaim_stuck() names their epoch to the control thread. So are those that were asked to drop
  * hints for as long and have not, whether memory was short all the time or is only now: who was
@@ -101,7 +101,7 @@ void reclaim_charge(struct reclaim_worker *w, uint32_t bytes)
 	w->allowance = 0;
 }
 
-static bool short_of_memory(const struct reclaim *r, uint64_t now_ns)
+bool reclaim_short_at(const struct reclaim *r, uint64_t now_ns)
 {
 	/* relaxed: a time that orders nothing */
 	uint64_t wanted_ns = atomic_load_explicit(&r->wanted_ns, memory_order_relaxed);
@@ -131,11 +131,11 @@ bool reclaim_roomy(const struct reclaim *r)
 	return atomic_load_explicit(&r->budget, memory_order_relaxed) >= budget_full(r) / 2;
 }
 
-unsigned reclaim_patience_ms(const struct reclaim *r)
+bool reclaim_patience_over(const struct reclaim *r, uint32_t waited_ms)
 {
 	unsigned ms = r->config.limit_ms + r->config.limit_ms / 4 + PATIENCE_MORE;
 
-	return ms > PATIENCE_MIN ? ms : PATIENCE_MIN;
+	return waited_ms && waited_ms >= (ms > PATIENCE_MIN ? ms : PATIENCE_MIN);
 }
 
 struct grace_stuck reclaim_stuck(struct reclaim *r, uint64_t now_ns)
@@ -143,7 +143,7 @@ struct grace_stuck reclaim_stuck(struct reclaim *r, uint64_t now_ns)
 	uint64_t limit_ns = r->config.limit_ms * NS_PER_MS;
 	struct grace_stuck stuck = { 0 };
 
-	if (!short_of_memory(r, now_ns))
+	if (!reclaim_short_at(r, now_ns))
 		return stuck;
 	pthread_mutex_lock(&r->lock);
 	if (r->oldest_stamp && now_ns - r->oldest_ns > limit_ns && now_ns > r->oldest_ns)
@@ -152,40 +152,6 @@ struct grace_stuck reclaim_stuck(struct reclaim *r, uint64_t now_ns)
 		stuck.hints = r->behind_asked;
 	pthread_mutex_unlock(&r->lock);
 	return stuck;
-}
-
-/* Returns whether slabs wait for clients that were asked to drop hints. */
-static bool recut(struct reclaim *r, bool stop)
-{
-	uint64_t wanted = memory_recut_wanted(r->memory, grace_now(&r->grace)), passed;
-
-	if (!wanted)
-		return false;
-	passed = stop ? wanted : grace_pass_hints(&r->grace, wanted);
-	if (!memory_recut(r->memory, passed))
-		return false;
-	if (passed < r->asked) { /* grace.c says why nobody is asked anew meanwhile */
-		grace_urge_hints(&r->grace, r->asked);
-		return true;
-	}
-	if (short_of_memory(r, time_now_ns()) || memory_slabs_few(r->memory)) {
-		r->asked = wanted;
-		grace_ask_hints(&r->grace, wanted);
-	}
-	return false;
-}
-
-void reclaim_recut(struct reclaim *r, bool stop)
-{
-	const bool behind = recut(r, stop);
-
-	pthread_mutex_lock(&r->lock);
-	if (!behind)
-		r->behind_ns = 0;
-	else if (!r->behind_ns)
-		r->behind_ns = time_now_ns();
-	r->behind_asked = behind ? r->asked : 0;
-	pthread_mutex_unlock(&r->lock);
 }
 
 /* What one session holds back, into its account: as many steps as batches that it does. */
@@ -213,7 +179,7 @@ void reclaim_tell(struct reclaim *r)
 	r->oldest_ns = first ? first->since_ns : 0;
 	pthread_mutex_unlock(&r->lock);
 	/* relaxed: as in reclaim_wanting() */
-	atomic_store_explicit(&r->short_of, short_of_memory(r, now_ns), memory_order_relaxed);
+	atomic_store_explicit(&r->short_of, reclaim_short_at(r, now_ns), memory_order_relaxed);
 	if (now_ns < r->charge_ns && (first || !r->charged))
 		return;
 	r->charge_ns = now_ns + CHARGE_NS;

@@ -13,7 +13,7 @@
  *
  * What is retired and not yet free is bounded (I5): who is about to unlink a block reserves its
  * bytes first, and is refused where `deferred_max` would be passed. Then sessions that hold memory
- * back for longer than the section limit are fenced (session/lease.h).
+ * back for longer than the section limit are fenced (session/lease.c).
  *
  * Hazard pointers: a worker that posted an RDMA operation on a block holds that block in one of
  * its hazards until the completion is polled, and may pass quiescent states meanwhile. It sets
@@ -70,10 +70,11 @@ bool reclaim_full(struct reclaim_worker *w, uint64_t bytes);
 
 /*
  * reclaim_wanting - there is no memory, or reclaim_reserve() refused. Returns whether some is on
- * its way: it comes when sessions announce, or are fenced, within reclaim_patience_ms().
+ * its way: it comes when sessions announce, or are fenced.
+ * reclaim_patience_over - whether who has waited for so long since then is refused for good.
  */
 bool reclaim_wanting(struct reclaim *r);
-unsigned reclaim_patience_ms(const struct reclaim *r);
+bool reclaim_patience_over(const struct reclaim *r, uint32_t waited_ms);
 
 /* reclaim_short - that was said just now. Any thread, a load. */
 bool reclaim_short(const struct reclaim *r);
@@ -84,7 +85,7 @@ bool reclaim_roomy(const struct reclaim *r);
 
 /*
  * reclaim_stuck - somebody wants memory, and some has been waiting for sessions for longer than the
- * section limit: those that grace_find() may fence for that.
+ * section limit: those that may be fenced for that.
  */
 struct grace_stuck reclaim_stuck(struct reclaim *r, uint64_t now_ns);
 

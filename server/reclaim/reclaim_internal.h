@@ -126,6 +126,9 @@ void batch_recycle(struct reclaim *r, struct batch *batch);
 /* reclaim_charge - @bytes that are retired come off what the worker reserved, or off the budget. */
 void reclaim_charge(struct reclaim_worker *w, uint32_t bytes);
 
+/* reclaim_short_at - memory was wanted in vain shortly before @now_ns. */
+bool reclaim_short_at(const struct reclaim *r, uint64_t now_ns);
+
 /* The reclaimer, once a round: slabs that no hint leads into go to whoever needs one next; all of
  * them where it stops. */
 void reclaim_recut(struct reclaim *r, bool stop);

@@ -15,7 +15,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
 #include "common/base/time.h"
-#include "server/session/lease.h"
+#include "server/session/fence.h"
 
 #define EVENTS_MAX   64
 #define GRACEFUL_NS  (500 * NS_PER_MS) /* to answer what has arrived, all sessions together */
@@ -46,6 +46,8 @@ struct control {
 	struct sessions *all;
 	int epoll_fd, timer_fd;
 	struct ear listen, cm;
+	int signal_fd;
+	const struct control_hooks *hooks;
 };
 
 /* No descriptors, say: what waits would keep it readable and this thread spinning. */
@@ -128,9 +130,30 @@ static void tick(struct control *c)
 		return;
 	atomic_store_explicit(&all->root->clock_ms, time_wall_ms(), memory_order_relaxed);
 	end_late_strangers(all);
-	lease_look(all);
+	fence_look(all);
 	unplug(c, &c->listen);
 	unplug(c, &c->cm);
+	if (c->hooks && c->hooks->tick)
+		c->hooks->tick(c->hooks->tick_ctx);
+}
+
+/* True to stop. None of the others may end the server: the records would be lost. */
+static bool take_signal(struct control *c)
+{
+	struct signalfd_siginfo info;
+
+	if (read(c->signal_fd, &info, sizeof(info)) != sizeof(info))
+		return false;
+	if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT)
+		return true;
+	if (info.ssi_signo == SIGHUP && c->hooks && c->hooks->reload)
+		c->hooks->reload(c->hooks->reload_ctx);
+	else
+		log_info("config",
+			 "SIG%s is ignored (SIGHUP reloads the configuration file, SIGTERM stops "
+			 "the server)",
+			 sigabbrev_np((int)info.ssi_signo));
+	return false;
 }
 
 /* For the root's clock and for leases. */
@@ -144,13 +167,20 @@ static int make_timer(unsigned period_ms, int *out)
 	return fd < 0 || timerfd_settime(fd, 0, &spec, NULL) ? -errno : 0;
 }
 
+void control_signals(sigset_t *set)
+{
+	const int signals[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2 };
+
+	sigemptyset(set);
+	for (unsigned i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		sigaddset(set, signals[i]);
+}
+
 static int make_signals(int *out)
 {
 	sigset_t set;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
+	control_signals(&set);
 	*out = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return *out < 0 ? -errno : 0;
 }
@@ -181,8 +211,10 @@ static bool turn(struct control *c)
 	for (int i = 0; i < n && departures == all->departures; i++) {
 		void *tag = events[i].data.ptr;
 
-		if (tag == &tag_signal)
+		if (tag == &tag_signal && take_signal(c))
 			return true;
+		if (tag == &tag_signal)
+			continue;
 		if (tag == &tag_device)
 			sessions_device_events(all);
 		else if (tag == &tag_notice)
@@ -201,7 +233,8 @@ static bool turn(struct control *c)
 	return all->fatal;
 }
 
-int control_run(struct sessions *all, int listen_fd, struct error *err)
+int control_run(struct sessions *all, int listen_fd, const struct control_hooks *hooks,
+		struct error *err)
 {
 	autoclose int epoll_fd = epoll_create1(EPOLL_CLOEXEC), signal_fd = -1, timer_fd = -1;
 	int rc = epoll_fd < 0 ? -errno : 0;
@@ -209,7 +242,7 @@ int control_run(struct sessions *all, int listen_fd, struct error *err)
 	if (rc == 0)
 		rc = make_signals(&signal_fd);
 	if (rc == 0)
-		rc = make_timer(lease_period_ms(all->lease_ms), &timer_fd);
+		rc = make_timer(fence_period_ms(all->lease_ms), &timer_fd);
 	if (rc == 0)
 		rc = watch(epoll_fd, listen_fd, &tag_listen);
 	if (rc == 0)
@@ -229,6 +262,8 @@ int control_run(struct sessions *all, int listen_fd, struct error *err)
 		.all = all,
 		.epoll_fd = epoll_fd,
 		.timer_fd = timer_fd,
+		.signal_fd = signal_fd,
+		.hooks = hooks,
 		.listen = { .fd = listen_fd, .tag = &tag_listen },
 		.cm = { .fd = all->cm ? cm_listener_fd(all->cm) : -1, .tag = &tag_cm },
 	};

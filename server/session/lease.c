@@ -1,103 +1,118 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Leases and fencing.
+ * Leases.
  *
  * A lease that is over frees nothing by itself: a READ that was posted before may execute at any
- * time. It says that the session is to be fenced: its queue pairs are destroyed, its epoch slot is
- * deregistered, and only then is it left out of the wait (session_end(), I4). The client finds
- * its queue pairs broken and the reason in a REFUSE, and connects again; its calls take longer and
- * do not fail.
+ * time. It says that the session is to be fenced (fence.c), and only a fence ends the wait for it.
+ *
+ * A SESSION is to be fenced when it has announced what cannot be; when its beat has stood still for
+ * a lease; and, once it has been waited for as long as a lease, when it holds back memory that
+ * somebody wants (struct grace_stuck).
+ *
+ * A PAUSE of the control thread, one much longer than the usual time between two looks, is the
+ * server's doing and maybe all of the machine's: the session is forgiven. Once for a beat, and once
+ * for an announcement, because what keeps the control thread busy may be the very session that is
+ * silent or stuck.
  */
 #include "server/session/lease.h"
 
-#include <errno.h>
-#include <inttypes.h>
-
-#include "common/base/log.h"
-#include "common/base/mutant.h"
 #include "common/base/time.h"
 
-#define LOOKS_A_LEASE 40u
-#define PERIOD_MIN_MS 5u
+#define GAP_NS (10 * NS_PER_MS) /* between two looks: a busy machine's */
 
-unsigned lease_period_ms(unsigned lease_ms)
+uint64_t lease_join(struct grace *g, struct lease *l, struct epoch_slot *slot, uint64_t generation)
 {
-	unsigned period = lease_ms / LOOKS_A_LEASE;
-
-	if (period < PERIOD_MIN_MS)
-		return PERIOD_MIN_MS;
-	return period < CLOCK_PERIOD_MS ? period : CLOCK_PERIOD_MS;
+	*l = (struct lease){ .forgiven_h = UINT64_MAX };
+	return grace_join(g, &l->epoch, slot, generation);
 }
 
-static void explain(const struct session *s, enum epoch_verdict why, struct error *err)
+void lease_wait(struct grace *g, struct lease *l, bool wait, uint64_t now_ns)
 {
-	unsigned lease_ms = s->all->lease_ms;
+	if (wait && !l->epoch.waited)
+		l->beat_ns = l->waited_ns = now_ns;
+	grace_wait_for(g, &l->epoch, wait);
+}
 
-	switch (why) {
-	case EPOCH_SILENT:
-		error_set(err, -ECONNRESET,
-			  "fenced: it announced nothing for its lease of %u ms (was the process "
-			  "stopped? connect again, or give kv-server a longer --lease)",
-			  lease_ms);
-		break;
-	case EPOCH_STUCK:
-		error_set(err, -ECONNRESET,
-			  "fenced: a section of it was open for longer than %u ms while others "
-			  "waited for memory (connect again, and read fewer or smaller records at "
-			  "a time)",
-			  lease_ms);
-		break;
-	case EPOCH_HOARDS:
-		error_set(
-			err, -ECONNRESET,
-			"fenced: it was asked to drop what it remembers of where records are, and "
-			"did not for longer than %u ms while others waited for memory (connect "
-			"again; is the client's library of this release?)",
-			lease_ms);
-		break;
-	case EPOCH_LIED:
-	case EPOCH_WELL:
-		error_set(err, -ECONNRESET,
-			  "fenced: its epoch slot says what cannot be (is the client's library of "
-			  "this release?)");
-		break;
+/* One look at all sessions. */
+struct look {
+	uint64_t now_ns, lease_ns;
+	uint64_t pause_ns; /* of the server's; 0: none to speak of */
+	struct grace_stuck stuck;
+	struct lease *found;
+	enum lease_verdict why;
+};
+
+static enum lease_verdict judge(const struct look *look, struct lease *l)
+{
+	const struct epoch_session *s = &l->epoch;
+	uint64_t generation, beat;
+
+	if (!s->slot)
+		return LEASE_KEPT; /* it goes already */
+	/* acquire, both: as in grace.c's take(). A foreign generation is no beat of ours. */
+	generation = atomic_load_explicit(&s->slot->generation, memory_order_acquire);
+	beat = atomic_load_explicit(&s->slot->beat, memory_order_acquire);
+	if (beat != l->beat && generation == s->generation) {
+		l->beat = beat;
+		l->beat_ns = look->now_ns;
+		l->forgiven = false;
 	}
+	if (s->lied)
+		return LEASE_LIED;
+	if (!s->waited)
+		return LEASE_KEPT;
+	if (look->now_ns - l->beat_ns >= look->lease_ns)
+		return LEASE_SILENT;
+	if (look->now_ns - l->waited_ns < look->lease_ns)
+		return LEASE_KEPT;
+	if (grace_session_reach(s) <= look->stuck.epoch)
+		return LEASE_STUCK;
+	return s->h < look->stuck.hints ? LEASE_HOARDS : LEASE_KEPT;
 }
 
-static void fence(struct session *s, enum epoch_verdict why)
+static void forgive(const struct look *look, struct lease *l)
 {
-	struct session_counters *c = &s->all->counters;
-	_Atomic uint64_t *counter = why == EPOCH_SILENT ? &c->fenced_silent
-				    : why == EPOCH_LIED ? &c->fenced_lied
-							: &c->fenced_stuck;
-	struct error err;
+	const uint64_t reach = grace_session_reach(&l->epoch), h = l->epoch.h;
+	const uint64_t silent_ns = look->now_ns - l->beat_ns;
+	const bool is_stuck = reach <= look->stuck.epoch, hoards = h < look->stuck.hints;
 
-	explain(s, why, &err);
-	log_warn("session", "session %" PRIu64 ", %s, process %u: %s", s->number, s->name, s->pid,
-		 err.text);
-	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&s->client->fences, 1, memory_order_relaxed);
-	exchange_refuse(s->fd, err.code, err.text);
-	session_end(s, 0);
+	if (!l->forgiven)
+		l->beat_ns += look->pause_ns < silent_ns ? look->pause_ns : silent_ns;
+	l->forgiven = true;
+	if (!(is_stuck && reach == l->forgiven_reach) && !(hoards && h == l->forgiven_h))
+		l->waited_ns = look->now_ns;
+	if (is_stuck)
+		l->forgiven_reach = reach;
+	if (hoards)
+		l->forgiven_h = h;
 }
 
-void lease_look(struct sessions *all)
+static void visit(void *ctx, struct epoch_session *s)
 {
-	struct grace *grace = sessions_grace(all);
-	struct epoch_session *found;
-	enum epoch_verdict why;
+	struct lease *l = caa_container_of(s, struct lease, epoch);
+	enum lease_verdict verdict;
+	struct look *look = ctx;
 
-	while (!all->fatal) {
-		uint64_t now = time_now_ns();
+	if (look->pause_ns)
+		forgive(look, l);
+	verdict = judge(look, l);
+	if (verdict == LEASE_KEPT || look->found)
+		return;
+	look->found = l;
+	look->why = verdict;
+}
 
-		found = grace_find(grace, now, all->lease_ms * NS_PER_MS,
-				   reclaim_stuck(all->store->reclaim, now), &why);
-		if (!found)
-			return;
-		if (MUTANT(expire_unfenced) && why == EPOCH_SILENT)
-			grace_wait_for(grace, found, false, now);
-		else
-			fence(caa_container_of(found, struct session, epoch), why);
-	}
+struct lease *lease_find(struct grace *g, uint64_t *look_ns, uint64_t now_ns, uint64_t lease_ns,
+			 struct grace_stuck stuck, enum lease_verdict *why)
+{
+	struct look look = { .now_ns = now_ns, .lease_ns = lease_ns, .stuck = stuck };
+
+	if (*look_ns && now_ns - *look_ns >= lease_ns / 4 + GAP_NS)
+		look.pause_ns = now_ns - *look_ns;
+	*look_ns = now_ns;
+	grace_each(g, visit, &look);
+	if (look.found)
+		*why = look.why;
+	return look.found;
 }

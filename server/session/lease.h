@@ -1,15 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
-/* Who is fenced (DESIGN 5.5). The control thread. */
-#include "server/session/session.h"
+/*
+ * Which sessions are fenced, and when (DESIGN 5.5): the policy over the mechanism of
+ * reclaim/grace.h. The control thread's alone. The clock is the caller's.
+ */
+#include <stdbool.h>
+#include <stdint.h>
 
-/* lease_period_ms - how often lease_look() is to be called for leases of @lease_ms. */
-unsigned lease_period_ms(unsigned lease_ms);
+#include "server/reclaim/grace.h"
+
+enum lease_verdict {
+	LEASE_KEPT,
+	LEASE_SILENT, /* no beat for a lease */
+	LEASE_STUCK, /* it beats, but a section of it holds memory back for too long */
+	LEASE_HOARDS, /* it beats, but keeps hints that it was asked to drop */
+	LEASE_LIED, /* it announces an epoch that is not there yet, or one that goes backwards */
+};
+
+/* One session's; part of its owner's structure. */
+struct lease {
+	struct epoch_session epoch;
+	uint64_t beat;
+	uint64_t beat_ns; /* when it was seen to change */
+	uint64_t waited_ns; /* since when the session is waited for */
+	uint64_t forgiven_reach; /* its reach when it was stuck and a pause was forgiven */
+	uint64_t forgiven_h; /* the same, of one that was behind with its hints */
+	bool forgiven; /* a pause of the server's, since the last beat */
+};
+
+/* lease_join - as grace_join(). */
+uint64_t lease_join(struct grace *g, struct lease *l, struct epoch_slot *slot, uint64_t generation);
+
+/* lease_wait - as grace_wait_for(). A lease runs while the session is waited for. */
+void lease_wait(struct grace *g, struct lease *l, bool wait, uint64_t now_ns);
 
 /*
- * lease_look - fence every session whose beat has stood still for a lease, that announces what
- * cannot be, or that holds back memory which somebody wants for longer than a lease. Sessions may
- * have been freed when it returns: all->departures tells.
+ * lease_find - several times a lease: a session that is to be fenced, with @why, or NULL.
+ * @look_ns: when it was called last; 0 at first.
  */
-void lease_look(struct sessions *all);
+struct lease *lease_find(struct grace *g, uint64_t *look_ns, uint64_t now_ns, uint64_t lease_ns,
+			 struct grace_stuck stuck, enum lease_verdict *why);

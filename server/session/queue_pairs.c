@@ -65,7 +65,7 @@ static int choose_source(struct session *s, struct gid_choice *out, struct error
 	if (rc || out->source.gid_index == s->gid_index)
 		return rc;
 	s->gid_index = out->source.gid_index;
-	log_line(out->warn ? LOG_WARN : LOG_INFO, "rdma", "session %llu: %s port %u, %s",
+	log_line(out->warn ? LOG_WARN : LOG_DEBUG, "rdma", "session %llu: %s port %u, %s",
 		 (unsigned long long)s->number, dev->name, dev->port, out->why);
 	return 0;
 }
@@ -78,7 +78,7 @@ int session_qp_make(struct session *s, unsigned handle, unsigned credits,
 
 	/* Before the old one goes and the new one can be used: grace.c, WITHOUT A QUEUE PAIR. Where
 	 * it is not made session_watch() looks again. */
-	grace_wait_for(sessions_grace(s->all), &s->epoch, true, time_now_ns());
+	lease_wait(sessions_grace(s->all), &s->lease, true, time_now_ns());
 	close_handles(s, handle, handle, 0); /* the client lost it and opens it anew */
 	if (handle == HOUSEKEEPER_QP)
 		credits = 0; /* silent as to requests: it would look as if it kept receives */

@@ -193,7 +193,7 @@ static int session_begin(struct session *s, const struct wire_hello *h, struct e
 	cds_list_add_tail(&s->node, &all->list);
 	s->welcomed = true;
 	all->newest = s->number;
-	epoch = grace_join(sessions_grace(all), &s->epoch, s->slot.addr, s->number);
+	epoch = lease_join(sessions_grace(all), &s->lease, s->slot.addr, s->number);
 	count(&all->counters.strangers, -1);
 	count(&all->counters.sessions, 1);
 	count(&all->counters.resumed, resumed);
@@ -209,7 +209,7 @@ void session_watch(struct session *s)
 
 	for (unsigned i = 0; i < SESSION_QPS_MAX && !any; i++)
 		any = s->conns[i] != NULL;
-	grace_wait_for(sessions_grace(s->all), &s->epoch, any, time_now_ns());
+	lease_wait(sessions_grace(s->all), &s->lease, any, time_now_ns());
 }
 
 static void handle_hello(struct session *s, const struct wire_hello *h)
@@ -286,15 +286,16 @@ void session_end(struct session *s, uint64_t answer_until_ns)
 
 	if (s->welcomed) {
 		session_qps_destroy(s, answer_until_ns);
-		grace_close_slot(sessions_grace(all), &s->epoch);
+		grace_close_slot(sessions_grace(all), &s->lease.epoch);
 		if (!s->unfenced) {
 			rdma_buffer_destroy(&s->slot);
-			grace_leave(sessions_grace(all), &s->epoch); /* it can READ nothing (I4) */
+			grace_leave(sessions_grace(all),
+				    &s->lease.epoch); /* it can READ nothing (I4) */
 		}
 		clients_detach(all->clients, s->client);
 		reclaim_kick(all->store->reclaim);
-		log_info("session", "session %" PRIu64 " ends: %s, process %u", s->number, s->name,
-			 s->pid);
+		log_debug("session", "session %" PRIu64 " ends: %s, process %u", s->number, s->name,
+			  s->pid);
 	}
 	if (answer_until_ns)
 		exchange_send(s->fd, &bye, 0, NULL); /* best effort: there may be many */

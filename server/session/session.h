@@ -7,7 +7,7 @@
  *
  * A session begins with HELLO: its client id is registered, an earlier session of the same id is
  * ended first, it gets a number (also its generation), an epoch slot in a region of its own, and
- * a WELCOME. It ends when its life line does, or when it is fenced (lease.h): its queue pairs are
+ * a WELCOME. It ends when its life line does, or when it is fenced (fence.c): its queue pairs are
  * destroyed, its epoch slot is deregistered, and only then does it stop to hold back retired
  * memory (I4).
  */
@@ -21,8 +21,8 @@
 #include "common/rdma/cm.h"
 #include "common/rdma/exchange.h"
 #include "common/rdma/region.h"
-#include "server/reclaim/grace.h"
-#include "server/session/clients.h"
+#include "server/session/lease.h"
+#include "server/clients/clients.h"
 #include "server/session/reach.h"
 #include "server/worker/worker.h"
 
@@ -38,7 +38,7 @@ struct session_counters {
 	_Atomic uint64_t accepted;
 	_Atomic uint64_t refused;
 	_Atomic uint64_t resumed; /* sessions of a client id that was known */
-	_Atomic uint64_t fenced_silent, fenced_stuck, fenced_lied; /* by enum epoch_verdict */
+	_Atomic uint64_t fenced_silent, fenced_stuck, fenced_lied; /* by enum lease_verdict */
 };
 
 /* What sessions need of the server; constant after start. */
@@ -60,6 +60,7 @@ struct sessions {
 	int notice_fd; /* eventfd: a worker has found a queue pair broken */
 	unsigned untold; /* waits for the last receive of queue pairs in vain, since one was not */
 	const char *fatal; /* what the device said that ends the server; NULL: nothing */
+	uint64_t look_ns; /* the last look for leases that are over */
 	struct reach reach; /* GIDs that lead somewhere, and when others may be tried */
 	struct cm_listener *cm; /* NULL: --connect tcp */
 	unsigned cm_port; /* that it listens on */
@@ -80,7 +81,7 @@ struct session {
 	uint64_t number; /* its generation */
 	struct client_entry *client;
 	struct rdma_buffer slot; /* struct epoch_slot */
-	struct epoch_session epoch;
+	struct lease lease;
 	struct conn *conns[SESSION_QPS_MAX];
 	char name[64];
 	uint32_t pid;

@@ -5,14 +5,14 @@
  * Records. Every function below is called by a worker thread that is registered with liburcu
  * (QSBR) and online; what a look-up returns is valid until the worker's next quiescent state.
  *
- * Order of a write (DESIGN section 3): block INVALID, body and checksum; bucket lock; version;
+ * Order of a write (DESIGN 3): block INVALID, body and checksum; bucket lock; version;
  * block LIVE; old block OBSOLETE; slot published; bucket unlocked; then the caller acknowledges.
  * The old block is retired after the unlock.
  *
  * Versions are one server-wide sequence, drawn under the bucket's lock: of two writes of one key
  * the later one has the greater version, across delete and re-insert too.
  *
- * Lock order: client entry (session/clients.h), bucket (index.h), memory's own.
+ * Lock order: client entry (clients/clients.h), bucket (index.h), memory's own.
  */
 #include <assert.h>
 #include <stdatomic.h>

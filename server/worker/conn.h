@@ -14,9 +14,8 @@
 #include "common/rdma/cm.h"
 #include "common/rdma/qp.h"
 #include "common/rdma/region.h"
-#include "server/session/clients.h"
-#include "server/store/store.h"
 #include "server/worker/receives.h"
+#include "server/write/write.h"
 
 struct worker;
 struct conn;
@@ -50,8 +49,12 @@ struct request {
 	enum request_state state;
 	uint16_t slot;
 	uint64_t batch; /* of completions, in which its last frame came */
-	struct rpc_request header; /* of the request being pulled */
-	struct store_put put; /* its block */
+	uint64_t now_ns; /* wall clock when that was, or when its value was there */
+	struct write write; /* on its way through the door */
+	struct {
+		uint64_t addr, hash;
+		uint32_t rkey;
+	} pull; /* where the client has the value, and what it hashes to */
 	/* while its READ or its reply waits for a place in the send queue: rpc_queue.c */
 	struct request *next;
 	uint32_t reply_len;

@@ -8,7 +8,7 @@
  * returns.
  *
  * What a posted operation names stays until its completion is polled or its queue pair is
- * destroyed (DESIGN section 7, late DMA): the block of a PULLING slot is unpublished and owned by
+ * destroyed (DESIGN 7.4): the block of a PULLING slot is unpublished and owned by
  * the slot; the block that a GET's RDMA WRITE reads from is held by a hazard, set in the same
  * read-side section in which it was found, released by the completion of the reply behind it; the
  * reply's frame is rewritten only when the next request of its slot arrives, which the client
@@ -67,19 +67,23 @@ static void do_get(struct rpc_worker *w, struct request *r, const struct rpc_req
 	struct store_result found;
 	struct rpc_reply *p;
 	const uint8_t *value;
-	struct rpc_push push = { .what = RPC_WR_REPLY };
+	struct rpc_push push = {
+		.what = RPC_WR_REPLY,
+		.staging_addr = q->staging_addr,
+		.staging_rkey = q->staging_rkey,
+	};
 	int rc;
 
 	rpc_count(&w->counters.gets, 1);
-	rc = store_get(&w->store, view->key, q->key_len, time_wall_ms(), rpc_patience_over(w, q),
-		       &found);
+	rc = store_get(&w->store, view->key, q->key_len, r->now_ns / NS_PER_MS,
+		       reclaim_patience_over(w->store.store->reclaim, q->waited_ms), &found);
 	if (rc == -EBUSY)
 		reclaim_wanting(w->store.store->reclaim);
 	if (rc) {
-		rpc_reply_status(w, r, q, rc);
+		rpc_reply_status(w, r, q->sequence, rc);
 		return;
 	}
-	p = rpc_reply_begin(r, q, 0);
+	p = rpc_reply_begin(r, q->sequence, 0);
 	p->version = found.version;
 	p->index_slot = found.slot;
 	p->incarnation = found.incarnation;
@@ -89,23 +93,23 @@ static void do_get(struct rpc_worker *w, struct request *r, const struct rpc_req
 	if (found.value_len <= RPC_REPLY_INLINE_MAX) {
 		p->flags = RPC_INLINE_VALUE;
 		memcpy(p + 1, value, found.value_len);
-		rpc_send_reply(w, r, q, RPC_REPLY_BYTES + found.value_len, NULL);
+		rpc_send_reply(w, r, RPC_REPLY_BYTES + found.value_len, NULL);
 		return;
 	}
 	if (found.value_len > q->staging_len) {
 		p->status = -EMSGSIZE;
-		rpc_send_reply(w, r, q, RPC_REPLY_BYTES, NULL);
+		rpc_send_reply(w, r, RPC_REPLY_BYTES, NULL);
 		return;
 	}
 	push.hazard = rpc_hazard_take(w, r->conn, found.place);
 	if (push.hazard < 0) {
-		rpc_reply_status(w, r, q, -EBUSY);
+		rpc_reply_status(w, r, q->sequence, -EBUSY);
 		return;
 	}
 	push.data = value;
 	push.len = found.value_len;
 	push.lkey = memory_extent_region(w->store.store->memory, found.place.extent)->lkey;
-	rpc_send_reply(w, r, q, RPC_REPLY_BYTES, &push);
+	rpc_send_reply(w, r, RPC_REPLY_BYTES, &push);
 }
 
 static void do_stats(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view)
@@ -118,20 +122,22 @@ static void do_stats(struct rpc_worker *w, struct request *r, const struct rpc_r
 		.lkey = c->replies.region.lkey,
 		.what = RPC_WR_STATS,
 		.hazard = -1,
+		.staging_addr = q->staging_addr,
+		.staging_rkey = q->staging_rkey,
 	};
 
 	rpc_count(&w->counters.stats, 1);
 	if (c->stats_busy) {
-		rpc_reply_status(w, r, q, -EBUSY);
+		rpc_reply_status(w, r, q->sequence, -EBUSY);
 		return;
 	}
 	push.len =
 		(uint32_t)w->config.stats(w->config.stats_ctx, conn_stats_at(c), CONN_STATS_BYTES);
-	p = rpc_reply_begin(r, q, push.len > q->staging_len ? -EMSGSIZE : 0);
+	p = rpc_reply_begin(r, q->sequence, push.len > q->staging_len ? -EMSGSIZE : 0);
 	p->value_len = push.len;
 	if (p->status == 0)
 		c->stats_busy = true;
-	rpc_send_reply(w, r, q, RPC_REPLY_BYTES, p->status ? NULL : &push);
+	rpc_send_reply(w, r, RPC_REPLY_BYTES, p->status ? NULL : &push);
 }
 
 static void do_measure(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view)
@@ -150,21 +156,23 @@ static void do_measure(struct rpc_worker *w, struct request *r, const struct rpc
 	if (rc == 0 && c->stats_busy)
 		rc = -EBUSY;
 	if (rc) {
-		rpc_reply_status(w, r, q, rc);
+		rpc_reply_status(w, r, q->sequence, rc);
 		return;
 	}
 	*out = (struct rpc_measured){ 0 };
 	w->config.measure(w->config.stats_ctx, out);
 	conn_measure(c, &plan, out);
-	p = rpc_reply_begin(r, q, 0);
+	p = rpc_reply_begin(r, q->sequence, 0);
 	p->value_len = sizeof(*out);
 	c->stats_busy = true;
-	rpc_send_reply(w, r, q, RPC_REPLY_BYTES,
+	rpc_send_reply(w, r, RPC_REPLY_BYTES,
 		       &(struct rpc_push){ .data = out,
 					   .len = sizeof(*out),
 					   .lkey = c->replies.region.lkey,
 					   .what = RPC_WR_STATS,
-					   .hazard = -1 });
+					   .hazard = -1,
+					   .staging_addr = q->staging_addr,
+					   .staging_rkey = q->staging_rkey });
 }
 
 static void dispatch(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view)
@@ -172,7 +180,7 @@ static void dispatch(struct rpc_worker *w, struct request *r, const struct rpc_r
 	switch (view->header->op) {
 	case RPC_PING:
 		rpc_count(&w->counters.pings, 1);
-		rpc_reply_status(w, r, view->header, 0);
+		rpc_reply_status(w, r, view->header->sequence, 0);
 		break;
 	case RPC_GET:
 		do_get(w, r, view);
@@ -181,11 +189,13 @@ static void dispatch(struct rpc_worker *w, struct request *r, const struct rpc_r
 		rpc_put(w, r, view);
 		break;
 	case RPC_DEL:
-		rpc_del(w, r, view);
+		rpc_update(w, r, WRITE_DEL, view);
 		break;
 	case RPC_INCR:
+		rpc_update(w, r, WRITE_INCR, view);
+		break;
 	case RPC_TOUCH:
-		rpc_update(w, r, view);
+		rpc_update(w, r, WRITE_TOUCH, view);
 		break;
 	case RPC_STATS:
 		do_stats(w, r, view);
@@ -221,11 +231,12 @@ void rpc_receive(struct rpc_worker *w, struct conn *c, const void *frame, uint32
 		return;
 	}
 	r->batch = w->batch;
+	r->now_ns = time_wall_ns(); /* the one look at the clock, for all that it needs it for */
 	if (rc) {
-		rpc_reply_status(w, r, q, rc);
+		rpc_reply_status(w, r, q->sequence, rc);
 	} else if (q->client_id[0] != c->client_id[0] || q->client_id[1] != c->client_id[1] ||
 		   q->generation != c->generation) {
-		rpc_reply_status(w, r, q, -ESTALE);
+		rpc_reply_status(w, r, q->sequence, -ESTALE);
 	} else {
 		dispatch(w, r, &view);
 	}
@@ -259,7 +270,7 @@ void rpc_abandon(struct rpc_worker *w, struct conn *c)
 {
 	for (unsigned i = 0; i < c->credits; i++) {
 		if (c->request[i].state == REQUEST_PULLING)
-			store_put_abort(&w->store, &c->request[i].put);
+			write_drop(&w->door, &c->request[i].write);
 		c->request[i].state = REQUEST_IDLE;
 	}
 	for (unsigned i = 0; i < WORKER_RECEIVES; i++) {

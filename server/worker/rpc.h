@@ -10,6 +10,7 @@
 /* What the rpc functions need of their worker. */
 struct rpc_worker {
 	struct store_worker store;
+	struct write_door door;
 	struct worker_counters counters;
 	struct worker_config config;
 	uint64_t batch; /* number of the batch of completions that is being handled */
@@ -18,6 +19,9 @@ struct rpc_worker {
 	uint16_t hazard_free[WORKER_RECEIVES];
 	const struct conn *hazard_owner[WORKER_RECEIVES];
 };
+
+/* rpc_answer - the door has answered a write of this worker. */
+void rpc_answer(struct write_door *door, struct write *write);
 
 /* rpc_receive - a frame of @len bytes arrived on @c; the buffer is reusable on return. */
 void rpc_receive(struct rpc_worker *w, struct conn *c, const void *frame, uint32_t len);

@@ -18,7 +18,7 @@ int rpc_hazard_take(struct rpc_worker *w, const struct conn *c, struct memory_pl
 void rpc_hazard_drop(struct rpc_worker *w, unsigned hazard); /* one that is free is fine */
 
 /* rpc_reply_begin - the slot's frame, with all that every reply has. */
-struct rpc_reply *rpc_reply_begin(struct request *r, const struct rpc_request *q, int status);
+struct rpc_reply *rpc_reply_begin(struct request *r, uint64_t sequence, int status);
 
 /*
  * rpc_queue_add - post what @r has to post, the READ of its value (REQUEST_PULLING) or its reply,
@@ -30,24 +30,21 @@ void rpc_queue_add(struct rpc_worker *w, struct request *r);
 void rpc_queue_completed(struct rpc_worker *w, struct conn *c);
 
 /*
- * rpc_send_reply - send the @len bytes of the slot's frame, behind an RDMA WRITE where @push says
+ * rpc_send_reply - send the @len bytes of the slot's frame, after an RDMA WRITE where @push says
  * so. On a connection that has failed nothing is posted, and @push's hazard is dropped.
  */
-void rpc_send_reply(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
-		    uint32_t len, const struct rpc_push *push);
-
-/* rpc_patience_over - the client has been told "not now" for long enough. */
-bool rpc_patience_over(const struct rpc_worker *w, const struct rpc_request *q);
+void rpc_send_reply(struct rpc_worker *w, struct request *r, uint32_t len,
+		    const struct rpc_push *push);
 
 /* rpc_reply_status, rpc_reply_write - a reply without a value: of @status; of a write. */
-void rpc_reply_status(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
-		      int status);
-void rpc_reply_write(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
+void rpc_reply_status(struct rpc_worker *w, struct request *r, uint64_t sequence, int status);
+void rpc_reply_write(struct rpc_worker *w, struct request *r, uint64_t sequence,
 		     const struct client_reply *what);
 
+/* A PUT, and a write without a value of its own: they go through the worker's door. */
 void rpc_put(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view);
-void rpc_del(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view);
-void rpc_update(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view);
+void rpc_update(struct rpc_worker *w, struct request *r, enum write_op op,
+		const struct rpc_request_view *view);
 
 /* rpc_pulled - the READ that fetches a PUT's value ended; @ok: with success. */
 void rpc_pulled(struct rpc_worker *w, struct request *r, bool ok);

@@ -8,7 +8,7 @@
  *
  * Sends complete in order. Each signalled one has a mark: how many had been posted with it; its
  * completion frees the places of all up to there. One in so many is signalled that a full queue
- * always holds one. The last place is the marker's (worker.c).
+ * always holds one. The last place is the marker's (apart.c).
  */
 #include "common/rdma/post.h"
 #include "server/worker/rpc_internal.h"
@@ -32,12 +32,12 @@ static void queue_count(struct conn_queue *queue, unsigned count, bool signalled
 /* The READ that brings the value from the client's staging memory into the block. */
 static void post_pull(struct rpc_worker *w, struct request *r)
 {
-	const struct rpc_request *q = &r->header;
+	const struct write *write = &r->write;
 	struct conn *c = r->conn;
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)r->put.block->data + q->key_len,
-		.length = q->value_len,
-		.lkey = memory_extent_region(w->store.store->memory, r->put.place.extent)->lkey,
+		.addr = (uintptr_t)write_value(write),
+		.length = write->ask.value_len,
+		.lkey = memory_extent_region(w->store.store->memory, write->put.place.extent)->lkey,
 	};
 	struct ibv_send_wr read = {
 		.wr_id = (uintptr_t)r | RPC_WR_PULL,
@@ -45,14 +45,14 @@ static void post_pull(struct rpc_worker *w, struct request *r)
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_READ,
 		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma.remote_addr = q->staging_addr,
-		.wr.rdma.rkey = q->staging_rkey,
+		.wr.rdma.remote_addr = r->pull.addr,
+		.wr.rdma.rkey = r->pull.rkey,
 	};
 	struct ibv_send_wr *bad;
 
 	if (rdma_post_send(c->qp.qp, &read, &bad)) {
 		r->state = REQUEST_IDLE;
-		store_put_abort(&w->store, &r->put);
+		write_drop(&w->door, &r->write);
 		rpc_conn_lost(w, c, "its queue pair takes no READ");
 		return;
 	}

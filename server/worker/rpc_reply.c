@@ -29,14 +29,16 @@ void rpc_hazard_drop(struct rpc_worker *w, unsigned hazard)
 	w->hazard_free[w->hazards_free++] = (uint16_t)hazard;
 }
 
-void rpc_send_reply(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
-		    uint32_t len, const struct rpc_push *push)
+void rpc_send_reply(struct rpc_worker *w, struct request *r, uint32_t len,
+		    const struct rpc_push *push)
 {
 	const struct rpc_reply *reply = conn_reply_at(r->conn, r->slot);
 
 	if (reply->status && reply->status != -ENOENT)
 		rpc_count(&w->counters.refused, 1);
-	if (r->conn->failed) { /* nothing is posted behind the marker of worker.c's drain() */
+	if (reply->status == -ENOMEM)
+		rpc_count(&w->counters.full, 1);
+	if (r->conn->failed) { /* nothing is posted after apart.c's marker */
 		if (push && push->hazard >= 0)
 			rpc_hazard_drop(w, (unsigned)push->hazard);
 		return;
@@ -45,14 +47,12 @@ void rpc_send_reply(struct rpc_worker *w, struct request *r, const struct rpc_re
 	r->pushes = push;
 	if (push) {
 		r->push = *push;
-		r->push.staging_addr = q->staging_addr;
-		r->push.staging_rkey = q->staging_rkey;
 		rpc_count(&w->counters.pushed_bytes, push->len);
 	}
 	rpc_queue_add(w, r);
 }
 
-struct rpc_reply *rpc_reply_begin(struct request *r, const struct rpc_request *q, int status)
+struct rpc_reply *rpc_reply_begin(struct request *r, uint64_t sequence, int status)
 {
 	struct rpc_reply *p = conn_reply_at(r->conn, r->slot);
 
@@ -60,23 +60,22 @@ struct rpc_reply *rpc_reply_begin(struct request *r, const struct rpc_request *q
 		.magic = RPC_REPLY_MAGIC,
 		.status = status,
 		.slot = r->slot,
-		.sequence = q->sequence,
-		.clock_ms = time_wall_ms(),
+		.sequence = sequence,
+		.clock_ms = r->now_ns / NS_PER_MS,
 	};
 	return p;
 }
 
-void rpc_reply_status(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
-		      int status)
+void rpc_reply_status(struct rpc_worker *w, struct request *r, uint64_t sequence, int status)
 {
-	rpc_reply_begin(r, q, status);
-	rpc_send_reply(w, r, q, RPC_REPLY_BYTES, NULL);
+	rpc_reply_begin(r, sequence, status);
+	rpc_send_reply(w, r, RPC_REPLY_BYTES, NULL);
 }
 
-void rpc_reply_write(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
+void rpc_reply_write(struct rpc_worker *w, struct request *r, uint64_t sequence,
 		     const struct client_reply *what)
 {
-	struct rpc_reply *p = rpc_reply_begin(r, q, what->status);
+	struct rpc_reply *p = rpc_reply_begin(r, sequence, what->status);
 
 	p->version = what->version;
 	p->index_slot = what->index_slot;
@@ -84,5 +83,5 @@ void rpc_reply_write(struct rpc_worker *w, struct request *r, const struct rpc_r
 	p->expiry_ms = what->expiry_ms;
 	p->number = what->number;
 	p->value_len = what->value_len;
-	rpc_send_reply(w, r, q, RPC_REPLY_BYTES, NULL);
+	rpc_send_reply(w, r, RPC_REPLY_BYTES, NULL);
 }

@@ -31,36 +31,19 @@
 #include "server/reclaim/qsbr.h"
 
 #define POLL_BATCH (2 * (int)RPC_SLOTS_MAX) /* more than the credits of one: see rpc.c */
-#define CQ_ENTRIES (8 * WORKER_RECEIVES) /* as far as the device goes: conn.c counts */
-#define DRAIN_NS   (1 * NS_PER_S) /* for the marker behind all sends of a failed queue pair */
 /* Of WORKER_SPIN_NS: then let others run between polls. On an only core, at once. */
 #define SPIN_YIELD_NS	  10000u
 #define TIDY_BUSY_NS	  (5 * NS_PER_MS) /* between a few merges each, of a busy worker */
 #define TIDY_NS		  (100 * NS_PER_MS) /* the index waits for memory: ask again, ... */
 #define TIDY_BACK_OFF_MAX 6u /* ... after twice as long each time, up to 6.4 s */
 
-static struct conn **chain_of(struct worker *w, uint32_t qpn)
-{
-	return &w->conns[qpn % WORKER_CONNS];
-}
-
 static struct conn *conn_find(struct worker *w, uint32_t qpn)
 {
-	struct conn *c = *chain_of(w, qpn);
+	struct conn *c = *worker_chain(w, qpn);
 
 	while (c && c->qp.qp->qp_num != qpn)
 		c = c->next;
 	return c;
-}
-
-static void conn_unlink(struct worker *w, struct conn *c)
-{
-	struct conn **at = chain_of(w, c->qp.qp->qp_num);
-
-	while (*at && *at != c)
-		at = &(*at)->next;
-	if (*at)
-		*at = c->next;
 }
 
 static void handle_receive(struct worker *w, const struct ibv_wc *wc)
@@ -98,8 +81,7 @@ static receives_time silent_since(const struct worker *w)
 	return silent;
 }
 
-/* Returns how many completions there were. */
-static int poll_once(struct worker *w)
+int worker_poll(struct worker *w)
 {
 	struct ibv_wc wc[POLL_BATCH];
 	int n = rdma_poll(w->cq.cq, POLL_BATCH, wc);
@@ -113,150 +95,6 @@ static int poll_once(struct worker *w)
 	if (receives_audit_due(&w->receives))
 		receives_audit(&w->receives, silent_since(w));
 	return n;
-}
-
-static void attach(struct worker *w, struct command *cmd)
-{
-	struct conn *c = cmd->conn, **chain = chain_of(w, c->qp.qp->qp_num);
-
-	while (w->receives.posted < w->receives.chunks * RECEIVE_CHUNK) {
-		cmd->result = receives_post_more(&w->receives);
-		if (cmd->result)
-			return;
-	}
-	c->heard = w->receives.now;
-	c->next = *chain;
-	*chain = c;
-	atomic_fetch_add_explicit(&w->rpc.counters.connections, 1, memory_order_relaxed);
-}
-
-static bool conn_is_busy(const struct conn *c)
-{
-	for (unsigned i = 0; i < c->credits; i++) {
-		if (c->request[i].state != REQUEST_IDLE)
-			return true;
-	}
-	return false;
-}
-
-/*
- * Wait until everything posted on @c has completed, or flushed: sends complete in order, so when
- * the marker has come back, every send before it has.
- */
-static void await_sends(struct worker *w, struct conn *c, uint64_t end)
-{
-	struct ibv_send_wr marker = {
-		.wr_id = (uintptr_t)c | RPC_WR_MARKER,
-		.opcode = IBV_WR_RDMA_WRITE, /* of no bytes: takes no receive of the peer */
-		.send_flags = IBV_SEND_SIGNALED,
-	};
-	struct ibv_send_wr *bad;
-
-	c->drained = false;
-	if (rdma_post_send(c->qp.qp, &marker, &bad))
-		return; /* its queue is full of flushed sends: the polls of drain() see them */
-	while (!c->drained && time_now_ns() < end) {
-		poll_once(w);
-		qsbr_quiescent();
-	}
-}
-
-/*
- * Answer what has arrived on @c, until nothing comes and nothing is in flight, and let the answers
- * leave; or until time is over.
- */
-static void settle(struct worker *w, struct conn *c, uint64_t end)
-{
-	while (!c->failed && time_now_ns() < end && (poll_once(w) > 0 || conn_is_busy(c)))
-		qsbr_quiescent();
-	if (!c->failed && time_now_ns() < end)
-		await_sends(w, c, end);
-}
-
-/* Take what still comes of a queue pair that has failed, or was destroyed. */
-static void drain(struct worker *w)
-{
-	/*
-	 * Receives that it had taken stand in the queue, which is first in, first out: once it was
-	 * empty, or as many were polled as it holds, they have come back. Other connections may
-	 * keep it from ever being empty.
-	 */
-	for (unsigned seen = 0; seen < CQ_ENTRIES;) {
-		int n = poll_once(w);
-
-		if (n <= 0)
-			break;
-		seen += (unsigned)n;
-		qsbr_quiescent();
-	}
-}
-
-static void fail(struct worker *w, struct command *cmd)
-{
-	struct conn *c = cmd->conn;
-
-	settle(w, c, cmd->answer_until_ns);
-	c->failed = true; /* posts nothing any more, and does not touch the life line */
-	cmd->result = rdma_qp_fail(&c->qp);
-}
-
-static void detach(struct worker *w, struct command *cmd)
-{
-	struct conn *c = cmd->conn;
-	bool alive;
-
-	c->failed = true;
-	alive = rdma_qp_fail(&c->qp) != 0;
-	if (!alive) {
-		await_sends(w, c, time_now_ns() + DRAIN_NS);
-		drain(w);
-	}
-	conn_unlink(w, c);
-	if (rdma_qp_destroy(&c->qp) && alive)
-		cmd->result = -EIO;
-	drain(w); /* devices that leave its completions in the queue: they name @c, so now */
-	if (c->credits)
-		receives_death(&w->receives, c->gave_back);
-	rpc_abandon(&w->rpc, c);
-	atomic_fetch_sub_explicit(&w->rpc.counters.connections, 1, memory_order_relaxed);
-}
-
-static void take_command(struct worker *w)
-{
-	struct command *cmd;
-
-	/* pairs with worker_command(): the command's fields before the pointer */
-	cmd = atomic_exchange_explicit(&w->command, NULL, memory_order_acquire);
-	if (!cmd)
-		return;
-	switch (cmd->kind) {
-	case COMMAND_ATTACH:
-		attach(w, cmd);
-		break;
-	case COMMAND_FAIL:
-		fail(w, cmd);
-		break;
-	case COMMAND_DETACH:
-		detach(w, cmd);
-		break;
-	case COMMAND_STOP:
-		w->stopping = true;
-		break;
-	}
-	sem_post(&cmd->done);
-}
-
-void worker_command(struct worker *w, struct command *cmd)
-{
-	uint64_t one = 1;
-
-	sem_init(&cmd->done, 0, 0);
-	atomic_store_explicit(&w->command, cmd, memory_order_release); /* pairs with take_command */
-	if (write(w->wake_fd, &one, sizeof(one)) != sizeof(one))
-		log_error("worker", "waking worker %u failed: %s", w->number, error_name(errno));
-	while (sem_wait(&cmd->done) && errno == EINTR)
-		;
-	sem_destroy(&cmd->done);
 }
 
 /*
@@ -324,7 +162,7 @@ static void idle(struct worker *w, uint64_t *idle_since)
 		sched_yield();
 		return;
 	}
-	if (rdma_cq_arm(&w->cq) == 0 && poll_once(w) == 0 &&
+	if (rdma_cq_arm(&w->cq) == 0 && worker_poll(w) == 0 &&
 	    !atomic_load_explicit(&w->command, memory_order_relaxed))
 		sleep_until_work(w);
 	*idle_since = 0;
@@ -337,14 +175,14 @@ static void *worker_main(void *arg)
 
 	qsbr_register();
 	while (!w->stopping) {
-		if (poll_once(w) > 0) {
+		if (worker_poll(w) > 0) {
 			idle_since = 0;
 			chores_poll(w, time_now_ns(), TIDY_BUSY_NS);
 		} else {
 			idle(w, &idle_since);
 		}
 		if (atomic_load_explicit(&w->command, memory_order_relaxed))
-			take_command(w);
+			worker_take_command(w);
 		qsbr_quiescent();
 	}
 	qsbr_unregister();
@@ -354,6 +192,7 @@ static void *worker_main(void *arg)
 static void rpc_worker_init(struct rpc_worker *r, const struct worker_config *config)
 {
 	r->config = *config;
+	r->door = (struct write_door){ &r->store, rpc_answer };
 	r->hazards_free = WORKER_RECEIVES;
 	for (unsigned i = 0; i < WORKER_RECEIVES; i++)
 		r->hazard_free[i] = (uint16_t)i;

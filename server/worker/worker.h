@@ -24,6 +24,7 @@ struct worker_counters {
 	_Atomic uint64_t gets, puts, dels, updates, pings, stats; /* stats: MEASURE as well */
 	_Atomic uint64_t repeats; /* retries answered from memory */
 	_Atomic uint64_t refused; /* requests answered with an error other than not found */
+	_Atomic uint64_t full; /* of those, for want of memory */
 	_Atomic uint64_t protocol_errors;
 	_Atomic uint64_t lost; /* queue pairs that broke under a session */
 	_Atomic uint64_t pulled_bytes; /* values fetched by RDMA READ */

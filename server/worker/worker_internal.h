@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
-/* A worker from the inside: shared by worker.c (its thread) and conn.c (the control thread). */
+/*
+ * A worker from the inside. Its thread: worker.c (the loop), command.c, apart.c, prefetch.c. The
+ * control thread: conn.c.
+ */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -11,6 +14,7 @@
 #include "server/worker/rpc.h"
 #include "server/worker/worker.h"
 
+#define CQ_ENTRIES   (8 * WORKER_RECEIVES) /* as far as the device goes: conn.c counts */
 #define WORKER_CONNS 1024u /* chains of the table of connections by QP number */
 
 /* A command of the control thread, which waits for @done. */
@@ -51,5 +55,19 @@ struct worker {
 /* worker_prefetch - for the requests among @n completions that were polled together. */
 void worker_prefetch(struct worker *w, const struct ibv_wc *wc, int n);
 
+/* worker_poll - handle what has completed. Returns how many completions there were. */
+int worker_poll(struct worker *w);
+
+/* worker_chain - of the table of connections, the one that has queue pair @qpn. */
+static inline struct conn **worker_chain(struct worker *w, uint32_t qpn)
+{
+	return &w->conns[qpn % WORKER_CONNS];
+}
+
 /* worker_command - hand a command to the worker and wait for it. Control thread. */
 void worker_command(struct worker *w, struct command *command);
+
+/* worker_take_command - obey one, if there is one. worker_fail, worker_detach - two of them. */
+void worker_take_command(struct worker *w);
+void worker_fail(struct worker *w, struct command *cmd);
+void worker_detach(struct worker *w, struct command *cmd);

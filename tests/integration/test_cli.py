@@ -5,11 +5,13 @@ import json
 import os
 import random
 import re
+import signal
+import subprocess
 
 import pytest
 
 from kvt_client import assert_error, run
-from kvt_process import DEVICE, free_port, program
+from kvt_process import DEVICE, environment, free_port, program
 
 KIB, MIB = 1 << 10, 1 << 20
 EAGER = 8 * KIB
@@ -152,6 +154,22 @@ def test_json_of_mget(cli):
     assert documents[1]["key"] == "json none" and "value" not in documents[1]
 
 
+def test_errors_of_json_are_documents_on_stderr(cli, shared):
+    for words, code, field, text in [
+            (["--json", "get"], 2, "what", "get"),
+            (["--json", "gett", "a"], 2, "action", "mean get"),
+            (["--json", "incr", "json text x"], 3, "why", "no decimal number")]:
+        cli.put("json text x", b"x")
+        result = cli(*words)
+        document = json.loads(result.err)
+        assert result.rc == document["code"] == code and result.out == b""
+        assert document["program"] == "kv-cli" and text in document[field], document
+    gone = run([program("kv-cli"), "-s", f"127.0.0.1:{free_port()}", "-d", DEVICE, "--json",
+                "ping"])
+    document = json.loads(gone.err)
+    assert gone.rc == document["code"] == 3 and "refused" in document["why"]
+
+
 def test_json_of_a_miss_is_json_too(cli):
     result = cli("--json", "get", "never written")
     assert result.rc == 1
@@ -242,9 +260,32 @@ def test_value_into_a_full_device(cli):
     assert "No space left" in result.err and len(result.err.splitlines()) == 1
 
 
-def test_value_into_a_closed_pipe_does_not_hang(cli):
+@pytest.mark.parametrize("command", [["get", "for a pipe"], ["--json", "get", "for a pipe"],
+                                     ["mget"] + ["for a pipe"] * 3, ["dump"],
+                                     ["dump", "--format", "jsonl"], ["help"]], ids=" ".join)
+def test_a_reader_that_has_enough_ends_it_quietly_as_it_ends_cat(cli, command):
+    """By SIGPIPE; or, where the caller ignores that, with a sentence, as cat has one too."""
+    cli.put("for a pipe", b"x" * MIB)
+    for ignored, expected in ((False, -signal.SIGPIPE), (True, 3)):
+        reader, writer = os.pipe()
+        os.close(reader)
+        kv_cli = subprocess.Popen(
+            [*cli.base, *command], stdout=writer, stderr=subprocess.PIPE, env=environment(),
+            restore_signals=False,
+            preexec_fn=lambda: signal.signal(signal.SIGPIPE,
+                                             signal.SIG_IGN if ignored else signal.SIG_DFL))
+        os.close(writer)
+        err = kv_cli.communicate(timeout=20)[1].decode()
+        assert kv_cli.returncode == expected, err
+        assert "Broken pipe" in err if ignored else err == "", err
+
+
+def test_a_script_ends_where_its_reader_has_enough(cli):
     cli.put("for a pipe", b"x" * MIB)
     reader, writer = os.pipe()
     os.close(reader)
-    with open(writer, "wb", buffering=0) as pipe:
-        assert cli("get", "for a pipe", stdout=pipe).rc == 3
+    kv_cli = subprocess.run(cli.base, input=b"get 'for a pipe'\nput later 1\n", stdout=writer,
+                            stderr=subprocess.PIPE, env=environment(), timeout=20, check=False)
+    os.close(writer)
+    assert (kv_cli.returncode, kv_cli.stderr) == (-signal.SIGPIPE, b"")
+    assert cli("exists", "later").rc == 1

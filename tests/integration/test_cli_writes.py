@@ -171,7 +171,7 @@ def test_what_a_write_does_to_the_expiry(cli):
 
 @pytest.mark.parametrize("words", [["put", "--ttl", "0", "a", "b"],
                                    ["put", "--ttl", "-1", "a", "b"],
-                                   ["put", "--ttl", "5s", "a", "b"],
+                                   ["put", "--ttl", "5x", "a", "b"],
                                    ["put", "--ttl", "1e9", "a", "b"],
                                    ["put", "--ttl", "3162240001", "a", "b"],
                                    ["put", "--ttl", "0.0001", "a", "b"],
@@ -190,6 +190,14 @@ def test_what_a_write_does_to_the_expiry(cli):
 def test_wrong_usage(cli, words):
     assert_error(cli(*words), 2)
     assert cli("exists", "a").rc == 1
+
+
+def test_durations_with_units(cli):
+    for text, ms in (("90s", 90000), ("5m", 300000), ("2h", 7200000), ("1d", 86400000)):
+        cli.good("put", "--ttl", text, "with a unit", "x")
+        left = json.loads(cli.good("--json", "ttl", "with a unit"))["ttl_ms"]
+        assert ms - 20000 < left <= ms + LATE * 1000
+    cli.good("touch", "with a unit", "250ms")
 
 
 def test_the_longest_time_to_live(cli):

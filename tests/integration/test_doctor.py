@@ -329,7 +329,8 @@ def test_a_peer_that_refuses_with_bytes_for_the_terminal(code):
 def test_names_of_any_bytes():
     """What the user gave stands in the sentences as well."""
     result = doctor("--json", "bad\udcff\x1b")
-    assert_error(result, 2, "0xff")
+    assert result.rc == 2 and "0xff" in json.loads(result.err)["why"]
+    assert_error(doctor("bad\udcff\x1b"), 2, "0xff")
     d = document(f"{LOCAL}:{free_port(LOCAL)}", device="a\udcff\x1b[31m", rc=1)
     assert d["steps"][-1]["step"] == d["failed_step"]
     assert d["steps"][-1]["ok"] is False

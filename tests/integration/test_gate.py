@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
-"""tools/bench/gate: what it says of programs that answer, fail, lie or hang. They are fakes."""
+"""The gate of tests/performance and programs that answer, fail, lie or hang. All are fakes."""
 import copy
 import json
 import os

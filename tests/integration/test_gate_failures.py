@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
-"""tools/bench/gate and programs that fail, hang or are not there; and signals. All are fakes."""
+"""The gate, programs that fail, hang or are not there, and signals. All are fakes."""
 import copy
 import json
 import os
@@ -51,7 +51,7 @@ def test_programs_run_with_their_defaults(tmp_path):
 
 def test_a_program_that_is_no_program(tmp_path):
     folder = fakes(tmp_path, get=GOOD["get"])
-    (folder / "tools/bench/get-bench").write_bytes(b"\x7fELF, but for the rest")
+    (folder / "tests/performance/get-bench").write_bytes(b"\x7fELF, but for the rest")
     doc, _ = document(folder, "--only", "get", rc=3)
     assert all("does not start" in one["why"] for one in doc["promises"])
 
@@ -114,7 +114,7 @@ def test_a_program_that_prints_without_end():
 def test_a_program_that_does_not_want_to_end(tmp_path, monkeypatch):
     monkeypatch.setattr(gate_run, "END_S", 0.5)
     folder = fakes(tmp_path, get="trap '' TERM\n" + HANG.format(folder=tmp_path))
-    done = gate_run.run([folder / "tools/bench/get-bench"], 1)
+    done = gate_run.run([folder / "tests/performance/get-bench"], 1)
     # SIGTERM, where the machine is so busy that it had not come to its trap
     assert done.late and done.code in (-signal.SIGKILL, -signal.SIGTERM)
     wait_until("all of it is gone", lambda: gone(tmp_path), 10)

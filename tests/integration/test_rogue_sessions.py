@@ -222,7 +222,7 @@ def test_config_file_of_garbage(world, tmp_path, content):
 
 def test_config_file_with_a_long_comment_and_indented_lines(world, tmp_path):
     path = tmp_path / "conf"
-    path.write_bytes(b"\xef\xbb\xbf\n# " + b"x" * 198 + b" memory = 1X\r\n\n[other]\nx = y\n"
+    path.write_bytes(b"\xef\xbb\xbf\n# " + b"x" * 198 + b" memory = 1X\r\n\n"
                      b"[kv-server]\n  workers = 1 ; one\n\tmemory=48M")
     server = world.server("--config", str(path), memory=None)
     assert int(server.ready["memory"]) == 48 * MIB

@@ -119,6 +119,86 @@ def test_closed_outputs_are_taken_by_nothing(soft_device, tmp_path):
         server.close()
 
 
+# Signals that reload, or do nothing: records are in memory only, and none may be lost by them
+
+
+def told(server, *words, count=1, seconds=5):
+    """Wait for so many lines of the log with all these words; the last one."""
+    def lines():
+        return [line for line in server.stderr().splitlines() if all(w in line for w in words)]
+    wait_until(f"the log has {words}", lambda: len(lines()) >= count, seconds)
+    return lines()[-1]
+
+
+@pytest.mark.parametrize("how", ["SIGHUP", "SIGUSR1", "SIGUSR2"])
+def test_a_signal_that_is_no_stop_loses_no_record(world, how):
+    server = world.server(memory="64M")
+    cli = world.cli(server)
+    cli.put("kept", b"value")
+    server.signal(getattr(signal, how))
+    line = told(server, how)
+    assert "--config" in line if how == "SIGHUP" else "ignored" in line
+    assert cli.get("kept") == b"value"
+
+
+def test_sighup_reloads_the_log_and_says_why_nothing_else_changes(world, tmp_path):
+    config = tmp_path / "kv-server.conf"
+
+    def says(text):
+        config.write_text(text)
+        server.signal(signal.SIGHUP)
+
+    config.write_text("[kv-server]\nlog-level = warn\nlease = 700\n")
+    server = world.server("--config", str(config), memory="64M")
+    cli = world.cli(server)
+    cli.put("kept", b"value")
+    says("log-level = debug\nlease = 700\n")
+    told(server, "log-level is debug from now on, it was warn")
+    cli.put("kept", b"value")
+    told(server, "debug session", "ends")
+    says("log-level = debug\nlease = 700\n")
+    told(server, "no setting has changed in", str(config))
+    says("log-level = loud\nlease = 700\n")
+    told(server, "error", "nothing is reloaded", f"{config} line 1: log-level: 'loud' is none of")
+    says("log-level = info\nlog-format = json\nlease = 900\nmemory = 32M\nworkers = 2\n"
+         "deferred-max = 32M\n")
+    line = told(server, "lease stays 700")
+    assert json.loads(line)["level"] == "warn" and "when they connected" in line
+    told(server, "workers stays 0", "each connection")
+    told(server, "deferred-max stays 0")
+    assert "memory stays" not in server.stderr(), "a flag goes before the file"
+    config.unlink()
+    server.signal(signal.SIGHUP)
+    told(server, "nothing is reloaded", "No such file")
+    assert json.loads(server.stderr().splitlines()[-1])["topic"] == "config"
+    assert cli.get("kept") == b"value"
+
+
+def test_a_call_of_kv_cli_is_one_line_of_the_log(world):
+    server = world.server(memory="64M")
+    before = len(server.stderr().splitlines())
+    world.cli(server).put("a", b"b")
+    world.cli(server).stats()
+    told(server, "session 2 begins")
+    assert len(server.stderr().splitlines()) - before == 2, server.stderr()
+
+
+def test_a_full_store_is_told_in_the_log_once_and_counted(world):
+    server = world.server(memory="16M")
+    cli, client = world.cli(server), world.client(server)
+    with pytest.raises(CallFailed, match="-12"):
+        client.ask("fill", "record", 0, 1000, 100000, seconds=30)
+    line = told(server, "the store is full")
+    assert "warn" in line and "--memory is 16 MiB" in line and "start kv-server with more" in line
+    before = cli.stats()["rpc_refused_full"]
+    assert before >= 1
+    for _ in range(3):
+        assert_error(cli("put", "more", "-", stdin=bytes(1 << 20)), 3, "memory")
+    assert cli.stats()["rpc_refused_full"] >= before + 3
+    assert server.stderr().count("the store is full") == 1, "not a line for each refusal"
+    client.delete(b"record00000000")
+
+
 # Where settings come from
 
 
@@ -162,8 +242,8 @@ def test_default_port(world):
 
 def test_settings_of_a_file(world, tmp_path):
     config = tmp_path / "kv-server.conf"
-    config.write_text(f"# comment\nlisten = {HOST}:0\nmemory = 48M\ndevice = {DEVICE}\n"
-                      "lease = 700\nworkers = 3\n")
+    config.write_text(f"# comment\n [ kv-server ] \nlisten = {HOST}:0\nmemory = 48MiB\n"
+                      f"device = {DEVICE}\nlease = 0.7s\nworkers = 3\n")
     server = world.server("--config", str(config), listen=None, memory=None, device=None)
     assert int(server.ready["memory"]) == 48 * MIB
     assert server.ready["device"] == DEVICE
@@ -178,15 +258,40 @@ def test_default_memory_is_a_quarter_of_ram_and_at_most_4_gib(world):
 
 @pytest.mark.no_device
 @pytest.mark.parametrize("text,words", [
-    ("lisen = 127.0.0.1:0\n", ["lisen", "line 1"]),
+    ("lisen = 127.0.0.1:0\n", ["lisen", "line 1", "did you mean listen"]),
+    ("frobnicate = 1\n", ["no setting 'frobnicate'", "--help"]),
     ("# fine\nlisten 127.0.0.1 0\n", ["line 2"]),
-    ("memory = much\n", ["much"]),
+    ("lease = 700\n\nmemory = much\n", ["line 3: memory: 'much' is not a size"]),
+    ("[kv-server]\nmemory = 512MB\n", ["line 2: memory", "give 512M or 512MiB"]),
+    ("lease = 5\n", ["line 1: lease", "10ms to 10m"]),
+    ("log-level = loud\n", ["line 1: log-level: 'loud'", "debug"]),
+    ("gid-index = first\n", ["line 1: gid-index"]),
+    ("memory = 64M\n[kv-sever]\n", ["line 2", r"no section \[kv-sever\]", r"\[kv-server\]"]),
+    ("[etcd]\nlisten = 1\n", ["line 1", r"no section \[etcd\]"]),
+    ("listen = 127.0.0.1:0\nlisten = 127.0.0.1:0\n", ["line 2", "twice"]),
 ])
 def test_bad_file(tmp_path, text, words):
     config = tmp_path / "bad.conf"
     config.write_text(text)
-    assert_error(refuse(tmp_path, "--config", str(config), memory=None), 2, *words,
-                 who="kv-server")
+    line = assert_error(refuse(tmp_path, "--config", str(config), memory=None, listen=None), 2,
+                        *words, who="kv-server")
+    assert str(config) in line and " --lis" not in line and " --mem" not in line
+
+
+@pytest.mark.no_device
+@pytest.mark.parametrize("name,value", [("MEMORY", "much"), ("LOG_LEVEL", "loud"),
+                                        ("WORKERS", "x"), ("LISTEN", "a:b"), ("LEASE", "5x")])
+def test_bad_variable_is_named(tmp_path, name, value):
+    failure = refuse(tmp_path, memory=None, listen=None, env={f"GRACEKV_{name}": value})
+    line = assert_error(failure, 2, f"GRACEKV_{name}: '{value}'", who="kv-server")
+    assert "--" not in line.split("(")[0], "it was no flag"
+
+
+@pytest.mark.no_device
+@pytest.mark.parametrize("words,meant", [(["--memroy", "1G"], "--memory"),
+                                         (["--log=debug"], "--log-"), (["--listn"], "--listen")])
+def test_misspelt_option_is_told_what_it_may_have_meant(tmp_path, words, meant):
+    assert_error(refuse(tmp_path, *words), 2, f"did you mean {meant}", who="kv-server")
 
 
 @pytest.mark.no_device
@@ -223,7 +328,7 @@ def test_wrong_usage(tmp_path, args):
 
 @pytest.mark.no_device
 @pytest.mark.parametrize("size", ["", "x", "12Q", "1.5G", "-1", "0x100", "99999999999999999999",
-                                  "17179869184T", "1GG", " "])
+                                  "17179869184T", "1GG", " ", "512MB"])
 def test_bad_size(tmp_path, size):
     failure = refuse(tmp_path, "--memory", size, memory=None)
     assert_error(failure, 2, "--memory", who="kv-server")

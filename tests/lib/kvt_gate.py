@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
-"""tools/bench/gate and its parts, for tests; fakes of the programs that it runs."""
+"""tests/performance/gate and its parts, for tests; fakes of the programs that it runs."""
 import importlib.machinery
 import importlib.util
 import json
@@ -10,7 +10,7 @@ import types
 from kvt_client import run
 from kvt_process import ROOT
 
-FOLDER = ROOT / "tools" / "bench"
+FOLDER = ROOT / "tests" / "performance"
 GATE = str(FOLDER / "gate")
 sys.path.insert(0, str(FOLDER))
 

@@ -33,10 +33,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 def program(name):
     """The path of a program of the build."""
-    for path in (BUILD / "server" / name, BUILD / "tools" / name, BUILD / "tools" / name / name,
-                 BUILD / "tools" / "bench" / name, BUILD / "tools" / "rcu-bench" / name,
-                 BUILD / "tools" / "perf" / name,
-                 BUILD / "client" / name, BUILD / "tests" / "integration" / name):
+    for path in (BUILD / "bin" / name, BUILD / "tests" / "performance" / name,
+                 BUILD / "tests" / "integration" / name):
         if path.is_file():
             return str(path)
     raise FileNotFoundError(f"{name} is not in {BUILD}")

@@ -67,8 +67,8 @@ build_stamp() {
 }
 
 # What of a build folder is compiled, where that is not all.
-declare -A build_only=([build-mutants]="tests/stress/torture/torture server/kv-server
-    tools/kv-cli/kv-cli tests/linearizability/client/lin-client")
+declare -A build_only=([build-mutants]="tests/stress/torture/torture bin/kv-server
+    bin/kv-cli tests/linearizability/client/lin-client")
 
 configure_and_compile() {
     local dir=$1 stamp

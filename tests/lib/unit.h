@@ -1,13 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
-/* What a unit test includes before cmocka. Tests print the seed of their random numbers. */
+/* What a unit test includes instead of cmocka. Tests print the seed of their random numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
+
+/*
+ * UNIT_TEST(name) { ... } is a test, and all tests of a program run in the order of their lines.
+ * UNIT_TEST(name, set_up, tear_down) calls these two before and after it; either may be missing or
+ * NULL. UNIT_ALSO runs a test once more, with other fixtures.
+ */
+#define UNIT_TEST(name, ...)            \
+	static void name(void **state); \
+	UNIT_ALSO(name, __VA_ARGS__)    \
+	static void name(void **state)
+
+#define UNIT_ALSO(name, ...)	 UNIT_AT(name, __LINE__, __VA_ARGS__)
+#define UNIT_AT(name, line, ...) UNIT_ADD(name, line, __VA_ARGS__)
+#define UNIT_ADD(name, line, ...)                                                         \
+	__attribute__((constructor)) static void add_##name##_##line(void)                \
+	{                                                                                 \
+		unit_add(line, #name, name, (const CMFixtureFunction[2]){ __VA_ARGS__ }); \
+	}
+
+/* unit_add - what UNIT_TEST does before main(). */
+void unit_add(unsigned line, const char *name, CMUnitTestFunction test,
+	      const CMFixtureFunction *fixtures);
+
+/*
+ * unit_run - run the tests; @set_up and @tear_down, or NULL, are called before and after them all.
+ * Returns what main() should. A program that has no main() of its own gets one that calls this.
+ */
+int unit_run(CMFixtureFunction set_up, CMFixtureFunction tear_down);
+
+/* A helper may define this for its tests: that main() calls it first, with argv[1] or NULL. */
+void unit_begin(const char *argument);
 
 /* splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). */
 static inline uint64_t unit_random(uint64_t *state)

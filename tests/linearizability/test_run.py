@@ -78,7 +78,7 @@ class Options(Case):
 
     def test_folders(self):
         (self.folder / "file").touch()
-        self.ran(3, "server/kv-server is not in .*meson setup", "--build", str(self.folder))
+        self.ran(3, "bin/kv-server is not in .*meson setup", "--build", str(self.folder))
         self.ran(3, "--keep .* nothing can be written there", "--keep", str(self.folder / "file"))
 
     def test_address_of_another_machine(self):

@@ -2,7 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * Overflow chains under readers, while segments are replaced (DESIGN 2 to 4; server/index/write.c,
- * client/src/lookup.c). It goes on from split.pml. How to run: README.md.
+ * client/src/know/lookup.c). It goes on from split.pml. How to run: README.md.
  *
  * MODELLED. One key K, NR readers with GETS GETs each, OPS writes of K (PUT, DEL, insert anywhere in
  * its chain), links at any time for keys that come behind the link, SPLITS replacements of its

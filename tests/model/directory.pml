@@ -2,7 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * Directories that double, halve and are reused, under clients that cache them (DESIGN 2 to 4;
- * client/src/directory.c, lookup.c) and local readers (server/index/lookup.c). How to run: README.md.
+ * client/src/know/directory.c, lookup.c) and local readers (server/index/lookup.c). How to run: README.md.
  *
  * MODELLED. One key, any of four hashes, never written: it is in the table all the time. The server
  * doubles the directory, splits 0 into 00 and 01, merges them, halves the directory, doubles it

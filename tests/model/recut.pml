@@ -29,7 +29,7 @@
  * section with a pin up to it. What an open section will yet remember needs no care: its block is
  * LIVE in it, so the slab falls empty later, with a larger s.
  * Right as well:
- *	V_AGES		hints carry no pin but an age (client/src/hints.c). The round that READs a higher floor
+ *	V_AGES		hints carry no pin but an age (client/src/know/hints.c). The round that READs a higher floor
  *			makes it one more: all older ones are gone at once. A section loads the age behind its
  *			pin, and uses and remembers hints of that age only; whose connection it was is all one.
  *			A PUT has no pin: it loads the age before its request is posted, and remembers its reply

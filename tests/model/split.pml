@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* split.pml: segment split against one-sided readers with a cached directory (DESIGN.md 2, 3, 4).
+/* split.pml: segment split against one-sided readers with a cached directory (DESIGN 2, 3, 4).
  * run:  spin -a [-D...] split.pml && gcc -O2 -DSAFETY -DCOLLAPSE -o pan pan.c && ./pan -m500000 -w27
  * One key K.  Bucket = half A {header(inc,moved), slot 0} + half B {slot 1}; a READ fetches A,B or B,A.
  * Operation n (PUT/DEL/insert) writes block n; blocks are not reused here (rqsbr.pml has that).

@@ -17,7 +17,7 @@ make_rxe_boot() {
 }
 
 # rxe_start FOLDER NAME SECONDS JOB... - boot guests, in the background; sets rxe_runner. They leave
-# report and counts in their folder.
+# report and counts in their folder, and are ended when they print nothing for SECONDS.
 rxe_start() {
     local folder=$work/build-rxe/$1 log=$logs/rxe-$1.log name=$2 seconds=$3
     shift 3
@@ -26,7 +26,7 @@ rxe_start() {
     : >"$folder/report"
     GRACEKV_TEST_BUILD=$work/build-test GRACEKV_TEST_NAME=$name GRACEKV_TEST_FULL=$full \
         GRACEKV_TEST_PYTHON=$venv/bin/python python3 "$here/rxe/guests.py" \
-        --boot "$rxe_boot" --dir "$folder" --memory 1536 --timeout "$seconds" "$@" >"$log" 2>&1 &
+        --boot "$rxe_boot" --dir "$folder" --memory 1536 --silence "$seconds" "$@" >"$log" 2>&1 &
     rxe_runner=$!
 }
 
@@ -81,7 +81,7 @@ rxe_linearizability() {
 }
 
 # rxe_integration CASES SECONDS JOB-ONE JOB-TWO - in one guest and between two, side by side: each
-# waits a good deal of its time. The limit is for machines that do other things as well.
+# waits a good deal of its time.
 rxe_integration() {
     local -x GRACEKV_TEST_CASES=$1
     local alone=(one "rxe (one guest)" "$2" "$3") one
@@ -94,7 +94,7 @@ rxe_integration() {
 }
 
 suite_rxe() {
-    local job=$here/rxe/job select='-m "not no_device"' far="" part seconds=900 cases=1
+    local job=$here/rxe/job select='-m "not no_device"' far="" part seconds=600 cases=1
     build build-test || return 0
     check "rxe: pytest in a venv" make_venv
     [ -x "$venv/bin/python" ] || return 0
@@ -103,7 +103,7 @@ suite_rxe() {
     [ -n "${GRACEKV_TEST_ONLY:-}" ] && select+=" -k $(printf %q "$GRACEKV_TEST_ONLY")"
     # What the server does with its own memory, distance changes nothing of; it takes minutes.
     if [ "$full" = 1 ]; then
-        seconds=5400 cases=0
+        seconds=1800 cases=0
     else
         for part in memory space expiry deleted_bytes epoch_slots rogue rogue_sessions inspect \
             kv_bench; do

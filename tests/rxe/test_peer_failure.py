@@ -104,7 +104,7 @@ def nothing_left():
 
 @pytest.fixture
 def server(world):
-    return world.server("--workers", "1", memory="64M")
+    return world.server("--workers", "1", "--log-level", "debug", memory="64M")
 
 
 def settled(server, world, sessions):

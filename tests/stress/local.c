@@ -3,7 +3,7 @@
 /*
  * Local readers: threads that look keys up as the server's workers do. What they were given is
  * theirs until their next quiescent state, so they hold a few blocks until then, and look at them
- * once more.
+ * once more, and into the pipe where there is one.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,52 +13,64 @@
 #include "common/layout/bucket.h"
 #include "server/reclaim/qsbr.h"
 #include "tests/stress/home.h"
+#include "tests/stress/torture/pipe.h"
 
 #define LOCAL_ID     100u /* the first, among the members' */
 #define HELD	     16u
-#define LONG_ONE_IN  512u /* holds are long: grace periods must wait for them */
-#define LONG_HOLD_NS (20 * NS_PER_MS)
+#define LONG_HOLD_NS (20 * NS_PER_MS) /* grace periods must wait for them */
 
 struct held {
-	const struct block *block;
-	uint32_t k, incarnation;
+	struct store_result found;
+	uint64_t since; /* of the pipe */
+	uint32_t k;
 };
 
 /* Returns whether there is a block to look at again. */
 static bool look_up(struct home *h, struct store_worker *store, uint32_t k, struct held *held)
 {
-	struct store_result result;
+	struct store_result *f = &held->found;
 	char key[MODEL_KEY_MAX];
 	uint32_t key_len = model_key(k, key), floor = model_floor(h->m, k);
-	int rc = store_get(store, key, key_len, 0, true, &result);
+	int rc = store_get(store, key, key_len, 0, true, f);
 
-	if (rc == -ENOENT) {
+	held->since = h->s->pipe ? pipe_now(h->s->pipe) : 0;
+	held->k = k;
+	if (rc == 0)
+		model_found(h->m, k, floor, f->block->data + key_len, f->value_len);
+	else if (rc == -ENOENT)
 		model_missed(h->m, k, floor);
-		return false;
-	}
-	if (rc) {
+	else
 		model_wrong(h->m, WRONG_ERROR, k, "store_get: %s", error_name(rc));
-		return false;
-	}
-	model_found(h->m, k, floor, result.block->data + key_len, result.value_len);
-	*held = (struct held){ result.block, k, result.incarnation };
-	return true;
+	return rc == 0;
 }
 
-static void look_again(struct home *h, const struct held *held)
+static void look_again(struct local *l, const struct held *held)
 {
-	uint64_t state = atomic_load_explicit(&held->block->state, memory_order_acquire);
+	const struct store_result *f = &held->found;
+	struct home *h = l->home;
+	uint64_t state = atomic_load_explicit(&f->block->state, memory_order_acquire);
+	enum pipe_stage stage = PIPE_USED;
 	char key[MODEL_KEY_MAX];
 	uint32_t key_len = model_key(held->k, key);
 
-	if (block_state_incarnation(state) != held->incarnation ||
-	    held->block->key_len != key_len || memcmp(held->block->data, key, key_len))
+	if (h->s->pipe)
+		stage = pipe_stage(pipe_at(h->s->pipe, f->place.extent, f->place.offset),
+				   held->since);
+	if (stage == PIPE_FREED)
+		model_wrong(h->m, WRONG_PIPE, held->k,
+			    "its block %u:%u, incarnation %u, was freed before the local reader's "
+			    "quiescent state",
+			    f->place.extent, f->place.offset, f->incarnation);
+	else if (block_state_incarnation(state) != f->incarnation || f->block->key_len != key_len ||
+		 memcmp(f->block->data, key, key_len))
 		model_wrong(h->m, WRONG_CHANGED, held->k,
-			    "its block, incarnation %u, became incarnation %u before the "
+			    "its block, incarnation %u, became incarnation %u before the local "
 			    "reader's quiescent state",
-			    held->incarnation, block_state_incarnation(state));
+			    f->incarnation, block_state_incarnation(state));
 	else
-		model_found(h->m, held->k, 0, held->block->data + key_len, held->block->value_len);
+		model_found(h->m, held->k, 0, f->block->data + key_len, f->block->value_len);
+	if (stage != PIPE_FREED)
+		count(&l->held[stage], 1);
 }
 
 /* A segment that the directory named: it may be MOVED, but is this one until we let go of it. */
@@ -129,18 +141,17 @@ static void *read_all(void *arg)
 	struct held held[HELD];
 
 	member_begin(&l->member, h->m, h->s->o.disturb);
-	while (!atomic_load(&h->goal.end)) {
+	while (!atomic_load(&h->end)) {
 		unsigned n = 0;
 
 		for (unsigned i = 0; i < HELD; i++)
-			n += look_up(h, &l->member.store, shared_pick(h->s, &l->member.random),
+			n += look_up(h, &l->member.store, h->s->face->pick(h->s, &l->member.random),
 				     &held[n]);
-		if (model_random(&l->member.random) % LONG_ONE_IN == 0)
+		if (model_random(&l->member.random) % h->s->face->long_one_in == 0)
 			hold_long(h, &l->member.random);
 		for (unsigned i = 0; i < n; i++)
-			look_again(h, &held[i]);
-		atomic_fetch_add_explicit(&l->gets, HELD, memory_order_relaxed);
-		atomic_fetch_add_explicit(&l->found, n, memory_order_relaxed);
+			look_again(l, &held[i]);
+		count(&l->gets, HELD);
 		qsbr_quiescent();
 	}
 	member_end(h->s->o.disturb);
@@ -165,7 +176,7 @@ int locals_start(struct home *h)
 
 void locals_stop(struct home *h)
 {
-	atomic_store(&h->goal.end, true);
+	atomic_store(&h->end, true);
 	while (h->locals)
 		member_join(&h->local[--h->locals].member);
 }

@@ -9,11 +9,8 @@
  * pipelined where it speaks over a socket. measure.c says in which order; client.c what is timed;
  * driver_stream.c why the peers have one client and not a library each.
  */
-#include <libgen.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/base/log.h"
 #include "tools/kv-bench/kv_bench.h"
@@ -79,7 +76,7 @@ static const struct program program = {
 		"                           started from the PATH, and ended. tcp, a server of ours that\n"
 		"                           keeps nothing, goes with the others [none]\n"
 		"  -s, --server HOST:PORT   a running kv-server; it keeps the records [an own one]\n"
-		"  -B, --binary FILE        the kv-server to start [beside this program]\n"
+		"  -B, --binary FILE        the kv-server to start [of the same build]\n"
 		"  -d, --device NAME        RDMA device [auto]\n"
 		"  -C, --connect tcp|cm     how queue pairs are connected [tcp]\n"
 		"  -l, --listen HOST        address of the kv-server that it starts [127.0.0.1]\n"
@@ -112,20 +109,6 @@ static const struct program program = {
 		"  " SELF " --workload A --peer redis --target 20000 --threads 2\n",
 	.options = options,
 };
-
-/* Beside us where both are installed, or where the build has it. */
-static const char *find_server(char path[PATH_MAX + 32])
-{
-	char self[PATH_MAX] = "", *folder;
-
-	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
-		return "kv-server";
-	folder = dirname(self);
-	snprintf(path, PATH_MAX + 32, "%s/kv-server", folder);
-	if (access(path, X_OK))
-		snprintf(path, PATH_MAX + 32, "%s/../../server/kv-server", folder);
-	return path;
-}
 
 static int judge(const struct bench *b)
 {
@@ -178,7 +161,6 @@ static int report(const struct bench *b)
 int main(int argc, char **argv)
 {
 	struct error err = { 0 };
-	char beside[PATH_MAX + 32];
 	int status;
 
 	log_setup(SELF, LOG_WARN, LOG_TEXT);
@@ -190,8 +172,6 @@ int main(int argc, char **argv)
 	}
 	if (bench.o.report && report_folder_make(bench.o.report, &err))
 		return program_failed(&program, "--report", err.text);
-	if (!bench.o.server && !bench.o.binary)
-		bench.o.binary = find_server(beside);
 	stop_listen();
 	status = bench_measure(&bench, &err) ? program_failed(&program, "measuring", err.text)
 					     : report(&bench);

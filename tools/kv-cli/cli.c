@@ -3,9 +3,8 @@
 #include "tools/kv-cli/cli.h"
 
 #include <errno.h>
-#include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,40 +12,6 @@
 
 #include "tools/kv-cli/shell.h"
 #include "tools/kv-cli/text.h"
-
-static uint64_t cli_line; /* of a script, for errors; 0: none */
-
-void cli_at_line(uint64_t number)
-{
-	cli_line = number;
-}
-
-int cli_error(int exit_code, const char *fmt, ...)
-{
-	char text[2 * ERROR_TEXT_MAX], place[32] = "";
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	if (cli_line)
-		snprintf(place, sizeof(place), "line %" PRIu64 ": ", cli_line);
-	fprintf(stderr, "kv-cli: %s%s\n", place, text);
-	return exit_code;
-}
-
-int cli_call_failed(const struct cli *cli, int rc, const char *what, const void *key,
-		    size_t key_len)
-{
-	const char *why = cli->handle ? gkv_error(cli->handle) : "";
-	char shown[TEXT_KEY_MAX] = "";
-
-	if (key)
-		text_key(shown, key, key_len);
-	if (!why || !why[0])
-		why = gkv_strerror(rc);
-	return cli_error(CLI_FAILED, "%s%s%s: %s", what, key ? " " : "", shown, why);
-}
 
 int cli_clock(const struct cli *cli, uint64_t *now_ms)
 {
@@ -71,6 +36,20 @@ int cli_key(const struct cli *cli, const char *operand, size_t *len)
 }
 
 static int write_errno; /* of the first write that failed */
+bool cli_heeds_pipes;
+
+/* Asked of the pipe: stdio may have lost the errno of the write that found it so. */
+static bool pipe_broken(void)
+{
+	struct pollfd fd = { .fd = STDOUT_FILENO };
+
+	return poll(&fd, 1, 0) == 1 && (fd.revents & POLLERR);
+}
+
+bool cli_pipe_closed(void)
+{
+	return cli_heeds_pipes && pipe_broken();
+}
 
 void cli_write(FILE *out, const void *data, size_t len)
 {
@@ -87,6 +66,10 @@ int cli_flush(FILE *out, const char *name)
 		return 0;
 	if (flushed && !write_errno)
 		write_errno = errno;
+	if (out == stdout && cli_pipe_closed())
+		return CLI_FAILED;
+	if (out == stdout && !write_errno && pipe_broken())
+		write_errno = EPIPE;
 	return cli_error(CLI_FAILED, "writing to %s: %s (what was written is cut off)", name,
 			 write_errno ? error_name(write_errno) : "an earlier write failed");
 }

@@ -76,8 +76,14 @@ int cli_parse(struct cli *cli, int argc, char **argv);
  */
 int cli_parse_line(struct cli *cli, struct cli *shell, int argc, char **argv);
 
-/* cli_find - a command by its name, or NULL. */
+/* cli_find - a command by its name, in any case; or NULL. */
 const struct command *cli_find(const char *name);
+
+/*
+ * cli_command_of - the same, with an error where there is none, which says what was meant, perhaps,
+ * and that @list lists the commands. Returns 0 or CLI_USAGE.
+ */
+int cli_command_of(const char *word, const char *list, const struct command **command);
 
 /*
  * cli_server - take "HOST[:PORT]" as the server. @what: names it in the sentence.
@@ -100,10 +106,16 @@ void cli_end(struct cli *cli);
  */
 int cli_connect(struct cli *cli);
 
+/* cli_errors_as_json - from now on errors are documents of JSON, a line each, or lines of text. */
+void cli_errors_as_json(bool json);
+
 /* cli_at_line - errors say from now on that they are of this line of a script; 0: of none. */
 void cli_at_line(uint64_t number);
 
-/* cli_error - print "kv-cli: <text>" on one line to stderr and return @exit_code. */
+/*
+ * cli_error - print "kv-cli: <text>" on one line to stderr and return @exit_code. The text is
+ * "what failed: why (what to do)", by which errors.c makes the fields of a document.
+ */
 int cli_error(int exit_code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /*
@@ -131,7 +143,16 @@ int cli_stdin(const struct cli *cli, const char *operand, const char *instead);
 /* cli_write - bytes; a failure is kept for cli_flush(). */
 void cli_write(FILE *out, const void *data, size_t len);
 
-/* cli_flush - push out what was written. Returns 0, or CLI_FAILED after it printed why. */
+/*
+ * cli_pipe_closed - stdout is a pipe that nobody reads any more, as behind head(1). That is no
+ * error to tell of: main() ends kv-cli by SIGPIPE then, as it ends cat(1). False where the caller
+ * ignores SIGPIPE (cli_heeds_pipes): then it is an error as any other.
+ */
+bool cli_pipe_closed(void);
+extern bool cli_heeds_pipes;
+
+/* cli_flush - push out what was written. Returns 0, or CLI_FAILED after it printed why, or where
+ * the pipe is closed. */
 int cli_flush(FILE *out, const char *name);
 
 /* cli_print_json - print a document to stdout and drop it. Returns 0 or CLI_FAILED. */
@@ -174,3 +195,4 @@ int cli_stats(struct cli *cli);
 int cli_watch(struct cli *cli); /* stats --watch */
 int cli_ping(struct cli *cli);
 int cli_doctor(struct cli *cli);
+int cli_help_command(struct cli *cli);

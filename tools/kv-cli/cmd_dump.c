@@ -119,6 +119,8 @@ static int dump_scan(struct cli *cli, struct dump *d, const char *name)
 		return cli_call_failed(cli, rc, "dump", NULL, 0);
 	if (d->no_memory)
 		return cli_error(CLI_FAILED, "dump: no memory for a record");
+	if (d->write_code && d->out == stdout && cli_pipe_closed())
+		return CLI_FAILED;
 	if (d->write_code)
 		return cli_error(CLI_FAILED, "dump: writing to %s: %s (the dump is not complete)",
 				 name, error_name(d->write_code));

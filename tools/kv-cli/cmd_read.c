@@ -121,8 +121,7 @@ static int mget_print(const struct gkv_item *item, const void *value, json_t *ar
 	if (rc == 0)
 		rc = buffer_append(&line, "\t", 1);
 	if (rc == 0)
-		rc = found ? text_escape(&line, value, item->len)
-			   : buffer_append(&line, "(not found)", strlen("(not found)"));
+		rc = found ? text_escape(&line, value, item->len) : buffer_append(&line, "\\N", 2);
 	if (rc == 0)
 		rc = buffer_append(&line, "\n", 1);
 	if (rc == 0)
@@ -131,10 +130,11 @@ static int mget_print(const struct gkv_item *item, const void *value, json_t *ar
 	return rc;
 }
 
-/* A batch of keys. Returns enum cli_exit. */
-static int mget_batch(struct cli *cli, struct gkv_item *items, size_t count, json_t *array)
+/* A batch of keys; adds to @missing. Returns enum cli_exit. */
+static int mget_batch(struct cli *cli, struct gkv_item *items, size_t count, json_t *array,
+		      int *missing)
 {
-	int rc = gkv_mget(cli->handle, items, count), code = CLI_OK;
+	int rc = gkv_mget(cli->handle, items, count);
 
 	if (rc)
 		return cli_call_failed(cli, rc, "mget", NULL, 0);
@@ -152,11 +152,11 @@ static int mget_batch(struct cli *cli, struct gkv_item *items, size_t count, jso
 		if (item->status && item->status != -ENOENT)
 			return cli_call_failed(cli, item->status, "mget", item->key, item->key_len);
 		if (item->status)
-			code = CLI_NO;
+			(*missing)++;
 		if (mget_print(item, value, array))
 			return cli_error(CLI_FAILED, "mget: no memory");
 	}
-	return code;
+	return CLI_OK;
 }
 
 int cli_mget(struct cli *cli)
@@ -164,7 +164,7 @@ int cli_mget(struct cli *cli)
 	autofree struct gkv_item *items = calloc(MGET_BATCH, sizeof(*items));
 	autofree char *values = malloc((size_t)MGET_BATCH * MGET_VALUE_CAP);
 	json_t *array = NULL;
-	int code = CLI_OK, done = 0;
+	int code = CLI_OK, done = 0, missing = 0;
 
 	for (int i = 0; i < cli->operand_count; i++) {
 		size_t len;
@@ -182,7 +182,6 @@ int cli_mget(struct cli *cli)
 	}
 	while (done < cli->operand_count && code != CLI_FAILED) {
 		size_t n = 0;
-		int one;
 
 		for (; n < MGET_BATCH && done < cli->operand_count; n++, done++) {
 			items[n] = (struct gkv_item){ .key = cli->operands[done],
@@ -190,13 +189,20 @@ int cli_mget(struct cli *cli)
 						      .value = values + n * MGET_VALUE_CAP,
 						      .cap = MGET_VALUE_CAP };
 		}
-		one = mget_batch(cli, items, n, array);
-		code = one == CLI_OK ? code : one;
+		code = mget_batch(cli, items, n, array, &missing);
 	}
+	if (code == CLI_OK && missing)
+		code = CLI_NO;
 	if (array && code != CLI_FAILED)
 		return cli_print_json(array) ? CLI_FAILED : code;
 	json_decref(array);
-	return cli_flush(stdout, "stdout") ? CLI_FAILED : code;
+	if (cli_flush(stdout, "stdout"))
+		return CLI_FAILED;
+	if (code == CLI_NO)
+		cli_error(CLI_NO,
+			  "mget: %d of %d keys were not found (\\N stands for their values)",
+			  missing, cli->operand_count);
+	return code;
 }
 
 int cli_ttl(struct cli *cli)

@@ -257,7 +257,7 @@ int cli_touch(struct cli *cli)
 
 	if (cli_key(cli, key, &key_len))
 		return CLI_USAGE;
-	if (units_seconds("touch: S", cli->operands[1], 0, &ttl_ms, &err))
+	if (parse_duration("touch: S", cli->operands[1], "s", 0, GKV_TTL_MAX, &ttl_ms, &err))
 		return cli_error(CLI_USAGE, "%s", err.text);
 	if (cli_connect(cli))
 		return CLI_FAILED;

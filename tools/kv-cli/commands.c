@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* The table of commands. */
-#include <string.h>
+#include <strings.h>
 
 #include "tools/kv-cli/cli.h"
 
@@ -28,7 +28,8 @@ const struct command cli_commands[] = {
 		.summary = "store a value; - reads it from stdin; exit 1 if a condition does not "
 			   "hold",
 		.details =
-			"  --ttl S          it expires after S seconds, like 30 or 0.5; without it never\n"
+			"  --ttl S          it expires after S seconds, or 250ms, 30s, 5m, 2h, 1d; without\n"
+			"                   it never\n"
 			"  --if-absent      only where the key is not there\n"
 			"  --if-version V   only where the key is there in version V\n"
 			"\n"
@@ -96,7 +97,8 @@ const struct command cli_commands[] = {
 		.summary =
 			"let a record expire after S seconds from now, 0: never; exit 1 if there "
 			"is none",
-		.details = "The record gets another version.\n",
+		.details = "S may have a unit: 250ms, 30s, 5m, 2h, 1d. The record gets another "
+			   "version.\n",
 		.example = "kv-cli touch lock/nightly 30",
 		.operands_min = 2,
 		.operands_max = 2,
@@ -116,9 +118,13 @@ const struct command cli_commands[] = {
 	{
 		.name = "mget",
 		.usage = "KEY...",
-		.summary = "a line a key, KEY<TAB>VALUE or (not found); exit 1 if one is missing",
-		.details = "Keys and values are escaped as \\t \\n \\\\ \\xHH. Their reads travel "
-			   "together.\n",
+		.summary =
+			"a line a key, KEY<TAB>VALUE, or KEY<TAB>\\N where there is none; exit 1 "
+			"if one is missing",
+		.details =
+			"Keys and values are escaped as \\t \\n \\\\ \\xHH, so that no value reads as "
+			"\\N.\nWith --json each key says found, and its value where it was. The reads\n"
+			"travel together.\n",
 		.example = "kv-cli mget apt bash coreutils",
 		.operands_min = 1,
 		.operands_max = -1,
@@ -192,7 +198,7 @@ const struct command cli_commands[] = {
 			"Sizes are rounded in the table and exact with --json.\n"
 			"  --watch             rates, memory, growth, sessions, on the whole terminal; q or\n"
 			"                      ^C leaves; where stdout is no terminal, a page after the other\n"
-			"  --interval S        every S seconds, 0.1 to 86400 (default 1)\n"
+			"  --interval S        every S seconds, or 100ms to 1d (default 1)\n"
 			"  -c, --count COUNT   end after so many pages; exit 3 if the last one found no\n"
 			"                      server\n"
 			"\n"
@@ -239,13 +245,23 @@ const struct command cli_commands[] = {
 		.operands_max = 1,
 		.run = cli_doctor,
 	},
+	{
+		.name = "help",
+		.usage = "[COMMAND]",
+		.summary = "list the commands, or say more of one",
+		.details = "",
+		.example = "kv-cli help put",
+		.operands_min = 0,
+		.operands_max = 1,
+		.run = cli_help_command,
+	},
 	{ .name = NULL },
 };
 
 const struct command *cli_find(const char *name)
 {
 	for (const struct command *c = cli_commands; c->name; c++) {
-		if (strcmp(name, c->name) == 0)
+		if (strcasecmp(name, c->name) == 0)
 			return c;
 	}
 	return NULL;

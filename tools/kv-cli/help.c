@@ -13,8 +13,9 @@ static const char help_options[] =
 	"  -x, --gid-index N|auto  GID of the device's port, 0 to 255\n"
 	"  -i, --ib-port N         port of the device\n"
 	"      --connect tcp|cm    how queue pairs are connected ($GRACEKV_CONNECT, else tcp)\n"
-	"      --timeout MS        of one call, reconnecting included (default 5000)\n"
-	"      --json              print JSON\n"
+	"      --timeout MS        of one call, reconnecting included (default 5000, or 5s)\n"
+	"      --json              print JSON; errors too, on stderr, a document a line: program, line\n"
+	"                          (of a script), what, why, action (what to do), code (the exit), error\n"
 	"  -v, --verbose           say which device and server are used, and why\n"
 	"  -h, --help              this text; kv-cli COMMAND --help says more of one\n"
 	"  -V, --version           versions of kv-cli, libibverbs, liburcu and the layout\n";
@@ -47,7 +48,8 @@ void cli_help(const struct command *command, FILE *out)
 	      "an answer was no.\n"
 	      "\nKeys have 1 to 1024 bytes, values 0 to 16 MiB, any bytes.\n"
 	      "Exit: 0 done, 1 the answer is no (not found, differs, another version), 2 wrong "
-	      "usage, 3 failed.\n\n"
+	      "usage, 3 failed.\nWhere a pipe is closed, as by head, SIGPIPE ends kv-cli without a word "
+	      "(141 in a shell).\n\n"
 	      "Example:\n"
 	      "  kv-cli put greeting 'hello, world' && kv-cli get greeting\n",
 	      out);
@@ -57,8 +59,7 @@ void cli_help_lines(FILE *out)
 {
 	fputs("Commands; help COMMAND says more of one:\n", out);
 	help_commands(out);
-	fputs("  help [COMMAND]\n        this text, or that of a command\n"
-	      "  quit, exit\n        end\n"
+	fputs("  quit, exit\n        end\n"
 	      "\n"
 	      "Words are quoted as in a shell: '...' takes all as it is, \"...\" knows \\n \\t "
 	      "\\r \\\\ \\\" \\xHH.\n"
@@ -68,6 +69,20 @@ void cli_help_lines(FILE *out)
 	      "abandons the\nline, ^D ends. A line that begins with a space is not kept in the "
 	      "history.\n",
 	      out);
+}
+
+int cli_help_command(struct cli *cli)
+{
+	const struct command *command = NULL;
+
+	if (cli->operand_count &&
+	    cli_command_of(cli->operands[0], cli->shell ? "help" : "kv-cli --help", &command))
+		return CLI_USAGE;
+	if (!command && cli->shell)
+		cli_help_lines(stdout);
+	else
+		cli_help(command, stdout);
+	return cli_flush(stdout, "stdout");
 }
 
 void cli_version(FILE *out)

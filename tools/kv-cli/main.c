@@ -16,9 +16,14 @@ int main(int argc, char **argv)
 
 	if (descriptors_fill())
 		return CLI_FAILED;
-	signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write(), with a sentence */
+	/* a closed pipe is an error of write(), also of a socket */
+	cli_heeds_pipes = signal(SIGPIPE, SIG_IGN) != SIG_IGN;
 	log_setup("kv-cli", LOG_WARN, LOG_TEXT);
 	code = cli_run(argc, argv);
+	if (cli_pipe_closed()) {
+		signal(SIGPIPE, SIG_DFL);
+		raise(SIGPIPE);
+	}
 	if (fclose(stdout) && code != CLI_FAILED)
 		code = cli_error(CLI_FAILED, "writing to stdout: %s (what was printed is cut off)",
 				 error_name(-errno));

@@ -5,12 +5,13 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "common/base/nearest.h"
 #include "common/base/parse.h"
 #include "common/rdma/device.h"
 #include "tools/kv-cli/cli.h"
 #include "tools/kv-cli/text.h"
-#include "tools/kv-cli/units.h"
 
 #define CLI_TIMEOUT_MS_MAX 3600000u
 #define CLI_COUNT_MAX	   1000000000u
@@ -147,22 +148,13 @@ static unsigned options_flag(int option)
 	return 0;
 }
 
-static int options_seconds(const char *what, const char *text, uint64_t min_ms, uint64_t *ms)
+static int options_duration(const char *what, const char *text, const char *unit, uint64_t min_ms,
+			    uint64_t max_ms, uint64_t *ms)
 {
 	struct error err;
 
-	return units_seconds(what, text, min_ms, ms, &err) ? cli_error(CLI_USAGE, "%s", err.text)
-							   : 0;
-}
-
-static int options_interval(struct cli *cli, const char *text)
-{
-	if (options_seconds("--interval", text, CLI_INTERVAL_MIN, &cli->interval_ms))
-		return CLI_USAGE;
-	if (cli->interval_ms > CLI_INTERVAL_MAX)
-		return cli_error(CLI_USAGE,
-				 "--interval: %.40s is too long (give a day, %u, or less)", text,
-				 CLI_INTERVAL_MAX / 1000);
+	if (parse_duration(what, text, unit, min_ms, max_ms, ms, &err))
+		return cli_error(CLI_USAGE, "%s", err.text);
 	return 0;
 }
 
@@ -188,7 +180,7 @@ static int options_take(struct cli *cli, int option, const char *value)
 	case OPTION_CONNECT:
 		return options_connect(cli, value);
 	case OPTION_TIMEOUT:
-		rc = options_number("--timeout", value, 1, CLI_TIMEOUT_MS_MAX, &number);
+		rc = options_duration("--timeout", value, "ms", 1, CLI_TIMEOUT_MS_MAX, &number);
 		cli->options.timeout_ms = (unsigned)number;
 		break;
 	case OPTION_JSON:
@@ -217,10 +209,11 @@ static int options_take(struct cli *cli, int option, const char *value)
 		break;
 	case OPTION_TTL:
 		cli->given |= CLI_TTL;
-		return options_seconds("--ttl", value, 1, &cli->ttl_ms);
+		return options_duration("--ttl", value, "s", 1, GKV_TTL_MAX, &cli->ttl_ms);
 	case OPTION_INTERVAL:
 		cli->given |= CLI_INTERVAL;
-		return options_interval(cli, value);
+		return options_duration("--interval", value, "s", CLI_INTERVAL_MIN,
+					CLI_INTERVAL_MAX, &cli->interval_ms);
 	case OPTION_IF_VERSION:
 		cli->given |= CLI_IF_VERSION;
 		rc = options_number("--if-version", value, 1, UINT64_MAX, &cli->if_version);
@@ -229,34 +222,71 @@ static int options_take(struct cli *cli, int option, const char *value)
 	return rc;
 }
 
-static int options_unknown(int option, char **argv)
+/* The word that getopt_long() stopped at: a cluster of letters is not passed yet. */
+static const char *options_word(int argc, char **argv)
 {
-	const char *word = argv[optind - 1];
+	const char *next = optind < argc ? argv[optind] : "";
+
+	if (optopt && optopt < 256 && next[0] == '-' && next[1] != '-' && strchr(next, optopt))
+		return next;
+	return argv[optind - 1];
+}
+
+static int options_unknown(int option, int argc, char **argv)
+{
+	const char *word = options_word(argc, argv), *name = word + strspn(word, "-");
+	struct nearest near;
+	char spelt[64];
 
 	if (option == ':')
 		return cli_error(CLI_USAGE, "%s: needs a value (see kv-cli --help)", word);
-	if (optopt && optopt < 256 && strncmp(word, "--", 2) != 0)
+	snprintf(spelt, sizeof(spelt), "%.*s", (int)strcspn(name, "="), name);
+	near = nearest_to(spelt);
+	for (const struct option *o = long_options; o->name; o++)
+		nearest_try(&near, o->name);
+	if (near.name)
 		return cli_error(CLI_USAGE,
-				 "-%c: unknown option (see kv-cli --help; put -- before a key or "
+				 "%.80s: unknown option (did you mean --%s? Put -- before a key or "
 				 "value that starts with a dash)",
-				 optopt);
+				 word, near.name);
 	return cli_error(CLI_USAGE,
-			 "%s: unknown option (see kv-cli --help; put -- before a key or value that "
-			 "starts with a dash)",
+			 "%.80s: unknown option (see kv-cli --help; put -- before a key or value "
+			 "that starts with a dash)",
 			 word);
+}
+
+int cli_command_of(const char *word, const char *list, const struct command **command)
+{
+	/* what other stores and shells call it */
+	static const char *const others[][2] = {
+		{ "set", "put" },     { "delete", "del" },   { "rm", "del" },
+		{ "remove", "del" },  { "ls", "keys" },	     { "list", "keys" },
+		{ "scan", "keys" },   { "dbsize", "count" }, { "expire", "touch" },
+		{ "import", "load" }, { "export", "dump" },  { "info", "stats" },
+	};
+	struct nearest near = nearest_to(word);
+	char shown[TEXT_KEY_MAX];
+
+	*command = cli_find(word);
+	if (*command)
+		return 0;
+	for (const struct command *c = cli_commands; c->name; c++)
+		nearest_try(&near, c->name);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (strcasecmp(word, others[i][0]) == 0 && cli_find(others[i][1]))
+			near.name = others[i][1];
+	}
+	text_key(shown, word, strlen(word));
+	if (near.name)
+		return cli_error(CLI_USAGE, "%s: unknown command (did you mean %s? See %s)", shown,
+				 near.name, list);
+	return cli_error(CLI_USAGE, "%s: unknown command (see %s)", shown, list);
 }
 
 /* Set the command from its word. */
 static int options_command(struct cli *cli, const char *word)
 {
-	char shown[TEXT_KEY_MAX];
-
-	cli->command = cli_find(word);
-	if (cli->command)
-		return 0;
-	return cli_error(CLI_USAGE, "%s: unknown command (see %s)",
-			 text_key(shown, word, strlen(word)),
-			 cli->shell ? "help" : "kv-cli --help");
+	return cli_command_of(word, cli->shell ? "help" : "kv-cli --help", &cli->command);
 }
 
 static int options_operand(struct cli *cli, const char *word)
@@ -324,7 +354,7 @@ static int options_words(struct cli *cli, int argc, char **argv)
 		if (option == 1)
 			rc = options_operand(cli, optarg);
 		else if (option == '?' || option == ':')
-			rc = options_unknown(option, argv);
+			rc = options_unknown(option, argc, argv);
 		else if (cli->shell && options_of_program(option))
 			rc = cli_error(CLI_USAGE,
 				       "%s: is an option of kv-cli as a whole (give it when "
@@ -343,8 +373,19 @@ static int options_words(struct cli *cli, int argc, char **argv)
 	return rc;
 }
 
-static int options_begin(struct cli *cli, int argc)
+/* Does --json stand anywhere? Errors in what stands before it are of its form too. */
+static bool options_json(int argc, char **argv)
 {
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "--json") == 0)
+			return true;
+	}
+	return false;
+}
+
+static int options_begin(struct cli *cli, int argc, char **argv)
+{
+	cli_errors_as_json(cli->json || options_json(argc, argv));
 	cli->literal_from = argc;
 	cli->operands = calloc((size_t)argc + 1, sizeof(*cli->operands));
 	return cli->operands ? 0 : cli_error(CLI_FAILED, "starting: no memory");
@@ -358,7 +399,7 @@ int cli_parse(struct cli *cli, int argc, char **argv)
 	*cli = (struct cli){ 0 };
 	gkv_options_init(&cli->options);
 	cli->options.name = "kv-cli";
-	rc = options_begin(cli, argc);
+	rc = options_begin(cli, argc, argv);
 	if (rc == 0)
 		rc = cli_server(cli, "GRACEKV_SERVER", server ? server : "");
 	return rc ? rc : options_words(cli, argc, argv);
@@ -374,7 +415,7 @@ int cli_parse_line(struct cli *cli, struct cli *shell, int argc, char **argv)
 			     .verbose = shell->verbose,
 			     .shell = shell };
 	strcpy(cli->server, shell->server);
-	rc = options_begin(cli, argc);
+	rc = options_begin(cli, argc, argv);
 	if (rc == 0)
 		rc = options_words(cli, argc, argv);
 	if (rc == 0 && !cli->command && !cli->help && !cli->version)

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "tools/kv-cli/history.h"
@@ -16,41 +17,22 @@
 
 #define SHELL_QUIT (-1) /* no exit code: the line was quit or exit */
 
-const char *const shell_builtins[] = { "help", "quit", "exit", NULL };
-
-/* help [COMMAND] */
-static int shell_help(int argc, char **argv)
-{
-	const struct command *command = argc > 1 ? cli_find(argv[1]) : NULL;
-	char shown[TEXT_KEY_MAX];
-
-	if (argc > 2)
-		return cli_error(CLI_USAGE, "help: one word too many (usage: help [COMMAND])");
-	if (argc > 1 && !command)
-		return cli_error(CLI_USAGE, "help %s: unknown command (help lists them)",
-				 text_key(shown, argv[1], strlen(argv[1])));
-	if (command)
-		cli_help(command, stdout);
-	else
-		cli_help_lines(stdout);
-	return cli_flush(stdout, "stdout");
-}
+const char *const shell_builtins[] = { "quit", "exit", NULL };
 
 static int shell_command(struct cli *shell, int argc, char **argv)
 {
 	struct cli line;
 	int code;
 
-	if (strcmp(argv[1], "quit") == 0 || strcmp(argv[1], "exit") == 0)
+	if (strcasecmp(argv[1], "quit") == 0 || strcasecmp(argv[1], "exit") == 0)
 		return argc == 2 ? SHELL_QUIT
 				 : cli_error(CLI_USAGE, "%s: takes no words (usage: %s)", argv[1],
 					     argv[1]);
-	if (strcmp(argv[1], "help") == 0)
-		return shell_help(argc - 1, argv + 1);
 	code = cli_parse_line(&line, shell, argc, argv);
 	if (code == 0)
 		code = cli_dispatch(&line);
 	cli_end(&line);
+	cli_errors_as_json(shell->json);
 	return code;
 }
 
@@ -145,6 +127,8 @@ static int shell_prompt_lines(struct cli *shell, struct prompt *p, struct histor
 		cli_unwatch_signals();
 		if (number == SIGTERM)
 			return number;
+		if (cli_pipe_closed())
+			break;
 	}
 	return 0;
 }

@@ -9,13 +9,6 @@
 
 #include "common/base/error.h"
 
-/*
- * units_seconds - "5", "0.5", ".25": seconds to the millisecond, at most GKV_TTL_MAX.
- * @min_ms: the least that is taken. Returns 0, -EINVAL or -ERANGE.
- */
-int units_seconds(const char *what, const char *text, uint64_t min_ms, uint64_t *ms,
-		  struct error *err);
-
 /* units_i64 - a decimal number with or without a sign. Returns 0, -EINVAL or -ERANGE. */
 int units_i64(const char *what, const char *text, int64_t *out, struct error *err);
 

@@ -99,7 +99,7 @@ static int gather(struct segment_walk *w, unsigned position, uint64_t *budget)
 			return rc;
 	}
 	if (p.bytes > r->fetch.arena_len) { /* the first: nothing stands there yet */
-		rc = r->ops->grow(r->ctx, &r->fetch, p.bytes);
+		rc = fetch_grow(&r->fetch, p.bytes);
 		if (rc)
 			return rc;
 	}

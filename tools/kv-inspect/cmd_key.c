@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * key: the way of a look-up (client/src/lookup.c), step by step. One section for each attempt; what
- * does not fit, or is OBSOLETE, is looked at again from the directory on, as a look-up does.
+ * key: the way of a look-up (client/src/know/lookup.c), step by step. One section for each attempt;
+ * what does not fit, or is OBSOLETE, is looked at again from the directory on, as a look-up does.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/src/reader.h"
+#include "client/src/know/reader.h"
 
 #define INSPECT_AGAIN 1 /* what a look found may be in the middle of a change */
 #define INSPECT_LOOKS 10u /* then what the last one found is taken for what it is */

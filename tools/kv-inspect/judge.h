@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/src/world.h"
+#include "client/src/know/world.h"
 #include "common/layout/block.h"
 #include "common/layout/bucket.h"
 #include "common/layout/root.h"

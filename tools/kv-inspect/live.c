@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Sections on a handle: as the library's own calls have them (client/src/get.c). */
+/* Sections on a handle: as the library's own calls have them (client/src/call/get.c). */
 #include "tools/kv-inspect/live.h"
 
 #include <time.h>
 
+#include "client/src/call/open.h"
+#include "client/src/call/ready.h"
 #include "tools/lib/stop.h"
 
 static int begin(void *ctx)

@@ -2,7 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /* A session of the client library to look through. One thread. */
-#include "client/src/handle.h"
+#include "client/src/link/handle.h"
 #include "tools/kv-inspect/inspect.h"
 #include "tools/lib/program.h"
 

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "client/src/lookup.h"
+#include "client/src/know/lookup.h"
 #include "common/layout/slot.h"
 
 int reads_arena(struct inspect *in, uint64_t remote, uint32_t rkey, uint32_t len, const void **out)
@@ -16,7 +16,7 @@ int reads_arena(struct inspect *in, uint64_t remote, uint32_t rkey, uint32_t len
 	int rc;
 
 	if (len > r->fetch.arena_len) {
-		rc = r->ops->grow(r->ctx, &r->fetch, len);
+		rc = fetch_grow(&r->fetch, len);
 		if (rc)
 			return rc;
 	}

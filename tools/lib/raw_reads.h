@@ -10,7 +10,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "client/src/handle.h"
+#include "client/src/link/handle.h"
 
 #define RAW_READS_MAX READER_BATCH /* of one chain */
 

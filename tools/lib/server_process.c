@@ -3,6 +3,8 @@
 #include "tools/lib/server_process.h"
 
 #include <errno.h>
+#include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +17,25 @@
 
 #define ARGUMENTS_MAX 24u
 
-static void run(const struct server_options *o, int out)
+/* The kv-server that was built or installed with this program. */
+static const char *find_server(char path[PATH_MAX + 32])
+{
+	char self[PATH_MAX] = "";
+	const char *folder;
+
+	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+		return "kv-server";
+	folder = dirname(self);
+	snprintf(path, PATH_MAX + 32, "%s/kv-server", folder);
+	if (access(path, X_OK))
+		snprintf(path, PATH_MAX + 32, "%s/../../bin/kv-server", folder);
+	return path;
+}
+
+static void run(const struct server_options *o, const char *binary, int out)
 {
 	char listen[280];
-	const char *args[ARGUMENTS_MAX + 1] = { o->binary,  "--listen",	   listen,    "--memory",
+	const char *args[ARGUMENTS_MAX + 1] = { binary,	    "--listen",	   listen,    "--memory",
 						o->memory,  "--device",	   o->device, "--connect",
 						o->connect, "--log-level", "warn" };
 	unsigned n = 0, more = 0;
@@ -29,14 +46,15 @@ static void run(const struct server_options *o, int out)
 		n++;
 	while (o->more && o->more[more] && n < ARGUMENTS_MAX)
 		args[n++] = o->more[more++];
-	execv(o->binary, (char *const *)args);
+	execv(binary, (char *const *)args);
 	_exit(127);
 }
 
 int server_process_start(struct server_process *p, const struct server_options *o,
 			 struct error *err)
 {
-	char line[512];
+	char line[512], found[PATH_MAX + 32];
+	const char *binary = o->binary ? o->binary : find_server(found);
 	int fds[2];
 	FILE *in;
 	int fields = 0;
@@ -45,7 +63,7 @@ int server_process_start(struct server_process *p, const struct server_options *
 		return error_set(err, -errno, "pipe failed: %s", error_name(errno));
 	p->pid = child_fork();
 	if (p->pid == 0)
-		run(o, fds[1]);
+		run(o, binary, fds[1]);
 	close(fds[1]);
 	in = fdopen(fds[0], "r");
 	if (in && fgets(line, sizeof(line), in))
@@ -57,7 +75,7 @@ int server_process_start(struct server_process *p, const struct server_options *
 		return 0;
 	server_process_stop(p);
 	return error_set(err, -EIO, "%s did not become ready (is the path right? see --help)",
-			 o->binary);
+			 binary);
 }
 
 int server_process_stop(struct server_process *p)

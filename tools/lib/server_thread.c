@@ -13,7 +13,7 @@ static void *serve(void *arg)
 {
 	struct server_thread *t = arg;
 
-	t->err.code = server_run(&t->server, &t->err);
+	t->err.code = server_run(&t->server, NULL, NULL, &t->err);
 	atomic_store(&t->ended, true);
 	return NULL;
 }

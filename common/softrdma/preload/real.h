@@ -50,6 +50,21 @@ static inline bool soft_our_device(const struct ibv_device *device)
 	return device == softrdma_device();
 }
 
+/*
+ * SOFT_CHOICE - export ibv_@name: for an object of soft0, known by its @context, the value is
+ * @ours; otherwise the real function is called. SOFT_FUNCTION: where @ours is softrdma_@name.
+ */
+#define SOFT_CHOICE(type, name, params, args, context, ours, none)      \
+	SOFT_EXPORT type ibv_##name params                              \
+	{                                                               \
+		if (soft_ours(context))                                 \
+			return ours;                                    \
+		return SOFT_FORWARD(none, ibv_##name, SOFT_PLAIN args); \
+	}
+#define SOFT_FUNCTION(type, name, params, args, context, none) \
+	SOFT_CHOICE(type, name, params, args, context, softrdma_##name args, none)
+#define SOFT_PLAIN(...) __VA_ARGS__
+
 /* soft_refuse - errno EOPNOTSUPP, and its number. */
 int soft_refuse(void);
 

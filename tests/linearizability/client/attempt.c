@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/src/handle.h" /* the server's hash: to choose keys that lie close together */
+#include "client/src/link/handle.h" /* the server's hash: to choose keys that lie close together */
 #include "common/base/hash.h"
 #include "common/layout/bucket.h"
 #include "tests/linearizability/client/actor.h"

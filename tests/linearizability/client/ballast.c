@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/src/handle.h" /* the server's hash */
+#include "client/src/link/handle.h" /* the server's hash */
 #include "common/base/hash.h"
 #include "common/base/time.h"
 #include "tests/linearizability/client/member.h"

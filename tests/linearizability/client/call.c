@@ -2,7 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* One call, which waits for its answer: all functions of the public API for one key. */
 
-#include "client/src/get.h"
+#include "client/src/call/get.h"
 #include "tests/linearizability/client/actor.h"
 
 static void get_call(struct actor *a, struct attempt *d, struct gkv *kv, unsigned way)

@@ -26,7 +26,9 @@ static int add_part(struct recorder *r)
 
 	if (r->parts == RECORDER_PARTS)
 		return -EFBIG;
-	rc = posix_fallocate(r->fd, at, PART_BYTES); /* or a full disk is a SIGBUS later */
+	do {
+		rc = posix_fallocate(r->fd, at, PART_BYTES); /* or a full disk is a SIGBUS later */
+	} while (rc == EINTR); /* tmpfs gives up where the process is stopped meanwhile */
 	if (rc)
 		return -rc;
 	part = mmap(NULL, PART_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, at);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/src/handle.h" /* its queue pair: to break it */
+#include "client/src/link/handle.h" /* its queue pair: to break it */
 #include "common/base/time.h"
 #include "tests/stress/differ/differ.h"
 

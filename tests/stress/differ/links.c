@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/src/handle.h" /* the hash that the server has: to choose keys, nothing else */
+#include "client/src/link/handle.h" /* the hash that the server has: to choose keys, nothing else */
 #include "tests/stress/differ/differ.h"
 #include "tests/unit/client/with_server.h"
 

@@ -6,7 +6,7 @@
  */
 #include <errno.h>
 
-#include "tests/stress/torture/reader.h"
+#include "tests/stress/torture/torture.h"
 
 /*
  * The store is full for now. Returns whether to try again: so from the first time on, @first_ns, 0
@@ -44,7 +44,7 @@ static void put(struct visitor *r, unsigned writer, uint32_t k)
 	if (rc == 0)
 		model_end(m, writer, k, number, 0, 0);
 	else if (rc != -ENOMEM)
-		reader_failed(r, "put", rc, gkv_error(r->kv));
+		visitor_failed(r, "put", rc, gkv_error(r->kv));
 }
 
 static void del(struct visitor *r, unsigned writer, uint32_t k)
@@ -62,7 +62,7 @@ static void del(struct visitor *r, unsigned writer, uint32_t k)
 	if (rc == 0)
 		model_end(m, writer, k, number, 0, 0);
 	else if (rc != -ENOMEM)
-		reader_failed(r, "del of a key that lives", rc, gkv_error(r->kv));
+		visitor_failed(r, "del of a key that lives", rc, gkv_error(r->kv));
 }
 
 void write_visit(struct visitor *r)

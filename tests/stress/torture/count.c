@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "tests/stress/torture/reader.h"
+#include "client/src/link/handle.h"
+#include "tests/stress/torture/torture.h"
 
 #define BATCH	     64u
 #define HANDLES	     2u
@@ -43,10 +44,11 @@ static void count_one(struct counter *c)
 	}
 	rc = gkv_mget(r->kv, item, BATCH);
 	if (rc)
-		reader_failed(r, "mget", rc, gkv_error(r->kv));
+		visitor_failed(r, "mget", rc, gkv_error(r->kv));
 	for (unsigned i = 0; i < BATCH && rc == 0; i++) {
 		if (judged)
-			reader_judge(r, k[i], floor[i], item[i].status, item[i].value, item[i].len);
+			visitor_judge(r, k[i], floor[i], item[i].status, item[i].value,
+				      item[i].len);
 		else if (item[i].status != -ENOENT)
 			found++;
 		else /* it was put before anyone read, and nobody deletes */
@@ -98,14 +100,14 @@ void count_visit(struct visitor *r)
 			break;
 	}
 	if (rc)
-		reader_failed(r, "starting a thread with a handle", rc,
-			      gkv_session_error(r->session));
+		visitor_failed(r, "starting a thread with a handle", rc,
+			       gkv_session_error(r->session));
 	while (n) {
 		struct counter *c = &counters[--n];
 
 		pthread_join(c->thread, NULL);
 		if (n) {
-			reader_stats(&c->r);
+			visitor_stats(&c->r);
 			gkv_close(c->r.kv);
 		}
 	}

@@ -8,7 +8,7 @@
  * format until no session holds a hint as old (DESIGN 5.1, h).
  */
 #include "common/layout/block.h"
-#include "tests/stress/torture/reader.h"
+#include "tests/stress/torture/torture.h"
 
 #define KEYS	   4096u /* a power of two times KEYS_FIRST */
 #define KEYS_FIRST 16u
@@ -46,12 +46,12 @@ void hint_visit(struct visitor *r, uint64_t end_ns)
 	static uint32_t key[KEYS];
 
 	for (unsigned i = 0; i < KEYS; i++)
-		key[i] = key_pick(r->s, &r->random);
+		key[i] = torture_pick(r->s, &r->random);
 	visitor = r;
-	hold_take(&r->hold, r->s, r->seat, r->kv, &r->random);
+	reader_hold(r);
 	while (!shared_ended(r->s) && time_now_ns() < end_ns) {
 		reader_rest(r);
-		reader_get(r, key[at]);
+		visitor_get(r, key[at]);
 		if (++at < in_use)
 			continue;
 		at = 0;

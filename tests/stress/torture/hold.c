@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * What is checked, and why it must hold (DESIGN section 5, I1 and I4).
+ * What is checked, and why it must hold (DESIGN 5, I1 and I4).
  *
  * A bucket's READ was posted when `before` frees had been counted, and had completed when it was
  * `since`. An address that a slot of it names has been freed
@@ -319,13 +319,6 @@ static int held_read(void *ctx, const struct read_op *ops, unsigned n)
 	return 0;
 }
 
-static int held_grow(void *ctx, struct fetch *f, size_t bytes)
-{
-	struct hold *hold = ctx;
-
-	return hold->real->grow(hold->h, f, bytes);
-}
-
 static uint64_t held_clock(void *ctx)
 {
 	struct hold *hold = ctx;
@@ -347,7 +340,7 @@ void hold_take(struct hold *hold, struct shared *s, struct seat *seat, struct gk
 		.seat = seat,
 		.h = h,
 		.real = h->reader.ops,
-		.ops = { .read = held_read, .grow = held_grow, .clock_ms = held_clock },
+		.ops = { .read = held_read, .clock_ms = held_clock },
 		.random = random,
 	};
 	h->reader.ops = &hold->ops;

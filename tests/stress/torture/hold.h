@@ -6,7 +6,7 @@
  * READs goes through here. Some are held up, before or after, by a pause, a stop of the process or
  * its end; and before the section goes on, what it has reached is looked up in the pipe.
  */
-#include "client/src/handle.h"
+#include "client/src/link/handle.h"
 #include "tests/stress/torture/torture.h"
 
 /* The moment at which a bucket was READ: between two counts of frees. */

@@ -37,7 +37,7 @@ static uint64_t near_frontier(const struct shared *s, uint64_t r, uint32_t near)
 	return ((f > span ? f - span : 0) + (r >> 8) % (2 * span)) % s->o.keys;
 }
 
-uint32_t key_pick(const struct shared *s, uint64_t *random)
+uint32_t torture_pick(const struct shared *s, uint64_t *random)
 {
 	uint64_t r = model_random(random), keys = s->o.keys, n;
 

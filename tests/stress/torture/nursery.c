@@ -5,11 +5,9 @@
  * them wherever they are, lets those go on that are stopped, kills some, and forks others in their
  * place.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -44,20 +42,16 @@ static void wrong(struct nursery *n, unsigned seat, const char *what, int value)
 static void bear(struct nursery *n, unsigned seat)
 {
 	struct child *c = &n->child[seat];
-	pid_t parent = getpid(), pid;
+	pid_t pid;
 
 	atomic_store(&n->s->seat[seat].wake_ns, 0);
-	pid = fork();
+	pid = shared_fork();
 	if (pid < 0) {
-		wrong(n, seat, "fork failed", errno);
+		wrong(n, seat, "fork failed", -pid);
 		return;
 	}
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != parent)
-			_exit(1); /* it has gone already */
+	if (pid == 0)
 		reader_main(n->s, seat, c->life);
-	}
 	c->life++;
 	c->pid = pid;
 	c->wake_ns = 0;

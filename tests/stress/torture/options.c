@@ -13,6 +13,7 @@ static struct options given = {
 	.hot = 16,
 	.memory_bytes = 64ull << 20,
 	.lease_ms = 250,
+	.patience_ms = 5000,
 	.writers = 2,
 	.locals = 1,
 	.readers = 3,
@@ -91,7 +92,7 @@ static bool mutant_in_vain(void)
 #endif
 }
 
-int options_take(struct options *o, int argc, char **argv, int *status)
+int torture_options(struct options *o, int argc, char **argv, int *status)
 {
 	int rc = program_options(&program, argc, argv, status);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-#include "tests/stress/torture/run.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,40 +7,13 @@
 
 #include "common/base/time.h"
 #include "common/layout/bucket.h"
+#include "tests/stress/torture/torture.h"
 
-#define LOOK_NS (10 * NS_PER_MS)
+#define LOOK_MS 10u
 #define READY_S 30u /* for the hot keys to stand in the table */
 
-static bool tick(struct home *h)
-{
-	const struct timespec pause = { 0, LOOK_NS };
-
-	nanosleep(&pause, NULL);
-	if (h->s->o.used_up)
-		state_use_up(&h->server.server.store, &h->used_up, h->s->o.used_up);
-	if (atomic_load(&h->server.ended))
-		model_wrong(h->m, WRONG_ERROR, MODEL_NO_KEY, "the server ended: %s",
-			    h->server.err.text);
-	return atomic_load(&h->m->any_wrong);
-}
-
-/* @role: -1: of all. */
-static uint64_t sum(const struct shared *s, int role, size_t offset)
-{
-	uint64_t total = 0;
-
-	for (unsigned i = 0; i < s->seats; i++) {
-		if (role >= 0 && s->seat[i].role != (enum role)role)
-			continue;
-		total += atomic_load_explicit(
-			(const _Atomic uint64_t *)((const char *)&s->seat[i].counts + offset),
-			memory_order_relaxed);
-	}
-	return total;
-}
-
-#define SUM(field)	     sum(h->s, -1, offsetof(struct seat_counts, field))
-#define SUM_OF(role_, field) sum(h->s, role_, offsetof(struct seat_counts, field))
+#define SUM(field)	     shared_sum(h->s, -1, offsetof(struct seat_counts, field))
+#define SUM_OF(role_, field) shared_sum(h->s, role_, offsetof(struct seat_counts, field))
 
 static void report(struct home *h, double seconds)
 {
@@ -156,7 +127,7 @@ static void wait_ready(struct home *h)
 	uint64_t end = time_now_ns() + READY_S * NS_PER_S;
 
 	for (uint32_t k = 0; k < h->s->o.hot; k++) {
-		while (!atomic_load(&h->m->key[h->s->key[k]].done) && !tick(h)) {
+		while (!atomic_load(&h->m->key[h->s->key[k]].done) && !home_tick(h, LOOK_MS)) {
 			if (time_now_ns() >= end) {
 				model_wrong(h->m, WRONG_ERROR, h->s->key[k], "nobody wrote it");
 				return;
@@ -183,7 +154,7 @@ static void wait_nursery(struct home *h)
 			    (unsigned)status);
 }
 
-int run_all(struct home *h)
+int torture_run(struct home *h)
 {
 	uint64_t start = time_now_ns(), end = start + h->s->o.seconds * NS_PER_S;
 	int rc = keys_choose(h->s, h->server.server.store.hash_seed);
@@ -195,7 +166,7 @@ int run_all(struct home *h)
 	if (rc == 0) {
 		wait_ready(h);
 		atomic_store(&h->s->go, true);
-		while (!tick(h) && !is_over(h, end))
+		while (!home_tick(h, LOOK_MS) && !is_over(h, end))
 			;
 	}
 	if (h->s->o.gets)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
 """What `meson install` installs, as a program of somebody else's uses it: by pkg-config, with the
-one header, and the manual pages.
+one header, and the manual pages; and the build folder by itself, in `meson devenv`.
 
 environment: MESON, BUILD: the program and the build folder; SANITIZE: what it was built with;
 MANUAL: whether there are pages.
@@ -16,6 +16,8 @@ from api import CC, EXAMPLES, HEADER, SANITIZER, STRICT, good, read_pages, run
 
 MESON, BUILD = os.environ["MESON"], os.environ["BUILD"]
 MANUAL = os.environ["MANUAL"] == "true"
+PROGRAMS = ("kv-server", "kv-cli", "kv-bw", "kv-lat", "kv-bench", "kv-rcu-bench", "kv-inspect",
+            "softrdma-run", "hello", "cache_aside", "pipeline")
 VERSION_PROGRAM = r"""
 #include <gracekv.h>
 #include <stdio.h>
@@ -46,6 +48,10 @@ class Package(unittest.TestCase):
         """The system's packages are known too, those that the library needs among them."""
         return good("pkg-config", *args, "gracekv", env={
             "PKG_CONFIG_PATH": str(self.pc.parent), "PKG_CONFIG_SYSROOT_DIR": str(self.root)})
+
+    @staticmethod
+    def devenv(*command):
+        return good(MESON, "devenv", "-C", BUILD, *command)
 
     def build(self, source, name, flags):
         program = pathlib.Path(self.temporary.name) / name
@@ -84,6 +90,23 @@ class Package(unittest.TestCase):
         rc, out, err = self.run_installed(pathlib.Path(self.temporary.name) / "hello")
         self.assertEqual((rc, out), (3, ""))
         self.assertRegex(err, r"^hello: .*127\.0\.0\.1:1.*\n$")
+
+    def test_hello_in_the_environment_of_the_build(self):
+        """By `meson devenv`: the programs, the uninstalled .pc, the library, the manual pages."""
+        hello = pathlib.Path(self.temporary.name) / "hello-built"
+        flags = self.devenv("pkg-config", "--cflags", "--libs", "gracekv").split()
+        self.assertIn(f"-L{BUILD}/client", flags)
+        good(*CC, *STRICT, *SANITIZER, EXAMPLES / "hello.c", "-o", hello, *flags)
+        rc, out, err = run(MESON, "devenv", "-C", BUILD, hello,
+                           env={"GRACEKV_SERVER": "127.0.0.1:1", "GRACEKV_DEVICE": "soft0"})
+        self.assertEqual((rc, out), (3, ""))
+        self.assertRegex(err, r"^hello: .*127\.0\.0\.1:1.*\n$")
+        for name in PROGRAMS:
+            self.assertEqual(self.devenv("sh", "-c", 'command -v "$0"', name),
+                             f"{BUILD}/bin/{name}\n")
+        first, rest = self.devenv("sh", "-c", 'echo "$MANPATH"').split(":", 1)
+        self.assertEqual(pathlib.Path(first, "man3", "gkv_get.3").is_file(), MANUAL)
+        self.assertIn("", rest.strip().split(":"), "the system's pages are still found")
 
     def test_sees_a_library_that_is_not_named(self):
         flags = [flag for flag in self.pkg_config("--cflags", "--libs").split()

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Which rules $GRACEKV_MUTANT names; built with mutants in every build. A process for each list. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "common/base/mutant.h"
+#include "tests/lib/unit.h"
 
 #define NO_SUCH	 2 /* the exit status */
 #define NONE	 8
@@ -48,9 +44,8 @@ static int switched_on(const char *list)
 	return WEXITSTATUS(status) & ~NONE;
 }
 
-static void lists(void **state)
+UNIT_TEST(lists)
 {
-	(void)state;
 	assert_int_equal(switched_on(NULL), 0);
 	assert_int_equal(switched_on(""), 0);
 	assert_int_equal(switched_on("no_grace"), GRACE);
@@ -59,23 +54,12 @@ static void lists(void **state)
 	assert_int_equal(switched_on("no_grace,no_grace"), GRACE);
 }
 
-static void names_that_there_are_not(void **state)
+UNIT_TEST(names_that_there_are_not)
 {
-	(void)state;
 	for (const char *const *bad =
 		     (const char *const[]){ "no", "no_grac", "no_graces", "no_grace,", ",no_grace",
 					    ",", "no_grace,,no_checksum", "no_grace, no_checksum",
 					    "no_grace,none", "no_grace no_checksum", NULL };
 	     *bad; bad++)
 		assert_int_equal(switched_on(*bad), NO_SUCH);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lists),
-		cmocka_unit_test(names_that_there_are_not),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/src/handle.h"
+#include "client/src/link/handle.h"
 #include "fake_store.h"
 
 /* fake_handle_begin - @f's reader is the handle's from here on. */

@@ -90,9 +90,9 @@ int lookup_run(struct reader *r, struct lookup *l, unsigned count, uint32_t age)
 	return batch_run(r, &b);
 }
 
-static int fake_grow(void *ctx, struct fetch *fetch, size_t bytes)
+static int fake_grow(struct fetch *fetch, size_t bytes)
 {
-	struct fake *f = ctx;
+	struct fake *f = fetch->owner;
 
 	free(fetch->arena);
 	fetch->arena = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
@@ -108,7 +108,6 @@ static uint64_t fake_clock(void *ctx)
 
 static const struct reader_ops fake_ops = {
 	.read = fake_read,
-	.grow = fake_grow,
 	.clock_ms = fake_clock,
 };
 
@@ -202,6 +201,8 @@ struct fake *fake_create(unsigned depth)
 			.arena = aligned_alloc(64, READER_ARENA_BYTES),
 			.arena_len = READER_ARENA_BYTES,
 			.batch_bytes = READER_ARENA_BYTES,
+			.grow = fake_grow,
+			.owner = f,
 		},
 		.scratch = aligned_alloc(64, READER_SCRATCH_BYTES),
 		.err = &f->err,

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/src/lookup.h"
+#include "client/src/know/lookup.h"
 #include "common/layout/block.h"
 #include "common/layout/root.h"
 

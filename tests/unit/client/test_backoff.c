@@ -3,7 +3,7 @@
 /* Back-off: steps and their limits, chance, what forgets them. The clock is the test's. */
 #include "tests/lib/unit.h"
 
-#include "client/src/backoff.h"
+#include "client/src/base/backoff.h"
 #include "common/base/time.h"
 
 #define CLIENTS 50u

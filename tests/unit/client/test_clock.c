@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "client/src/clock.h"
+#include "client/src/link/clock.h"
 #include "fake_handle.h"
 
 #define WALL	1700000000000ull /* what the server's clock said */

@@ -19,8 +19,8 @@
 
 #include <cmocka.h>
 
-#include "client/src/handle.h"
-#include "client/src/session.h"
+#include "client/src/link/handle.h"
+#include "client/src/link/session.h"
 #include "common/base/time.h"
 #include "with_server.h"
 

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/src/epochs.h"
-#include "client/src/housekeeper.h"
+#include "client/src/link/epochs.h"
+#include "client/src/keeper/pace.h"
 #include "common/base/time.h"
 
 static int set_up(void **state)

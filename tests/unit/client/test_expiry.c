@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "client/src/clock.h"
-#include "client/src/handle.h"
-#include "client/src/scan.h"
+#include "client/src/link/clock.h"
+#include "client/src/link/handle.h"
+#include "client/src/call/scan.h"
 #include "with_server.h"
 
 #define WAIT_NS	   (20 * NS_PER_S) /* for what takes milliseconds where the machine is idle */

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "client/src/handle.h"
+#include "client/src/link/handle.h"
 #include "with_server.h"
 
 static unsigned port;

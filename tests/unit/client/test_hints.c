@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/src/hints.h"
+#include "client/src/know/hints.h"
 #include "common/base/hash.h"
 #include "common/layout/slot.h"
 

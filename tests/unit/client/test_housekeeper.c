@@ -17,7 +17,9 @@
 
 #include <cmocka.h>
 
-#include "client/src/handle.h"
+#include "client/src/keeper/housekeeper.h"
+#include "client/src/keeper/pace.h"
+#include "client/src/link/handle.h"
 #include "common/layout/root.h"
 #include "with_server.h"
 
@@ -80,9 +82,9 @@ static struct gkv_session_stats stats_between_rounds(void)
 {
 	struct gkv_session_stats s;
 
-	pthread_mutex_lock(&session->keeper.round_lock);
+	pthread_mutex_lock(&session->keeper->round_lock);
 	s = stats();
-	pthread_mutex_unlock(&session->keeper.round_lock);
+	pthread_mutex_unlock(&session->keeper->round_lock);
 	return s;
 }
 
@@ -166,7 +168,7 @@ static void test_wakes_do_not_hurry_it(void **state)
 	from_ns = time_now_ns();
 	before = stats();
 	do {
-		housekeeper_wake(&session->keeper);
+		bell_ring(&session->bell);
 		after = stats();
 		took_ns = time_now_ns() - from_ns;
 	} while (took_ns < WAKES_NS || (after.rounds == before.rounds && took_ns < WAIT_NS));
@@ -178,7 +180,7 @@ static void test_wakes_do_not_hurry_it(void **state)
 
 static const struct epoch_slot *written(void)
 {
-	return (const void *)((const uint8_t *)session->keeper.h->reader.scratch +
+	return (const void *)((const uint8_t *)session->keeper->h->reader.scratch +
 			      HOUSEKEEPER_SLOT_AT);
 }
 
@@ -213,13 +215,13 @@ static void test_ticks(void **state)
 	assert_int_equal(written()->beat, stats().rounds);
 	assert_true(stats().announced <= stats().epoch && stats().epoch >= 1);
 	/* with the last handle goes the queue pair */
-	assert_non_null(session->keeper.h->qp.qp);
+	assert_non_null(session->keeper->h->qp.qp);
 	gkv_close(kv[0]);
 	kv[0] = NULL;
-	assert_null(session->keeper.h->qp.qp);
+	assert_null(session->keeper->h->qp.qp);
 	assert_true(gkv_tick(session) >= 1);
 	assert_int_equal(gkv_open(session, &kv[0]), 0);
-	assert_non_null(session->keeper.h->qp.qp);
+	assert_non_null(session->keeper->h->qp.qp);
 }
 
 static uint64_t server_figure(const char *name)
@@ -314,17 +316,17 @@ static void test_a_nudge_opens_no_queue_pair(void **state)
 		housekeeper_nudge(session, until_ns);
 	} while (stats().rounds == before.rounds && time_now_ns() < until_ns);
 	assert_int_equal(stats().messages, before.messages + 2);
-	assert_true(session->keeper.h->live);
+	assert_true(session->keeper->h->live);
 	housekeeper_nudge(session, time_now_ns()); /* the call is over */
 	assert_int_equal(stats().messages, before.messages + 2);
-	assert_true(session->keeper.h->live);
-	session->keeper.h->live = false;
+	assert_true(session->keeper->h->live);
+	session->keeper->h->live = false;
 	housekeeper_nudge(session, until_ns + WAIT_NS);
 	assert_int_equal(stats().messages, before.messages + 2);
-	assert_false(session->keeper.h->live);
+	assert_false(session->keeper->h->live);
 	assert_true(handle_current(kv[0])); /* the session has lost nothing by it */
 	assert_true(gkv_tick(session) >= 1);
-	assert_true(session->keeper.h->live);
+	assert_true(session->keeper->h->live);
 }
 
 /* The newest epoch of a server that is gone means nothing to the next one. */
@@ -410,7 +412,7 @@ static void test_no_room_for_a_housekeeper(void **state)
 	assert_int_equal(gkv_open(session, &kv[0]), 0);
 	gkv_close(kv[0]);
 	kv[0] = NULL;
-	session->keeper.h->number = SESSION_QPS_MAX; /* the server refuses it */
+	session->keeper->h->number = SESSION_QPS_MAX; /* the server refuses it */
 	/* the first attempt is free, the others come in the pause after one in vain */
 	for (unsigned i = 0; i < 4; i++) {
 		rc = gkv_open(session, &second);
@@ -418,9 +420,9 @@ static void test_no_room_for_a_housekeeper(void **state)
 		assert_null(second);
 		assert_non_null(strstr(gkv_session_error(session), "no housekeeper"));
 	}
-	session->keeper.h->number = HOUSEKEEPER_QP;
+	session->keeper->h->number = HOUSEKEEPER_QP;
 	assert_int_equal(gkv_open(session, &kv[0]), 0); /* in the pause as well */
-	assert_true(session->keeper.h->live);
+	assert_true(session->keeper->h->live);
 	assert_true(gkv_tick(session) >= 1);
 }
 
@@ -431,10 +433,10 @@ static void test_none_is_begun_behind_the_end(void **state)
 
 	assert_int_equal(gkv_open(session, &kv[0]), 0);
 	gkv_session_close(session); /* with a handle: the session is not freed yet */
-	assert_null(session->keeper.h);
+	assert_null(session->keeper->h);
 	assert_int_equal(housekeeper_begin(session, time_now_ns() + WAIT_NS, &err), -ECONNRESET);
 	assert_non_null(strstr(err.text, "closed"));
-	assert_null(session->keeper.h);
+	assert_null(session->keeper->h);
 	gkv_close(kv[0]);
 	kv[0] = NULL;
 	session = NULL;

@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "client/src/handle.h"
-#include "client/src/memory.h"
+#include "client/src/link/handle.h"
+#include "client/src/link/memory.h"
 #include "with_server.h"
 
 #define DELAY_US 60000u

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "client/src/measure.h"
+#include "client/src/call/measure.h"
 #include "common/layout/block.h"
 #include "with_server.h"
 

@@ -19,8 +19,8 @@
 
 #include <cmocka.h>
 
-#include "client/src/handle.h"
-#include "client/src/memory.h"
+#include "client/src/link/handle.h"
+#include "client/src/link/memory.h"
 #include "with_server.h"
 
 #define CANARY 0x5a

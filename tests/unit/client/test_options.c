@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "client/src/options.h"
+#include "client/src/base/options.h"
 
 static int refuse(const struct gkv_options *o, const char *word)
 {

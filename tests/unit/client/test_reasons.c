@@ -19,8 +19,9 @@
 
 #include <cmocka.h>
 
-#include "client/src/async.h"
-#include "client/src/trace.h"
+#include "client/src/flight/async.h"
+#include "client/src/keeper/housekeeper.h"
+#include "client/src/link/trace.h"
 #include "flight.h"
 #include "with_server.h"
 
@@ -101,11 +102,11 @@ static void test_the_loss_is_told(void **state)
 		kv->tended = tended;
 		channel_fail(kv, "loss %u", tended);
 		kv->tended = false;
-		pthread_mutex_lock(&session->keeper.round_lock); /* nobody connects */
+		pthread_mutex_lock(&session->keeper->round_lock); /* nobody connects */
 		submit(GKV_OP_GET, 0);
 		assert_int_equal(gkv_wait(kv, NULL, 0, 1), 0);
 		c = end(0);
-		pthread_mutex_unlock(&session->keeper.round_lock);
+		pthread_mutex_unlock(&session->keeper->round_lock);
 		assert_int_equal(c.status, -ECONNRESET);
 		expect_words(tended ? "loss 1" : "loss 0");
 	}
@@ -139,14 +140,14 @@ static void all_are_in_use(bool sent, bool due, const char *words)
 	for (unsigned i = 0; i < kv->credits; i++) {
 		kv->slot[i].send_due = sent;
 		kv->slot[i].reply_due = due && i == 1;
-		kv->slot[i].taken = !sent;
+		kv->requests->taken[i] = !sent;
 	}
 	assert_int_equal(gkv_ping(kv, NULL), -ETIMEDOUT);
 	expect_words("no request could be sent");
 	expect_words("within 50 ms");
 	expect_words(words);
 	for (unsigned i = 0; i < kv->credits; i++)
-		kv->slot[i].taken = kv->slot[i].send_due = kv->slot[i].reply_due = false;
+		kv->requests->taken[i] = kv->slot[i].send_due = kv->slot[i].reply_due = false;
 	kv->session->settings.timeout_ms = WAIT_MS;
 	assert_int_equal(gkv_ping(kv, NULL), 0);
 }
@@ -267,7 +268,7 @@ static void test_an_attempt_that_was_not_begun(void **state)
 	int rc;
 
 	all_keys(GKV_OP_PUT, 1);
-	pthread_mutex_lock(&session->keeper.round_lock); /* the thread does not come to it */
+	pthread_mutex_lock(&session->keeper->round_lock); /* the thread does not come to it */
 	server_stop(server, SIGKILL);
 	pthread_mutex_lock(&session->lock);
 	session_lost(session);
@@ -279,7 +280,7 @@ static void test_an_attempt_that_was_not_begun(void **state)
 	rc = gkv_get(kv, "k", 1, &byte, 1, NULL);
 	wait_until_wanted();
 	c = end(0);
-	pthread_mutex_unlock(&session->keeper.round_lock);
+	pthread_mutex_unlock(&session->keeper->round_lock);
 	assert_true(rc < 0);
 	assert_int_equal(c.status, -ECONNRESET);
 	expect_words("was lost");

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "client/src/handle.h"
+#include "client/src/link/handle.h"
 #include "with_server.h"
 
 #define RECORDS	    300u

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "client/src/scan.h"
+#include "client/src/call/scan.h"
 #include "fake_store.h"
 
 #define RECORDS 300u

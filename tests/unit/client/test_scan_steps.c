@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "client/src/scan.h"
+#include "client/src/call/scan.h"
 #include "common/layout/slot.h"
 #include "changing_store.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "client/src/seen.h"
+#include "client/src/know/seen.h"
 
 static void test_each_key_once(void **state)
 {

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "client/src/async.h"
+#include "client/src/flight/async.h"
 #include "flight.h"
 #include "with_server.h"
 

@@ -207,7 +207,7 @@ static void model_close(struct model *m)
 	free(m->value);
 }
 
-static void it_grows_and_shrinks_as_a_plain_array_does(void **state)
+UNIT_TEST(it_grows_and_shrinks_as_a_plain_array_does)
 {
 	struct index_stats stats;
 	struct model m;
@@ -236,7 +236,7 @@ static void it_grows_and_shrinks_as_a_plain_array_does(void **state)
 }
 
 /* All segments that were replaced come back: growing and shrinking takes no memory in the end. */
-static void segments_are_used_again(void **state)
+UNIT_TEST(segments_are_used_again)
 {
 	struct memory_stats first, last;
 	struct model m;
@@ -261,7 +261,7 @@ static void segments_are_used_again(void **state)
 }
 
 /* With more segments than one call of index_tidy() looks at, and nothing to merge. */
-static void tidying_comes_to_an_end(void **state)
+UNIT_TEST(tidying_comes_to_an_end)
 {
 	struct index_stats before, after;
 	struct memory_place old;
@@ -300,7 +300,7 @@ static void tidying_comes_to_an_end(void **state)
 }
 
 /* Splits that find no memory use up no incarnation. */
-static void a_split_takes_both_halves_or_none(void **state)
+UNIT_TEST(a_split_takes_both_halves_or_none)
 {
 	struct index_retired retired;
 	struct memory_segment taken;
@@ -367,7 +367,7 @@ static void check_left_behind(struct model *m, const uint64_t *entry, unsigned d
 	assert_true(replaced > 0);
 }
 
-static void a_reader_left_behind_is_sent_on(void **state)
+UNIT_TEST(a_reader_left_behind_is_sent_on)
 {
 	uint64_t entry[1 << LARGE_DEPTH];
 	struct directory *d = NULL;
@@ -416,7 +416,7 @@ static void watch_and_free(struct table *t, struct memory_place place, uint32_t 
 	memory_free(t->memory, place);
 }
 
-static void an_exhausted_segment_is_never_used_again(void **state)
+UNIT_TEST(an_exhausted_segment_is_never_used_again)
 {
 	struct memory_stats stats;
 	struct model m;
@@ -443,7 +443,7 @@ static void an_exhausted_segment_is_never_used_again(void **state)
 }
 
 /* Keys that were chosen to collide: the directory stays small, and nothing is lost. */
-static void colliding_keys_do_not_grow_the_directory_for_ever(void **state)
+UNIT_TEST(colliding_keys_do_not_grow_the_directory_for_ever)
 {
 	const unsigned room = BUCKET_SLOTS * (1 + SEGMENT_OVERFLOW);
 	struct memory_place old;
@@ -474,7 +474,7 @@ static void colliding_keys_do_not_grow_the_directory_for_ever(void **state)
 }
 
 /* Without memory for segments the chains fill their overflow; then -ENOMEM, and all is there. */
-static void a_full_store_loses_nothing(void **state)
+UNIT_TEST(a_full_store_loses_nothing)
 {
 	struct memory_place old;
 	struct index_hit hit;
@@ -509,7 +509,7 @@ static void a_full_store_loses_nothing(void **state)
 }
 
 /* The descriptor in the root page follows the directory. */
-static void root_names_the_newest_directory(void **state)
+UNIT_TEST(root_names_the_newest_directory)
 {
 	struct root_directory root = { 0 }, now;
 	struct model m;
@@ -528,21 +528,10 @@ static void root_names_the_newest_directory(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(it_grows_and_shrinks_as_a_plain_array_does),
-		cmocka_unit_test(segments_are_used_again),
-		cmocka_unit_test(tidying_comes_to_an_end),
-		cmocka_unit_test(a_split_takes_both_halves_or_none),
-		cmocka_unit_test(a_reader_left_behind_is_sent_on),
-		cmocka_unit_test(an_exhausted_segment_is_never_used_again),
-		cmocka_unit_test(colliding_keys_do_not_grow_the_directory_for_ever),
-		cmocka_unit_test(a_full_store_loses_nothing),
-		cmocka_unit_test(root_names_the_newest_directory),
-	};
 	int rc;
 
 	urcu_qsbr_register_thread();
-	rc = cmocka_run_group_tests(tests, NULL, NULL);
+	rc = unit_run(NULL, NULL);
 	urcu_qsbr_unregister_thread();
 	return rc;
 }

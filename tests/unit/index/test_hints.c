@@ -134,7 +134,7 @@ static void *read_all(void *arg)
 	return NULL;
 }
 
-static void a_hint_is_never_behind(void **state)
+UNIT_TEST(a_hint_is_never_behind)
 {
 	const struct reclaim_config how = { 0, 1000 };
 	pthread_t thread[2];
@@ -168,13 +168,4 @@ static void a_hint_is_never_behind(void **state)
 		used += stats.class[c].blocks_used;
 	assert_int_equal(used, KEYS); /* all others came back */
 	table_close(&table);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_hint_is_never_behind),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,23 +83,23 @@ static void differential(unsigned keys, unsigned operations, uint64_t slots, has
 	free(model);
 }
 
-static void few_keys(void **state)
+UNIT_TEST(few_keys)
 {
 	differential(50, 200000, 2000, real_hash);
 }
 
-static void many_keys(void **state)
+UNIT_TEST(many_keys)
 {
 	differential(100000, 600000, 200000, real_hash);
 }
 
-static void one_crowded_chain(void **state)
+UNIT_TEST(one_crowded_chain)
 {
 	differential(300, 300000, 2000, crowded_hash);
 }
 
 /* A chain longer than its segment's overflow buckets: -ENOMEM, and every record is still there. */
-static void a_full_chain_loses_nothing(void **state)
+UNIT_TEST(a_full_chain_loses_nothing)
 {
 	const unsigned room = BUCKET_SLOTS * (1 + SEGMENT_OVERFLOW);
 	struct memory_place old;
@@ -133,7 +133,7 @@ static void a_full_chain_loses_nothing(void **state)
 }
 
 /* What remote readers rely on: headers that fit the directory, all the way down a chain. */
-static void headers_name_themselves(void **state)
+UNIT_TEST(headers_name_themselves)
 {
 	struct root_directory described;
 	struct directory *d;
@@ -162,18 +162,11 @@ static void headers_name_themselves(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(few_keys),
-		cmocka_unit_test(many_keys),
-		cmocka_unit_test(one_crowded_chain),
-		cmocka_unit_test(a_full_chain_loses_nothing),
-		cmocka_unit_test(headers_name_themselves),
-	};
 	int rc;
 
 	printf("seed %d\n", SEED);
 	urcu_qsbr_register_thread();
-	rc = cmocka_run_group_tests(tests, NULL, NULL);
+	rc = unit_run(NULL, NULL);
 	urcu_qsbr_unregister_thread();
 	return rc;
 }

@@ -153,7 +153,7 @@ static void *read_all(void *arg)
 	return NULL;
 }
 
-static void readers_see_every_key_wherever_it_moves(void **state)
+UNIT_TEST(readers_see_every_key_wherever_it_moves)
 {
 	const struct reclaim_config how = { 0, 1000 };
 	pthread_t thread[WRITERS + READERS];
@@ -183,13 +183,4 @@ static void readers_see_every_key_wherever_it_moves(void **state)
 	assert_int_equal(stats.records, 0);
 	assert_int_equal(memory.segments_used, stats.segments); /* nothing is lost on the way */
 	table_close(&table);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(readers_see_every_key_wherever_it_moves),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

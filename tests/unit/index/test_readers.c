@@ -109,7 +109,7 @@ static void *read_all(void *arg)
 	return NULL;
 }
 
-static void a_read_returns_what_was_current(void **state)
+UNIT_TEST(a_read_returns_what_was_current)
 {
 	pthread_t thread[WRITERS + READERS];
 
@@ -127,13 +127,4 @@ static void a_read_returns_what_was_current(void **state)
 	assert_int_equal(atomic_load(&wrong), 0);
 	assert_true(atomic_load(&reads) >= READS);
 	table_close(&table);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_read_returns_what_was_current),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ static void check(uint32_t fingerprint)
 	}
 }
 
-static void scans_find_every_slot(void **state)
+UNIT_TEST(scans_find_every_slot)
 {
 	for (unsigned n = 0; n < BUCKETS; n++) {
 		uint32_t fingerprint = (uint32_t)unit_random(&seed) & FINGERPRINT_MASK;
@@ -64,7 +64,7 @@ static void scans_find_every_slot(void **state)
 	}
 }
 
-static void keys_differ_in_any_byte(void **state)
+UNIT_TEST(keys_differ_in_any_byte)
 {
 	for (uint32_t len = 1; len <= KEYS_TO; len++) {
 		/* Of their very length: a sanitizer sees what is read behind them. */
@@ -88,11 +88,6 @@ static void keys_differ_in_any_byte(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(scans_find_every_slot),
-		cmocka_unit_test(keys_differ_in_any_byte),
-	};
-
 	print_message("seed %u\n", SEED);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

@@ -32,7 +32,7 @@ static void request_is(const struct codec *c, enum kv_verb verb, const char *byt
 	assert_memory_equal(out, bytes, len);
 }
 
-static void requests(void **state)
+UNIT_TEST(requests)
 {
 #define IS(codec, verb, text) request_is(&codec, verb, text, sizeof(text) - 1)
 	IS(codec_resp, KV_GET, "*2\r\n$3\r\nGET\r\n$5\r\nuser7\r\n");
@@ -85,7 +85,7 @@ static void reply_is(const struct codec *c, enum kv_verb verb, const char *bytes
 	}
 }
 
-static void replies_are_cut_anywhere(void **state)
+UNIT_TEST(replies_are_cut_anywhere)
 {
 #define REPLY(codec, verb, text, status) \
 	reply_is(&codec, verb, text, sizeof(text) - 1, status, NULL, 0)
@@ -116,7 +116,7 @@ static void refused(const struct codec *c, enum kv_verb verb, const char *text, 
 		fail_msg("'%s' should be %d", text, rc);
 }
 
-static void what_is_no_reply(void **state)
+UNIT_TEST(what_is_no_reply)
 {
 	static char line[2 * CODEC_LINE];
 
@@ -159,7 +159,7 @@ static void what_is_no_reply(void **state)
 }
 
 /* A terminal is not commanded by a server. */
-static void what_a_server_says_is_plain(void **state)
+UNIT_TEST(what_a_server_says_is_plain)
 {
 	static const char evil[] = "-ERR \33[2J\7\r\n";
 	struct kv_op op = operation(KV_GET);
@@ -167,16 +167,4 @@ static void what_a_server_says_is_plain(void **state)
 
 	assert_int_equal(codec_resp.reply(&op, evil, sizeof(evil) - 1, why), -EIO);
 	assert_string_equal(why, "ERR ?[2J?");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(requests),
-		cmocka_unit_test(replies_are_cut_anywhere),
-		cmocka_unit_test(what_is_no_reply),
-		cmocka_unit_test(what_a_server_says_is_plain),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 #define DRAWS 200000u
 #define SEED  20241101u
 
-static void workloads_are_mixed_as_ycsb_has_them(void **state)
+UNIT_TEST(workloads_are_mixed_as_ycsb_has_them)
 {
 	static const struct {
 		const char *name;
@@ -42,7 +42,7 @@ static void workloads_are_mixed_as_ycsb_has_them(void **state)
 	}
 }
 
-static void ordered_ranges_are_refused(void **state)
+UNIT_TEST(ordered_ranges_are_refused)
 {
 	struct error err;
 
@@ -63,7 +63,7 @@ static struct key_chooser chooser(struct key_space *k, enum distribution d)
 	return c;
 }
 
-static void keys_are_all_there(void **state)
+UNIT_TEST(keys_are_all_there)
 {
 	const uint64_t records[] = { 1, 2, 3, 10, 1000 };
 
@@ -84,7 +84,7 @@ static void keys_are_all_there(void **state)
 	}
 }
 
-static void uniform_is_even_and_zipfian_is_not(void **state)
+UNIT_TEST(uniform_is_even_and_zipfian_is_not)
 {
 	unsigned even[100] = { 0 }, law[100] = { 0 }, most = 0, place = 0;
 	struct key_chooser u, z;
@@ -111,7 +111,7 @@ static void uniform_is_even_and_zipfian_is_not(void **state)
 }
 
 /* Rank 0 is the newest that was acknowledged, whatever was inserted behind it. */
-static void latest_follows_what_was_acknowledged(void **state)
+UNIT_TEST(latest_follows_what_was_acknowledged)
 {
 	struct key_chooser c;
 	struct key_space k;
@@ -135,7 +135,7 @@ static void latest_follows_what_was_acknowledged(void **state)
 	key_space_free(&k);
 }
 
-static void latest_reads_what_is_new(void **state)
+UNIT_TEST(latest_reads_what_is_new)
 {
 	unsigned newest = 0, of_ten = 0;
 	struct key_chooser c;
@@ -155,7 +155,7 @@ static void latest_reads_what_is_new(void **state)
 	key_space_free(&k);
 }
 
-static void keys_differ(void **state)
+UNIT_TEST(keys_differ)
 {
 	char key[RECORD_KEY_MAX], other[RECORD_KEY_MAX];
 	unsigned neighbours = 0, n, m;
@@ -178,7 +178,7 @@ static void keys_differ(void **state)
 }
 
 /* Every byte of a small record is looked at; of a version by itself nothing can be said. */
-static void a_changed_byte_is_found(void **state)
+UNIT_TEST(a_changed_byte_is_found)
 {
 	char value[200];
 
@@ -196,7 +196,7 @@ static void a_changed_byte_is_found(void **state)
 	}
 }
 
-static void records_of_others_and_torn_ones_are_found(void **state)
+UNIT_TEST(records_of_others_and_torn_ones_are_found)
 {
 	static char one[65536], other[65536];
 
@@ -218,7 +218,7 @@ static void records_of_others_and_torn_ones_are_found(void **state)
 }
 
 /* Ours has whole slabs of 1 MiB for a large record, and 1 MiB with its header takes two. */
-static void stores_have_room_for_large_records(void **state)
+UNIT_TEST(stores_have_room_for_large_records)
 {
 	struct bench_options o = { .records = 300,
 				   .fields = 1,
@@ -236,22 +236,4 @@ static void stores_have_room_for_large_records(void **state)
 	o.sizes = 1;
 	o.size[0] = 512 << 10;
 	assert_true(options_memory(&o) >= ((2 * 300 + 64) * 2ull + 128) << 20);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(workloads_are_mixed_as_ycsb_has_them),
-		cmocka_unit_test(ordered_ranges_are_refused),
-		cmocka_unit_test(keys_are_all_there),
-		cmocka_unit_test(uniform_is_even_and_zipfian_is_not),
-		cmocka_unit_test(latest_follows_what_was_acknowledged),
-		cmocka_unit_test(latest_reads_what_is_new),
-		cmocka_unit_test(keys_differ),
-		cmocka_unit_test(a_changed_byte_is_found),
-		cmocka_unit_test(records_of_others_and_torn_ones_are_found),
-		cmocka_unit_test(stores_have_room_for_large_records),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

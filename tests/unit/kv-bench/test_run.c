@@ -159,7 +159,7 @@ static int run_with(enum fault fault, const char *workload, unsigned depth, stru
 	return run(&p, &result, err);
 }
 
-static void all_operations_are_done_and_timed(void **state)
+UNIT_TEST(all_operations_are_done_and_timed)
 {
 	static const char *const name[] = { "A", "B", "C", "D", "F" };
 	struct error err = { 0 };
@@ -181,7 +181,7 @@ static void all_operations_are_done_and_timed(void **state)
 }
 
 /* What was inserted goes, and no more than that. */
-static void deletes_take_what_was_inserted(void **state)
+UNIT_TEST(deletes_take_what_was_inserted)
 {
 	struct run_plan p = plan(&workload_delete);
 	struct error err = { 0 };
@@ -198,7 +198,7 @@ static void deletes_take_what_was_inserted(void **state)
 	assert_int_equal(result.missing, p.inserts);
 }
 
-static void inserts_end_a_run_when_there_are_twice_as_many(void **state)
+UNIT_TEST(inserts_end_a_run_when_there_are_twice_as_many)
 {
 	struct run_plan p = plan(workload_find("D", NULL));
 	struct error err = { 0 };
@@ -211,7 +211,7 @@ static void inserts_end_a_run_when_there_are_twice_as_many(void **state)
 	assert_int_equal(result.inserted, 100);
 }
 
-static void wrong_records_are_found(void **state)
+UNIT_TEST(wrong_records_are_found)
 {
 	const enum fault faults[] = { ANOTHERS, TORN, LONGER, SHORTER };
 	struct error err = { 0 };
@@ -230,7 +230,7 @@ static void wrong_records_are_found(void **state)
 }
 
 /* An insert that was acknowledged and is not there. */
-static void missing_records_are_found(void **state)
+UNIT_TEST(missing_records_are_found)
 {
 	struct error err = { 0 };
 
@@ -239,7 +239,7 @@ static void missing_records_are_found(void **state)
 	assert_non_null(strstr(result.trouble, "is not there"));
 }
 
-static void a_failure_ends_the_run(void **state)
+UNIT_TEST(a_failure_ends_the_run)
 {
 	struct error err = { 0 };
 
@@ -249,7 +249,7 @@ static void a_failure_ends_the_run(void **state)
 }
 
 /* 300 at a millisecond each are late for a stall of 300 ms; in a closed loop it is one. */
-static void a_stall_shows_in_an_open_loop(void **state)
+UNIT_TEST(a_stall_shows_in_an_open_loop)
 {
 	struct run_plan p = plan(workload_find("C", NULL));
 	struct error err = { 0 };
@@ -269,7 +269,7 @@ static void a_stall_shows_in_an_open_loop(void **state)
 }
 
 /* At its end an open loop tells how many had no turn. */
-static void what_had_no_turn_is_told(void **state)
+UNIT_TEST(what_had_no_turn_is_told)
 {
 	struct run_plan p = plan(workload_find("C", NULL));
 	struct error err = { 0 };
@@ -284,7 +284,7 @@ static void what_had_no_turn_is_told(void **state)
 	assert_true(result.not_started >= 150);
 }
 
-static void the_floor_server_answers(void **state)
+UNIT_TEST(the_floor_server_answers)
 {
 	struct peer_process floor;
 	struct error err = { 0 };
@@ -315,7 +315,7 @@ static void the_floor_server_answers(void **state)
 }
 
 /* Its end is a sentence. */
-static void a_server_that_dies_is_told(void **state)
+UNIT_TEST(a_server_that_dies_is_told)
 {
 	struct run_plan p = plan(workload_find("A", NULL));
 	struct peer_process floor;
@@ -332,7 +332,7 @@ static void a_server_that_dies_is_told(void **state)
 }
 
 /* A client closes what it was handed, also where that failed. */
-static void a_connection_that_fails_is_not_handed_out(void **state)
+UNIT_TEST(a_connection_that_fails_is_not_handed_out)
 {
 	static const struct system nowhere[] = {
 		{ .name = "ours", .driver = &driver_gracekv },
@@ -348,23 +348,4 @@ static void a_connection_that_fails_is_not_handed_out(void **state)
 		assert_null(connection);
 		assert_true(err.code < 0 && err.text[0]);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_operations_are_done_and_timed),
-		cmocka_unit_test(deletes_take_what_was_inserted),
-		cmocka_unit_test(inserts_end_a_run_when_there_are_twice_as_many),
-		cmocka_unit_test(wrong_records_are_found),
-		cmocka_unit_test(missing_records_are_found),
-		cmocka_unit_test(a_failure_ends_the_run),
-		cmocka_unit_test(a_stall_shows_in_an_open_loop),
-		cmocka_unit_test(what_had_no_turn_is_told),
-		cmocka_unit_test(the_floor_server_answers),
-		cmocka_unit_test(a_server_that_dies_is_told),
-		cmocka_unit_test(a_connection_that_fails_is_not_handed_out),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,6 +70,7 @@ static int run_bytes(const char *input, size_t input_len, va_list words)
 		assert_ptr_equal(strchr(errors, '\n'), errors + strlen(errors) - 1);
 	if (errors[0] && argc > 1)
 		assert_true(strncmp(errors, "kv-cli: ", 8) == 0 ||
+			    strncmp(errors, "{\"program\":\"kv-cli\",", 20) == 0 ||
 			    strncmp(errors, "version=", 8) == 0);
 	return code;
 }

@@ -60,7 +60,14 @@ static void test_mget(void **state)
 	assert_int_equal(run("", "mget", "a", NULL), CLI_OK);
 	assert_int_equal(run("", "mget", "b", "none", "a", NULL), CLI_NO);
 	assert_memory_equal(out, "b\txxx", 5);
-	assert_string_equal(out + 6002, "\nnone\t(not found)\na\t1\\t2\n");
+	assert_string_equal(out + 6002, "\nnone\t\\N\na\t1\\t2\n");
+	has(errors, "mget: 1 of 3 keys were not found");
+	/* values that look like that, or like what people say */
+	assert_int_equal(run("", "put", "a", "\\N", NULL), CLI_OK);
+	assert_int_equal(run("", "put", "c", "(not found)", NULL), CLI_OK);
+	assert_int_equal(run("", "mget", "a", "c", NULL), CLI_OK);
+	assert_string_equal(out, "a\t\\\\N\nc\t(not found)\n");
+	assert_string_equal(errors, "");
 	assert_int_equal(run("", "mget", "--json", "a", "none", NULL), CLI_NO);
 	has(out, "\"found\": false");
 }
@@ -86,7 +93,10 @@ static void test_usage(void **state)
 	assert_int_equal(run("", "ping", "-c", NULL), CLI_USAGE);
 	assert_int_equal(run("", "ping", "-c", "0", NULL), CLI_USAGE);
 	assert_int_equal(run("", "-s", "a:b:c", "ping", NULL), CLI_USAGE);
-	assert_int_equal(run("", "--timeout", "1s", "ping", NULL), CLI_USAGE);
+	assert_int_equal(run("", "--timeout", "1x", "ping", NULL), CLI_USAGE);
+	assert_int_equal(run("", "--timeout", "2h", "ping", NULL), CLI_USAGE);
+	has(errors, "--timeout: 2h is out of range (give 1ms to 1h)");
+	assert_int_equal(run("", "--timeout", "1s", "ping", NULL), CLI_OK);
 	assert_int_equal(run("", "-x", "256", "ping", NULL), CLI_USAGE); /* the library's limit */
 	has(errors, "--gid-index: 256 is out of range (give 0 to 255)");
 	assert_int_equal(run("", "-x", "-1", "ping", NULL), CLI_USAGE);
@@ -101,6 +111,113 @@ static void test_usage(void **state)
 	has(out, "Example: apt-cache");
 	assert_int_equal(run("", "--version", NULL), CLI_OK);
 	has(out, ", layout 3 hash ");
+}
+
+/* What is misspelt, or called as other stores call it, is told what it may have meant. */
+static void test_misspelt(void **state)
+{
+	static const char *const meant[][2] = {
+		{ "gett", "get" },   { "mgte", "mget" },     { "inc", "incr" },
+		{ "set", "put" },    { "DELETE", "del" },    { "expire", "touch" },
+		{ "stat", "stats" }, { "doktor", "doctor" }, { "import", "load" },
+	};
+	static const char *const options[][2] = {
+		{ "--jsn", "--json" },
+		{ "--meat", "--meta" },
+		{ "--if-absnet", "--if-absent" },
+		{ "--sever=x:1", "--server" },
+		{ "-json", "--json" },
+		{ "-ttl", "--ttl" },
+		{ "--if", "--if-absent" }, /* short for two: for none */
+	};
+	char text[80];
+
+	for (size_t i = 0; i < sizeof(meant) / sizeof(meant[0]); i++) {
+		assert_int_equal(run("", meant[i][0], "k", NULL), CLI_USAGE);
+		snprintf(text, sizeof(text), "kv-cli: %s: unknown command (did you mean %s? See ",
+			 meant[i][0], meant[i][1]);
+		has(errors, text);
+		assert_int_equal(run("", "help", meant[i][0], NULL), CLI_USAGE);
+		has(errors, text);
+	}
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		assert_int_equal(run("", "get", options[i][0], "k", NULL), CLI_USAGE);
+		snprintf(text, sizeof(text), "kv-cli: %s: unknown option (did you mean %s?",
+			 options[i][0], options[i][1]);
+		has(errors, text);
+	}
+	assert_int_equal(run("", "PUT", "k", "v", NULL), CLI_OK);
+	assert_int_equal(run("", "Get", "k", NULL), CLI_OK);
+	assert_string_equal(out, "v");
+	assert_int_equal(run("", "help", "get", NULL), CLI_OK);
+	has(out, "Usage: kv-cli [OPTIONS] get [--meta] KEY\n");
+	assert_int_equal(run("", "help", NULL), CLI_OK);
+	has(out, "--server HOST:PORT");
+	assert_int_equal(run("", "help", "get", "put", NULL), CLI_USAGE);
+}
+
+/* One error, and its fields; NULL: it has none. */
+static void told(const char *line, const char *what, const char *why, const char *action)
+{
+	const char *const texts[] = { what, why, action }, *const names[] = { "what", "why",
+									      "action" };
+	json_t *doc = json_loads(line, 0, NULL);
+
+	if (!json_is_object(doc))
+		fail_msg("no document: %s", line);
+	assert_string_equal(json_string_value(json_object_get(doc, "program")), "kv-cli");
+	assert_true(json_is_integer(json_object_get(doc, "code")));
+	for (unsigned i = 0; i < 3; i++) {
+		const json_t *field = json_object_get(doc, names[i]);
+
+		if (!texts[i]) {
+			assert_true(json_is_null(field));
+		} else {
+			assert_true(json_is_string(field));
+			assert_string_equal(json_string_value(field), texts[i]);
+		}
+	}
+	json_decref(doc);
+}
+
+/* With --json each error is a document on one line of stderr, wherever --json stands. */
+static void test_errors_of_json(void **state)
+{
+	assert_int_equal(run("", "--json", "get", NULL), CLI_USAGE);
+	told(errors, "get", "too few words", "usage: kv-cli get [--meta] KEY");
+	assert_int_equal(run("", "--bogus", "get", "--json", NULL), CLI_USAGE);
+	told(errors, "--bogus", "unknown option",
+	     "see kv-cli --help; put -- before a key or value that starts with a dash");
+	has(errors, "\"line\":null,");
+	has(errors, "\"code\":2}");
+	assert_int_equal(run("", "get", "--json", "a", "b: c (d)", NULL), CLI_USAGE);
+	told(errors, "get", "'b: c (d)' is one word too many",
+	     "usage: kv-cli get [--meta] KEY; quote values with spaces");
+	assert_int_equal(run("", "--json", "fr\xff: (b)", NULL), CLI_USAGE);
+	told(errors, "fr\\xff: (b)", "unknown command", "see kv-cli --help");
+	assert_int_equal(run("", "--json", "--\xff", "get", "a", NULL), CLI_USAGE);
+	told(errors, "--\\xff", "unknown option",
+	     "see kv-cli --help; put -- before a key or value that starts with a dash");
+	fake_faults.fail_put = 1;
+	assert_int_equal(run("", "put", "--json", "a: (b)", "1", NULL), CLI_FAILED);
+	told(errors, "put a: (b)", "the store is full", "start kv-server with more --memory");
+	has(errors, "\"code\":3,\"error\":\"ENOMEM\"}");
+	assert_int_equal(run("put a 1\nput b\n", "--json", NULL), CLI_USAGE);
+	told(errors, "put", "too few words",
+	     "usage: kv-cli put [--ttl S] [--if-absent|--if-version V] KEY VALUE|-");
+	has(errors, "\"line\":2,");
+	assert_int_equal(run("get --json\n", NULL), CLI_USAGE);
+	told(errors, "get", "too few words", "usage: kv-cli get [--meta] KEY");
+	/* a line's own --json is that line's */
+	assert_int_equal(run("get --json none\nget none\nfrob\n", NULL), CLI_USAGE);
+	assert_int_equal(strncmp(errors, "kv-cli: line 2: get none: not found\nkv-cli: line 3", 50),
+			 0);
+	/* and an operand behind -- is none */
+	assert_int_equal(run("", "get", "--", "--json", NULL), CLI_NO);
+	assert_string_equal(errors, "kv-cli: get --json: not found\n");
+	fake_faults.unreachable = true;
+	assert_int_equal(run("", "--json", "ping", NULL), CLI_FAILED);
+	told(errors, "nobody listens there", NULL, "start kv-server");
 }
 
 static void test_server_commands(void **state)
@@ -223,7 +340,7 @@ static void test_dump_failures(void **state)
 	has(errors, "writing to stdout: No space left on device");
 	stdout_path = "/dev/full";
 	assert_int_equal(run("", "get", "--json", "k", NULL), CLI_FAILED);
-	has(errors, "writing to stdout: No space left on device");
+	told(errors, "writing to stdout", "No space left on device", "what was written is cut off");
 	assert_int_equal(run("", "dump", "-o", folder, NULL), CLI_FAILED);
 	assert_int_equal(run("", "dump", "-o", path("none/x"), NULL), CLI_FAILED);
 	part = path("kept.tsv.part");
@@ -242,6 +359,8 @@ int main(void)
 		cmocka_unit_test_setup(test_records, setup),
 		cmocka_unit_test_setup(test_mget, setup),
 		cmocka_unit_test_setup(test_usage, setup),
+		cmocka_unit_test_setup(test_misspelt, setup),
+		cmocka_unit_test_setup(test_errors_of_json, setup),
 		cmocka_unit_test_setup(test_server_commands, setup),
 		cmocka_unit_test_setup(test_load_and_verify, setup),
 		cmocka_unit_test_setup(test_load_bad, setup),

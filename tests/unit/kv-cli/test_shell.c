@@ -82,12 +82,11 @@ static void test_script_help(void **state)
 static void test_script_refuses(void **state)
 {
 	static const char *const lines[] = {
-		"put a -",    "cas a 1 -",	   "load --format tsv -",
-		"load -",     "verify -",	   "-s x get a",
-		"get -d x a", "get --timeout 5 a", "--connect cm ping",
-		"-i 1 ping",  "-x 1 ping",	   "--json",
-		"get 'a",     "get \"\\q\"",	   "get a\\",
-		"get ''"
+		"put a -",     "cas a 1 -",	    "load --format tsv -",
+		"load -",      "verify -",	    "-s x get a",
+		"get -d x a",  "get --timeout 5 a", "--connect cm ping",
+		"-i 1 ping",   "-x 1 ping",	    "get 'a",
+		"get \"\\q\"", "get a\\",	    "get ''"
 	};
 	char key[GKV_KEY_MAX + 16];
 
@@ -95,6 +94,8 @@ static void test_script_refuses(void **state)
 		assert_int_equal(run(lines[i], NULL), CLI_USAGE);
 		has(errors, "kv-cli: line 1: ");
 	}
+	assert_int_equal(run("--json", NULL), CLI_USAGE);
+	has(errors, "\"line\":1,\"what\":\"a command is missing\"");
 	assert_int_equal(run("put a -\n", NULL), CLI_USAGE);
 	has(errors, "put -: stdin is where the commands come from");
 	assert_int_equal(run("get -s a:1 x\n", NULL), CLI_USAGE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Seconds and numbers as people write them. */
+/* Times and numbers as people write them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,62 +8,9 @@
 
 #include "tests/lib/unit.h"
 
-#include "client/include/gracekv.h"
 #include "tools/kv-cli/units.h"
 
 static struct error err;
-
-static void test_seconds(void **state)
-{
-	static const struct {
-		const char *text;
-		uint64_t ms;
-	} good[] = {
-		{ "0.5", 500 },
-		{ ".25", 250 },
-		{ "5", 5000 },
-		{ "0.001", 1 },
-		{ "1.5", 1500 },
-		{ "1.05", 1050 },
-		{ "007.100000", 7100 },
-		{ "3162240000", GKV_TTL_MAX },
-		{ "3162240000.000", GKV_TTL_MAX },
-		{ "3162239999.999", GKV_TTL_MAX - 1 },
-	};
-	uint64_t ms;
-
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-		assert_int_equal(units_seconds("--ttl", good[i].text, 1, &ms, &err), 0);
-		assert_int_equal(ms, good[i].ms);
-	}
-	assert_int_equal(units_seconds("S", "0", 0, &ms, &err), 0);
-	assert_int_equal(ms, 0);
-}
-
-static void test_seconds_refused(void **state)
-{
-	static const char *const no_number[] = { "",	  ".",	 "5.",	 "1e3",	 "inf",	 "nan",
-						 "0x10",  "+5",	 "-5",	 " 5",	 "5 ",	 "5s",
-						 "1.5.5", "1,5", "1.-5", "\xff", "1.5e", "--5" };
-	static const char *const no_range[] = { "0",
-						"0.000",
-						".0009",
-						"1.2345",
-						"3162240000.001",
-						"3162240001",
-						"18446744073709552", /* 384 ms, modulo 2^64 */
-						"18446744073709551615",
-						"18446744073709551616",
-						"99999999999999999999999999999999999999999999" };
-	uint64_t ms;
-
-	for (size_t i = 0; i < sizeof(no_number) / sizeof(no_number[0]); i++) {
-		assert_int_equal(units_seconds("--ttl", no_number[i], 1, &ms, &err), -EINVAL);
-		assert_non_null(strstr(err.text, "--ttl: '"));
-	}
-	for (size_t i = 0; i < sizeof(no_range) / sizeof(no_range[0]); i++)
-		assert_int_equal(units_seconds("--ttl", no_range[i], 1, &ms, &err), -ERANGE);
-}
 
 static void test_numbers(void **state)
 {
@@ -108,8 +55,6 @@ static void test_times(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_seconds),
-		cmocka_unit_test(test_seconds_refused),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_times),
 	};

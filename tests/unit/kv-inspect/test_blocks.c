@@ -8,7 +8,7 @@
 #include "common/layout/size_code.h"
 #include "common/layout/slot.h"
 
-static void test_states(void **state)
+UNIT_TEST(test_states, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct block *b = inspected_block(i, inspected_key(3));
@@ -28,7 +28,7 @@ static void test_states(void **state)
 	inspected_only(i, FINDING_BLOCK, "incarnation is 0");
 }
 
-static void test_an_obsolete_block_that_is_overwritten(void **state)
+UNIT_TEST(test_an_obsolete_block_that_is_overwritten, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct block *b = inspected_block(i, inspected_key(3));
@@ -38,7 +38,7 @@ static void test_an_obsolete_block_that_is_overwritten(void **state)
 	inspected_only(i, FINDING_BLOCK, "checksum");
 }
 
-static void test_checksums(void **state)
+UNIT_TEST(test_checksums, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct block *b = inspected_block(i, inspected_key(3));
@@ -59,7 +59,7 @@ static void test_checksums(void **state)
 	inspected_clean(i);
 }
 
-static void test_lengths(void **state)
+UNIT_TEST(test_lengths, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct block *b = inspected_block(i, inspected_key(3));
@@ -81,7 +81,7 @@ static void test_lengths(void **state)
 	inspected_clean(i);
 }
 
-static void test_fields_under_a_good_checksum(void **state)
+UNIT_TEST(test_fields_under_a_good_checksum, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct block *b = inspected_block(i, inspected_key(3));
@@ -103,7 +103,7 @@ static void test_fields_under_a_good_checksum(void **state)
 	inspected_clean(i);
 }
 
-static void test_expiries_are_counted(void **state)
+UNIT_TEST(test_expiries_are_counted, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct block *b = inspected_block(i, inspected_key(3));
@@ -118,7 +118,7 @@ static void test_expiries_are_counted(void **state)
 	assert_int_equal(i->check.totals.all.expired, 1);
 }
 
-static void test_a_slot_with_another_fingerprint(void **state)
+UNIT_TEST(test_a_slot_with_another_fingerprint, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	_Atomic uint64_t *slot = inspected_slot(i, inspected_key(3));
@@ -127,7 +127,7 @@ static void test_a_slot_with_another_fingerprint(void **state)
 	inspected_only(i, FINDING_RECORD, "fingerprint");
 }
 
-static void test_a_slot_that_reads_more_than_its_record(void **state)
+UNIT_TEST(test_a_slot_that_reads_more_than_its_record, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	_Atomic uint64_t *slot = inspected_slot(i, inspected_key(3));
@@ -154,7 +154,7 @@ static void move(_Atomic uint64_t *from, _Atomic uint64_t *to)
 	*from = 0;
 }
 
-static void test_a_record_in_another_bucket(void **state)
+UNIT_TEST(test_a_record_in_another_bucket, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct bucket *b = fake_bucket(i->f, inspected_key(3));
@@ -165,7 +165,7 @@ static void test_a_record_in_another_bucket(void **state)
 	inspected_only(i, FINDING_RECORD, "belongs to bucket");
 }
 
-static void test_a_record_in_another_segment(void **state)
+UNIT_TEST(test_a_record_in_another_segment, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct bucket *b = fake_bucket(i->f, inspected_key(3));
@@ -177,7 +177,7 @@ static void test_a_record_in_another_segment(void **state)
 	inspected_only(i, FINDING_RECORD, "another segment");
 }
 
-static void test_a_key_twice(void **state)
+UNIT_TEST(test_a_key_twice, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 
@@ -185,7 +185,7 @@ static void test_a_key_twice(void **state)
 	inspected_only(i, FINDING_TWICE, "as well");
 }
 
-static void test_two_slots_of_one_block(void **state)
+UNIT_TEST(test_two_slots_of_one_block, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct bucket *b = fake_bucket(i->f, inspected_key(3));
@@ -195,7 +195,7 @@ static void test_two_slots_of_one_block(void **state)
 }
 
 /* One READ takes it, and the arena grows. */
-static void test_a_large_record(void **state)
+UNIT_TEST(test_a_large_record, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	static char value[600000];
@@ -208,26 +208,4 @@ static void test_a_large_record(void **state)
 	assert_int_equal(i->f->grown, 1);
 	b->data[500000] = 'y';
 	inspected_only(i, FINDING_BLOCK, "checksum");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, inspected_set_up, inspected_tear_down)
-		TEST(test_states),
-		TEST(test_an_obsolete_block_that_is_overwritten),
-		TEST(test_checksums),
-		TEST(test_lengths),
-		TEST(test_fields_under_a_good_checksum),
-		TEST(test_expiries_are_counted),
-		TEST(test_a_slot_with_another_fingerprint),
-		TEST(test_a_slot_that_reads_more_than_its_record),
-		TEST(test_a_record_in_another_bucket),
-		TEST(test_a_record_in_another_segment),
-		TEST(test_a_key_twice),
-		TEST(test_two_slots_of_one_block),
-		TEST(test_a_large_record),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

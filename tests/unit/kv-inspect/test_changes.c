@@ -12,7 +12,7 @@ static void finish_put(struct inspected *i)
 	((struct block *)i->arg)->state = block_state_make(9, BLOCK_LIVE);
 }
 
-static void test_a_write_that_ends_is_no_violation(void **state)
+UNIT_TEST(test_a_write_that_ends_is_no_violation, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct block *b = inspected_block(i, inspected_key(3));
@@ -32,7 +32,7 @@ static void finish_late(struct inspected *i)
 		finish_put(i);
 }
 
-static void test_a_write_that_takes_a_second(void **state)
+UNIT_TEST(test_a_write_that_takes_a_second, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct block *b = inspected_block(i, inspected_key(3));
@@ -53,7 +53,7 @@ static void begin_late(struct inspected *i)
 	((struct block *)i->arg)->state = block_state_make(9, runs ? BLOCK_OBSOLETE : BLOCK_LIVE);
 }
 
-static void test_each_finding_has_an_age_of_its_own(void **state)
+UNIT_TEST(test_each_finding_has_an_age_of_its_own, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 
@@ -65,7 +65,7 @@ static void test_each_finding_has_an_age_of_its_own(void **state)
 	assert_int_equal(i->check.open.count, 0);
 }
 
-static void test_a_write_that_was_stopped_stays_open(void **state)
+UNIT_TEST(test_a_write_that_was_stopped_stays_open, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 
@@ -89,7 +89,8 @@ static void rewrite(struct inspected *i)
 	*(_Atomic uint64_t *)i->arg = slot;
 }
 
-static void test_a_place_that_is_written_to_all_the_time_stays_open(void **state)
+UNIT_TEST(test_a_place_that_is_written_to_all_the_time_stays_open, inspected_set_up,
+	  inspected_tear_down)
 {
 	struct inspected *i = *state;
 
@@ -109,7 +110,7 @@ static void end_link(struct inspected *i)
 				       bucket_header_prefix(b->header), INSPECTED_DEPTH, false, 3);
 }
 
-static void test_a_link_under_way(void **state)
+UNIT_TEST(test_a_link_under_way, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct bucket *b = fake_bucket(i->f, inspected_key(3));
@@ -220,32 +221,28 @@ static void at_each_moment(void (*what)(struct inspected *i), bool lose)
 	assert_true(all > 10 && all < 200);
 }
 
-static void test_a_split_meanwhile(void **state)
+UNIT_TEST(test_a_split_meanwhile)
 {
-	(void)state;
 	at_each_moment(split, false);
 }
 
-static void test_a_split_and_a_lost_connection(void **state)
+UNIT_TEST(test_a_split_and_a_lost_connection)
 {
-	(void)state;
 	at_each_moment(split, true);
 }
 
-static void test_a_merge_meanwhile(void **state)
+UNIT_TEST(test_a_merge_meanwhile)
 {
-	(void)state;
 	at_each_moment(merge, false);
 }
 
-static void test_a_merge_and_a_lost_connection(void **state)
+UNIT_TEST(test_a_merge_and_a_lost_connection)
 {
-	(void)state;
 	at_each_moment(merge, true);
 }
 
 /* Whichever READ fails: the look is made again. */
-static void test_lost_connections(void **state)
+UNIT_TEST(test_lost_connections, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	unsigned all;
@@ -260,7 +257,7 @@ static void test_lost_connections(void **state)
 }
 
 /* At each moment of a check: it ends, with what the connection said. */
-static void test_a_server_that_is_gone(void **state)
+UNIT_TEST(test_a_server_that_is_gone, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	unsigned all;
@@ -275,7 +272,7 @@ static void test_a_server_that_is_gone(void **state)
 	inspected_clean(i);
 }
 
-static void test_another_life_of_the_server(void **state)
+UNIT_TEST(test_another_life_of_the_server, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 
@@ -284,7 +281,7 @@ static void test_another_life_of_the_server(void **state)
 	assert_int_equal(i->rc, -ESTALE);
 }
 
-static void test_interrupted(void **state)
+UNIT_TEST(test_interrupted, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 
@@ -293,27 +290,4 @@ static void test_interrupted(void **state)
 	assert_int_equal(inspected_run(i), 0);
 	assert_true(i->check.interrupted);
 	assert_false(i->check.walked_all);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, inspected_set_up, inspected_tear_down)
-		TEST(test_a_write_that_ends_is_no_violation),
-		TEST(test_a_write_that_takes_a_second),
-		TEST(test_each_finding_has_an_age_of_its_own),
-		TEST(test_a_write_that_was_stopped_stays_open),
-		TEST(test_a_place_that_is_written_to_all_the_time_stays_open),
-		TEST(test_a_link_under_way),
-		cmocka_unit_test(test_a_split_meanwhile),
-		cmocka_unit_test(test_a_split_and_a_lost_connection),
-		cmocka_unit_test(test_a_merge_meanwhile),
-		cmocka_unit_test(test_a_merge_and_a_lost_connection),
-		TEST(test_lost_connections),
-		TEST(test_a_server_that_is_gone),
-		TEST(test_another_life_of_the_server),
-		TEST(test_interrupted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,11 +65,10 @@ static uint8_t *somewhere(struct inspected *i, uint64_t *seed, const char **what
 	return (uint8_t *)b + n % BLOCK_BYTES;
 }
 
-static void test_each_bit_counts(void **state)
+UNIT_TEST(test_each_bit_counts)
 {
 	uint64_t seed = (uint64_t)getpid(), begin = seed;
 
-	(void)state;
 	print_message("seed %llu\n", (unsigned long long)begin);
 	for (unsigned n = 0; n < FLIPS; n++) {
 		uint64_t bit = unit_random(&seed) % 8;
@@ -94,11 +93,10 @@ static void test_each_bit_counts(void **state)
 	inspected_tear_down(state);
 }
 
-static void test_wild_memory(void **state)
+UNIT_TEST(test_wild_memory)
 {
 	uint64_t seed = (uint64_t)getpid(), begin = seed;
 
-	(void)state;
 	for (unsigned n = 0; n < WILD; n++) {
 		unsigned flips = 1 + (unsigned)(unit_random(&seed) % 200);
 		struct inspected *i;
@@ -116,14 +114,4 @@ static void test_wild_memory(void **state)
 		inspected_run(i);
 		inspected_tear_down(state);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_each_bit_counts),
-		cmocka_unit_test(test_wild_memory),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

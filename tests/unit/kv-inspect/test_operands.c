@@ -16,11 +16,10 @@ static void refused(int rc, const char *words)
 		fail_msg("'%s' has no '%s'", err.text, words);
 }
 
-static void test_prefixes(void **state)
+UNIT_TEST(test_prefixes)
 {
 	struct operand_prefix p;
 
-	(void)state;
 	assert_int_equal(operand_prefix("-", &p, &err), 0);
 	assert_int_equal(p.depth, 0);
 	assert_int_equal(operand_first(p), 0);
@@ -37,13 +36,12 @@ static void test_prefixes(void **state)
 	refused(operand_prefix(" 01", &p, &err), "no prefix");
 }
 
-static void test_segments(void **state)
+UNIT_TEST(test_segments)
 {
 	uint64_t hash;
 	unsigned depth;
 	bool exact;
 
-	(void)state;
 	assert_int_equal(operand_segment("0x0123456789abcDEF", &hash, &depth, &exact, &err), 0);
 	assert_true(exact && hash == 0x123456789abcdefull);
 	assert_int_equal(operand_segment("10", &hash, &depth, &exact, &err), 0);
@@ -55,12 +53,11 @@ static void test_segments(void **state)
 	refused(operand_segment("key", &hash, &depth, &exact, &err), "no prefix");
 }
 
-static void test_buckets(void **state)
+UNIT_TEST(test_buckets)
 {
 	unsigned depth, number;
 	uint64_t hash;
 
-	(void)state;
 	/* bits 22 to 27 are 0b101010 */
 	assert_int_equal(operand_bucket("0x000000000a800000", &hash, &depth, &number, &err), 0);
 	assert_int_equal(number, 42);
@@ -75,12 +72,11 @@ static void test_buckets(void **state)
 	refused(operand_bucket(":1", &hash, &depth, &number, &err), "no prefix");
 }
 
-static void test_places(void **state)
+UNIT_TEST(test_places)
 {
 	unsigned extent;
 	uint32_t offset;
 
-	(void)state;
 	assert_int_equal(operand_place("2:0x1c0", &extent, &offset, &err), 0);
 	assert_true(extent == 2 && offset == 0x1c0);
 	assert_int_equal(operand_place("4095:268435392", &extent, &offset, &err), 0);
@@ -96,16 +92,4 @@ static void test_places(void **state)
 	refused(operand_place("2:", &extent, &offset, &err), "EXTENT:OFFSET");
 	refused(operand_place(":2", &extent, &offset, &err), "EXTENT:OFFSET");
 	refused(operand_place("-1:64", &extent, &offset, &err), "not a number");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_prefixes),
-		cmocka_unit_test(test_segments),
-		cmocka_unit_test(test_buckets),
-		cmocka_unit_test(test_places),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ static void with_header(struct inspected *i, uint64_t header, const char *words)
 	b->header = good;
 }
 
-static void test_bucket_headers(void **state)
+UNIT_TEST(test_bucket_headers, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	uint64_t good = fake_bucket(i->f, inspected_key(3))->header;
@@ -36,7 +36,7 @@ static void link_to(struct bucket *b, unsigned overflow)
 				       bucket_header_depth(b->header), false, overflow);
 }
 
-static void test_a_chain_is_sound(void **state)
+UNIT_TEST(test_a_chain_is_sound, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 
@@ -46,7 +46,7 @@ static void test_a_chain_is_sound(void **state)
 	assert_int_equal(i->check.totals.by_depth[INSPECTED_DEPTH].overflow, 1);
 }
 
-static void test_a_link_that_is_gone(void **state)
+UNIT_TEST(test_a_link_that_is_gone, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct bucket *b = fake_bucket(i->f, inspected_key(3));
@@ -58,7 +58,7 @@ static void test_a_link_that_is_gone(void **state)
 	inspected_clean(i);
 }
 
-static void test_a_link_out_of_the_segment(void **state)
+UNIT_TEST(test_a_link_out_of_the_segment, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 
@@ -68,7 +68,7 @@ static void test_a_link_out_of_the_segment(void **state)
 	inspected_only(i, FINDING_LINK, "overflow bucket 1023, of 16");
 }
 
-static void test_a_chain_that_comes_back(void **state)
+UNIT_TEST(test_a_chain_that_comes_back, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct bucket *next = inspected_chain(i, inspected_key(3), 2);
@@ -77,7 +77,7 @@ static void test_a_chain_that_comes_back(void **state)
 	inspected_only(i, FINDING_LINK, "links back");
 }
 
-static void test_an_overflow_bucket_of_two_chains(void **state)
+UNIT_TEST(test_an_overflow_bucket_of_two_chains, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 
@@ -87,7 +87,7 @@ static void test_an_overflow_bucket_of_two_chains(void **state)
 	assert_true(inspected_has(i, FINDING_LINK, "another chain has"));
 }
 
-static void test_a_header_of_an_overflow_bucket(void **state)
+UNIT_TEST(test_a_header_of_an_overflow_bucket, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct bucket *next = inspected_chain(i, inspected_key(3), 2);
@@ -96,7 +96,7 @@ static void test_a_header_of_an_overflow_bucket(void **state)
 	inspected_only(i, FINDING_BUCKET, "incarnation is");
 }
 
-static void test_an_overflow_bucket_without_a_chain(void **state)
+UNIT_TEST(test_an_overflow_bucket_without_a_chain, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct segment *s = fake_segment_of(i->f, i->f->dir->entry[0]);
@@ -118,7 +118,7 @@ static void with_slot(struct inspected *i, uint64_t slot, const char *words)
 	*place = good;
 }
 
-static void test_slots_that_lead_nowhere(void **state)
+UNIT_TEST(test_slots_that_lead_nowhere, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 
@@ -130,22 +130,4 @@ static void test_slots_that_lead_nowhere(void **state)
 	with_slot(i, slot_make(5, 2, FAKE_DATA, SLAB_BYTES - 64), "their slab");
 	with_slot(i, slot_make(5, 255, FAKE_DATA, 0), "beyond the end");
 	inspected_clean(i);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, inspected_set_up, inspected_tear_down)
-		TEST(test_bucket_headers),
-		TEST(test_a_chain_is_sound),
-		TEST(test_a_link_that_is_gone),
-		TEST(test_a_link_out_of_the_segment),
-		TEST(test_a_chain_that_comes_back),
-		TEST(test_an_overflow_bucket_of_two_chains),
-		TEST(test_a_header_of_an_overflow_bucket),
-		TEST(test_an_overflow_bucket_without_a_chain),
-		TEST(test_slots_that_lead_nowhere),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

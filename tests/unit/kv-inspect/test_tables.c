@@ -5,7 +5,7 @@
 
 #include "common/base/hash.h"
 
-static void test_a_sound_store_is_clean(void **state)
+UNIT_TEST(test_a_sound_store_is_clean, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 
@@ -18,7 +18,7 @@ static void test_a_sound_store_is_clean(void **state)
 	assert_int_equal(i->check.epoch_first, 5);
 }
 
-static void test_root_fields(void **state)
+UNIT_TEST(test_root_fields, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct root *root = i->f->root;
@@ -47,7 +47,7 @@ static void test_root_fields(void **state)
 	inspected_clean(i);
 }
 
-static void test_root_descriptors(void **state)
+UNIT_TEST(test_root_descriptors, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct root_directory *d = &i->f->root->directory, sound = *d;
@@ -92,7 +92,7 @@ static void go_back(struct inspected *i)
 	i->f->root->epoch = 3;
 }
 
-static void test_epoch_goes_backwards(void **state)
+UNIT_TEST(test_epoch_goes_backwards, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct block *b = inspected_block(i, inspected_key(0));
@@ -103,7 +103,7 @@ static void test_epoch_goes_backwards(void **state)
 	assert_true(inspected_has(i, FINDING_EPOCH, "was 5 and is 3"));
 }
 
-static void test_extent_table(void **state)
+UNIT_TEST(test_extent_table, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct extent_entry *e = &i->f->table[9], good = i->f->table[FAKE_DATA];
@@ -139,7 +139,7 @@ static void seal_header(struct directory *d)
 	d->checksum = hash_bytes(d, offsetof(struct directory, checksum));
 }
 
-static void test_directory_header(void **state)
+UNIT_TEST(test_directory_header, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 	struct directory *d = i->f->dir;
@@ -175,7 +175,7 @@ static void wrong_entry(struct inspected *i, uint64_t entry, const char *words)
 	i->f->dir->entry[1] = good;
 }
 
-static void test_directory_entries(void **state)
+UNIT_TEST(test_directory_entries, inspected_set_up, inspected_tear_down)
 {
 	struct inspected *i = *state;
 
@@ -191,17 +191,4 @@ static void test_directory_entries(void **state)
 	wrong_entry(i, directory_entry_make(2, 2, FAKE_INDEX, 1) | 1ull << 57, "mean nothing");
 	wrong_entry(i, directory_entry_make(3, 2, FAKE_INDEX, 1), "all of the segment's");
 	inspected_clean(i);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, inspected_set_up, inspected_tear_down)
-		TEST(test_a_sound_store_is_clean), TEST(test_root_fields),
-		TEST(test_root_descriptors),	   TEST(test_epoch_goes_backwards),
-		TEST(test_extent_table),	   TEST(test_directory_header),
-		TEST(test_directory_entries),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,7 +163,7 @@ static void random_block(uint32_t key_len, uint32_t value_len)
 	free(b);
 }
 
-static void verdicts_are_the_same(void **state)
+UNIT_TEST(verdicts_are_the_same)
 {
 	static const uint32_t sizes[] = { 0, 1, 16, 17, 128, 129, 240, 241, 1024, 4096, 100000 };
 
@@ -181,7 +181,7 @@ static void verdicts_are_the_same(void **state)
 }
 
 /* Every single bit of key and value counts, in each of the pieces. */
-static void every_bit_counts(void **state)
+UNIT_TEST(every_bit_counts)
 {
 	uint32_t len, used = block_bytes(3, 300);
 	struct block *b = make_block(3, 300, &len);
@@ -198,14 +198,4 @@ static void every_bit_counts(void **state)
 		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
 	free(b);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(verdicts_are_the_same),
-		cmocka_unit_test(every_bit_counts),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

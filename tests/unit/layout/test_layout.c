@@ -14,7 +14,7 @@
 #include "common/layout/size_code.h"
 #include "common/layout/slot.h"
 
-static void size_codes(void **state)
+UNIT_TEST(size_codes)
 {
 	for (unsigned code = 1; code < SIZE_CODE_MAX; code++)
 		assert_true(size_code_bytes(code) < size_code_bytes(code + 1));
@@ -31,7 +31,7 @@ static void size_codes(void **state)
 	assert_int_equal(size_code_for(size_code_bytes(SIZE_CODE_MAX) + 1), 0);
 }
 
-static void slots(void **state)
+UNIT_TEST(slots)
 {
 	uint64_t seed = 11;
 
@@ -49,7 +49,7 @@ static void slots(void **state)
 	}
 }
 
-static void headers(void **state)
+UNIT_TEST(headers)
 {
 	uint64_t h = bucket_header_make(0xabcdef, 0x123456, 17, false, 513);
 	uint64_t e = directory_entry_make(0xabcdef, 17, 4095, 65535);
@@ -94,7 +94,7 @@ static struct block *make_block(const char *key, const char *value, uint32_t *le
 }
 
 /* Any flipped bit of what a block says must be seen: I7. */
-static void every_bit_counts(void **state)
+UNIT_TEST(every_bit_counts)
 {
 	uint32_t len, used = block_bytes(3, 20);
 	struct block *b = make_block("key", "a value of 20 bytes.", &len);
@@ -116,7 +116,7 @@ static void every_bit_counts(void **state)
 	free(b);
 }
 
-static void lying_lengths(void **state)
+UNIT_TEST(lying_lengths)
 {
 	uint32_t len;
 	struct block *b = make_block("key", "value", &len);
@@ -133,7 +133,7 @@ static void lying_lengths(void **state)
 	free(b);
 }
 
-static void states(void **state)
+UNIT_TEST(states)
 {
 	uint32_t len;
 	struct block *b = make_block("key", "value", &len);
@@ -146,7 +146,7 @@ static void states(void **state)
 	free(b);
 }
 
-static void seals(void **state)
+UNIT_TEST(seals)
 {
 	struct extent_entry e = { .addr = 1, .length = 2, .rkey = 3, .kind = EXTENT_DATA };
 	struct root_directory d = { .extent = 1, .depth = 2, .offset = 3, .incarnation = 4 };
@@ -164,16 +164,4 @@ static void seals(void **state)
 	assert_false(extent_entry_sound(&e)); /* an empty table does not verify */
 	assert_int_equal(layout_hash(), layout_hash());
 	assert_int_not_equal(layout_hash(), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(size_codes),	 cmocka_unit_test(slots),
-		cmocka_unit_test(headers),	 cmocka_unit_test(every_bit_counts),
-		cmocka_unit_test(lying_lengths), cmocka_unit_test(states),
-		cmocka_unit_test(seals),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 
 #define FRAME_MAX (sizeof(struct wire_header) + WIRE_PAYLOAD_MAX)
 
-static void frames_round_trip(void **state)
+UNIT_TEST(frames_round_trip)
 {
 	static const enum wire_type types[] = { WIRE_HELLO,   WIRE_WELCOME,   WIRE_REFUSE,
 						WIRE_QP_OPEN, WIRE_QP_OPENED, WIRE_QP_READY,
@@ -35,7 +35,7 @@ static void frames_round_trip(void **state)
 	}
 }
 
-static void refusals(void **state)
+UNIT_TEST(refusals)
 {
 	struct wire_frame in = { .type = WIRE_HELLO }, out;
 	unsigned char bytes[FRAME_MAX];
@@ -60,7 +60,7 @@ static void refusals(void **state)
 
 /* What a peer calls itself, and why it refuses, is shown on terminals and stands in logs and
  * JSON. */
-static void texts_are_plain(void **state)
+UNIT_TEST(texts_are_plain)
 {
 	static const char wild[] = "a\033[2J\r\nb\x7f\xff\t~";
 	struct wire_frame in = { .type = WIRE_REFUSE, .refuse = { .code = -EINVAL } }, out;
@@ -101,7 +101,7 @@ static int decode(const struct rpc_request *r, uint32_t len)
 	return rc;
 }
 
-static void requests(void **state)
+UNIT_TEST(requests)
 {
 	struct rpc_request r = request(RPC_GET, 3);
 
@@ -137,7 +137,7 @@ static void requests(void **state)
 	assert_int_equal(decode(&r, RPC_REQUEST_BYTES + 1), -EINVAL);
 }
 
-static void replies(void **state)
+UNIT_TEST(replies)
 {
 	uint64_t frame[RPC_REPLY_MAX / 8] = { 0 };
 	struct rpc_reply *r = (struct rpc_reply *)frame;
@@ -160,7 +160,7 @@ static void replies(void **state)
 }
 
 /* Random bytes, half of them behind a right beginning: decoders stay within the length given. */
-static void garbage(void **state)
+UNIT_TEST(garbage)
 {
 	uint64_t seed = 20260101, frame[RPC_REQUEST_MAX / 8 + 1];
 
@@ -196,15 +196,4 @@ static void garbage(void **state)
 		((struct wire_header *)frame)->length = i % 3 ? len - 16 : len;
 		wire_decode(frame, len, &out, &err);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(frames_round_trip), cmocka_unit_test(refusals),
-		cmocka_unit_test(texts_are_plain),   cmocka_unit_test(requests),
-		cmocka_unit_test(replies),	     cmocka_unit_test(garbage),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

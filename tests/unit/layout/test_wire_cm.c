@@ -88,7 +88,7 @@ static struct any good(enum wire_cm_kind kind)
 	return a;
 }
 
-static void what_was_made_comes_back(void **state)
+UNIT_TEST(what_was_made_comes_back)
 {
 	for (enum wire_cm_kind kind = WIRE_CM_REQUEST; kind <= WIRE_CM_REJECT; kind++) {
 		struct any a = good(kind), out;
@@ -102,7 +102,7 @@ static void what_was_made_comes_back(void **state)
 	}
 }
 
-static void what_is_too_short_is_refused(void **state)
+UNIT_TEST(what_is_too_short_is_refused)
 {
 	for (enum wire_cm_kind kind = WIRE_CM_REQUEST; kind <= WIRE_CM_REJECT; kind++) {
 		struct any a = good(kind), out;
@@ -124,7 +124,7 @@ static void refused(const struct any *a, int code, const char *word)
 	assert_non_null(strstr(err.text, word));
 }
 
-static void another_protocol_version_or_kind(void **state)
+UNIT_TEST(another_protocol_version_or_kind)
 {
 	for (enum wire_cm_kind kind = WIRE_CM_REQUEST; kind <= WIRE_CM_REJECT; kind++) {
 		struct any a = good(kind);
@@ -142,7 +142,7 @@ static void another_protocol_version_or_kind(void **state)
 	}
 }
 
-static void numbers_that_cannot_be(void **state)
+UNIT_TEST(numbers_that_cannot_be)
 {
 	struct any a = good(WIRE_CM_REQUEST);
 
@@ -182,7 +182,7 @@ static void numbers_that_cannot_be(void **state)
 	refused(&a, -EPROTO, "code -4096");
 }
 
-static void texts_of_a_rejection(void **state)
+UNIT_TEST(texts_of_a_rejection)
 {
 	struct any a = good(WIRE_CM_REJECT);
 	struct wire_cm_reject out;
@@ -204,7 +204,7 @@ static void texts_of_a_rejection(void **state)
 }
 
 /* Random bytes, mostly behind a right beginning: what is let through is within its limits. */
-static void garbage(void **state)
+UNIT_TEST(garbage)
 {
 	uint64_t seed = 20261121;
 	unsigned let_through = 0;
@@ -224,18 +224,4 @@ static void garbage(void **state)
 		assert_true(a.kind != WIRE_CM_REJECT || memchr(out.reject.text, 0, 136));
 	}
 	assert_in_range(let_through, 1000, 199000);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_made_comes_back),
-		cmocka_unit_test(what_is_too_short_is_refused),
-		cmocka_unit_test(another_protocol_version_or_kind),
-		cmocka_unit_test(numbers_that_cannot_be),
-		cmocka_unit_test(texts_of_a_rejection),
-		cmocka_unit_test(garbage),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

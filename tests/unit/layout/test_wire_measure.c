@@ -35,7 +35,7 @@ static int decode(const struct rpc_measure *m)
 	return rc;
 }
 
-static void requests(void **state)
+UNIT_TEST(requests)
 {
 	struct rpc_measure m = good, out;
 	const char *why;
@@ -68,7 +68,7 @@ static void requests(void **state)
 	assert_int_equal(decode(&m), 0);
 }
 
-static void answers(void **state)
+UNIT_TEST(answers)
 {
 	struct rpc_measured m = { .verdict = -ENOMEM }, out;
 
@@ -101,7 +101,7 @@ static struct rpc_measured ends(unsigned mtu, unsigned read_depth, unsigned cred
 }
 
 /* Each value that differs is named, with both sides' numbers. */
-static void both_ends(void **state)
+UNIT_TEST(both_ends)
 {
 	struct rpc_measured m = ends(4096, 16, 8);
 
@@ -118,7 +118,7 @@ static void both_ends(void **state)
 	assert_non_null(strstr(m.why, "in flight is 8 at the client and 7 at the server"));
 }
 
-static void random_bytes_do_no_harm(void **state)
+UNIT_TEST(random_bytes_do_no_harm)
 {
 	struct rpc_measured answer, there;
 	struct rpc_measure request, m;
@@ -136,16 +136,4 @@ static void random_bytes_do_no_harm(void **state)
 			measure_compare(&request, &there);
 		}
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(requests),
-		cmocka_unit_test(answers),
-		cmocka_unit_test(both_ends),
-		cmocka_unit_test(random_bytes_do_no_harm),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,7 +176,7 @@ static void *churn_run(void *arg)
 	return NULL;
 }
 
-static void random_churn(void **state)
+UNIT_TEST(random_churn)
 {
 	struct world w;
 	struct churn c = {
@@ -189,7 +189,7 @@ static void random_churn(void **state)
 	world_end(&w, 0);
 }
 
-static void random_churn_when_tight(void **state)
+UNIT_TEST(random_churn_when_tight)
 {
 	struct world w;
 	struct churn c = { .world = &w,
@@ -204,7 +204,7 @@ static void random_churn_when_tight(void **state)
 	world_end(&w, 0);
 }
 
-static void random_churn_of_threads(void **state)
+UNIT_TEST(random_churn_of_threads)
 {
 	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	uint64_t seed = test_seed();
@@ -242,7 +242,7 @@ static unsigned fill(struct world *w, struct memory_cache *cache, uint32_t bytes
 	return n;
 }
 
-static void full_store_recovers(void **state)
+UNIT_TEST(full_store_recovers)
 {
 	static struct live live[140000];
 	struct memory_cache *a, *b;
@@ -282,7 +282,7 @@ static void full_store_recovers(void **state)
 }
 
 /* Where a class has nothing left, a block of a larger one does. */
-static void larger_class_is_a_last_resort(void **state)
+UNIT_TEST(larger_class_is_a_last_resort)
 {
 	struct live big[8], rest[2000];
 	struct memory_cache *cache;
@@ -307,7 +307,7 @@ static void larger_class_is_a_last_resort(void **state)
 }
 
 /* Slabs that only the worker's own cache holds are no reason to be full. */
-static void own_hoard_gives_way(void **state)
+UNIT_TEST(own_hoard_gives_way)
 {
 	const uint32_t small[] = { 64, 128, 500, 1000, 2000, 4000, 9000, 17000 };
 	struct live live[40], one;
@@ -332,7 +332,7 @@ static void own_hoard_gives_way(void **state)
 }
 
 /* What idle workers hoard is bounded as cache.c says. */
-static void caches_hoard_little(void **state)
+UNIT_TEST(caches_hoard_little)
 {
 	static struct live live[140000];
 	struct memory_cache *idle[4], *busy;
@@ -363,7 +363,7 @@ static void caches_hoard_little(void **state)
 }
 
 /* world_alloc() asserts that no incarnation repeats; here they end. */
-static void exhausted_addresses_are_dropped(void **state)
+UNIT_TEST(exhausted_addresses_are_dropped)
 {
 	struct memory_cache *cache;
 	struct memory_stats stats;
@@ -395,20 +395,4 @@ static void exhausted_addresses_are_dropped(void **state)
 	assert_int_equal(lives, 7 * 5); /* the first block of each slab lives twice */
 	memory_cache_destroy(cache);
 	world_end(&w, 8);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(random_churn),
-		cmocka_unit_test(random_churn_when_tight),
-		cmocka_unit_test(random_churn_of_threads),
-		cmocka_unit_test(full_store_recovers),
-		cmocka_unit_test(larger_class_is_a_last_resort),
-		cmocka_unit_test(own_hoard_gives_way),
-		cmocka_unit_test(caches_hoard_little),
-		cmocka_unit_test(exhausted_addresses_are_dropped),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

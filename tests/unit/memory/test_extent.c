@@ -9,7 +9,7 @@
 #include "server/memory/size_class.h"
 #include "tests/unit/memory/recorder.h"
 
-static void limits_are_named(void **state)
+UNIT_TEST(limits_are_named)
 {
 	struct recorder r = { 0 };
 	struct memory_config config = {
@@ -34,7 +34,7 @@ static void limits_are_named(void **state)
 	assert_int_equal(r.calls, 0);
 }
 
-static void sizes_double_within_the_limit(void **state)
+UNIT_TEST(sizes_double_within_the_limit)
 {
 	struct recorder r;
 	struct memory *m = recorder_memory(&r, 64 * MIB + 12345);
@@ -91,7 +91,7 @@ static void use_segments(struct memory *m)
 }
 
 /* Where records are small DATA leaves the index its share; the index grows in small steps. */
-static void the_index_finds_room(void **state)
+UNIT_TEST(the_index_finds_room)
 {
 	struct recorder r;
 	struct memory *m = recorder_memory(&r, 256 * MIB);
@@ -169,7 +169,7 @@ static void *watch_table(void *arg)
 	return NULL;
 }
 
-static void table_entries_are_sound(void **state)
+UNIT_TEST(table_entries_are_sound)
 {
 	struct recorder r;
 	struct memory *m = recorder_memory(&r, 512 * MIB);
@@ -196,7 +196,7 @@ static void table_entries_are_sound(void **state)
 	recorder_end(&r, m);
 }
 
-static void failing_hooks_leave_nothing(void **state)
+UNIT_TEST(failing_hooks_leave_nothing)
 {
 	unsigned fds = open_fds();
 	struct recorder r = { .fail_at = 1 };
@@ -236,7 +236,7 @@ static void failing_hooks_leave_nothing(void **state)
 	assert_int_equal(open_fds(), fds);
 }
 
-static void failed_growth_is_tried_again_later(void **state)
+UNIT_TEST(failed_growth_is_tried_again_later)
 {
 	struct recorder r;
 	struct memory *m = recorder_memory(&r, 16 * MIB);
@@ -261,7 +261,7 @@ static void failed_growth_is_tried_again_later(void **state)
 	recorder_end(&r, m);
 }
 
-static void growth_comes_before_need_and_then_sleeps(void **state)
+UNIT_TEST(growth_comes_before_need_and_then_sleeps)
 {
 	struct recorder r;
 	struct memory *m = recorder_memory(&r, 256 * MIB);
@@ -296,19 +296,4 @@ static void growth_comes_before_need_and_then_sleeps(void **state)
 	assert_true(cpu_ns() - cpu < 5 * NS_PER_MS);
 	memory_cache_destroy(cache);
 	recorder_end(&r, m);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(limits_are_named),
-		cmocka_unit_test(sizes_double_within_the_limit),
-		cmocka_unit_test(the_index_finds_room),
-		cmocka_unit_test(table_entries_are_sound),
-		cmocka_unit_test(failing_hooks_leave_nothing),
-		cmocka_unit_test(failed_growth_is_tried_again_later),
-		cmocka_unit_test(growth_comes_before_need_and_then_sleeps),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,7 +135,7 @@ static void report(struct sim *s, const char *when)
 }
 
 /* Most is deleted; what is left is overwritten and comes and goes for a while. */
-static void few_records_draw_together(void **state)
+UNIT_TEST(few_records_draw_together)
 {
 	struct sim *s = sim_begin();
 
@@ -172,7 +172,7 @@ static void churn(struct sim *s, unsigned *asked, unsigned *refused)
 	report(s, "55 in 100 taken");
 }
 
-static void large_ones_among_small_ones(void **state)
+UNIT_TEST(large_ones_among_small_ones)
 {
 	struct sim *s = sim_begin();
 	unsigned refused = 0, asked = 0;
@@ -188,7 +188,7 @@ static void large_ones_among_small_ones(void **state)
 }
 
 /* One size of record, a quarter of which is left, overwritten at random. */
-static void few_of_one_size_draw_together(void **state)
+UNIT_TEST(few_of_one_size_draw_together)
 {
 	struct sim *s = sim_begin();
 
@@ -205,15 +205,4 @@ static void few_of_one_size_draw_together(void **state)
 	assert_true(slabs_used(s) <= slabs_needed(s) * 5 / 4);
 	assert_true(runs_that_fit(s, 5 * MIB) >= 3);
 	sim_end(s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(few_records_draw_together),
-		cmocka_unit_test(few_of_one_size_draw_together),
-		cmocka_unit_test(large_ones_among_small_ones),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,7 +138,7 @@ static void map(struct mapping *map, unsigned mib)
 	memset(map->base, 1, map->bytes); /* all of it is there */
 }
 
-static void taken_while_enough_are_free(void **state)
+UNIT_TEST(taken_while_enough_are_free, all_free, all_free)
 {
 	struct mapping m[4];
 
@@ -158,7 +158,7 @@ static void taken_while_enough_are_free(void **state)
 		mapping_destroy(&m[i]);
 }
 
-static void lengths_that_are_no_multiple(void **state)
+UNIT_TEST(lengths_that_are_no_multiple, all_free, all_free)
 {
 	struct mapping m;
 	struct error err;
@@ -173,7 +173,7 @@ static void lengths_that_are_no_multiple(void **state)
 }
 
 /* Free in the kernel's count, and yet promised to a mapping that has not touched them. */
-static void promised_ones_are_not_free(void **state)
+UNIT_TEST(promised_ones_are_not_free, all_free, all_free)
 {
 	struct mapping m[2];
 	void *p;
@@ -207,7 +207,7 @@ static void *map_once(void *arg)
 }
 
 /* Four look at once and see enough for two: whoever comes late has small pages, and no error. */
-static void who_loses_the_race_has_small_pages(void **state)
+UNIT_TEST(who_loses_the_race_has_small_pages, all_free, all_free)
 {
 	unsigned late = 0;
 
@@ -234,7 +234,7 @@ static void who_loses_the_race_has_small_pages(void **state)
 	pthread_barrier_destroy(&barrier);
 }
 
-static void statistics_say_what_is_in_hugepages(void **state)
+UNIT_TEST(statistics_say_what_is_in_hugepages, all_free, all_free)
 {
 	struct memory_stats stats;
 	struct recorder r;
@@ -256,7 +256,7 @@ static void statistics_say_what_is_in_hugepages(void **state)
 	recorder_end(&r, m);
 }
 
-static void gone_between_look_and_mapping(void **state)
+UNIT_TEST(gone_between_look_and_mapping)
 {
 	struct memory_stats stats;
 	struct recorder r;
@@ -297,7 +297,7 @@ static void *map_for_itself(void *arg)
 }
 
 /* The place of a mapping that failed may be somebody else's a moment later. */
-static void a_mapping_that_fails_takes_nothing_from_others(void **state)
+UNIT_TEST(a_mapping_that_fails_takes_nothing_from_others)
 {
 	struct mapping m;
 	struct error err;
@@ -322,18 +322,7 @@ static void a_mapping_that_fails_takes_nothing_from_others(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, all_free, all_free)
-		TEST(taken_while_enough_are_free),
-		TEST(lengths_that_are_no_multiple),
-		TEST(promised_ones_are_not_free),
-		TEST(who_loses_the_race_has_small_pages),
-		TEST(statistics_say_what_is_in_hugepages),
-#undef TEST
-		cmocka_unit_test(gone_between_look_and_mapping),
-		cmocka_unit_test(a_mapping_that_fails_takes_nothing_from_others),
-	};
-	int rc = cmocka_run_group_tests(tests, group_begin, group_end);
+	int rc = unit_run(group_begin, group_end);
 
 	return why_not && rc == 0 ? 77 : rc;
 }

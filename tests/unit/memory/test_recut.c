@@ -137,28 +137,28 @@ static void serves_its_own(uint32_t bytes, const uint32_t *others)
 	empty();
 }
 
-static void a_class_has_its_slabs_back(void **state)
+UNIT_TEST(a_class_has_its_slabs_back, begin, end)
 {
 	serves_its_own(900, (const uint32_t[]){ 64, 1024, 200000, 2 * MIB, 0 });
 }
 
-static void a_class_of_large_blocks_has_its_slabs_back(void **state)
+UNIT_TEST(a_class_of_large_blocks_has_its_slabs_back, begin, end)
 {
 	serves_its_own(250000, (const uint32_t[]){ 64, 2000, 65000, 300000, 0 });
 }
 
-static void a_run_is_run_again(void **state)
+UNIT_TEST(a_run_is_run_again, begin, end)
 {
 	serves_its_own(2 * MIB, (const uint32_t[]){ 2 * MIB + 1, 3 * MIB, 0 });
 }
 
-static void a_run_of_one_slab_is_run_again(void **state)
+UNIT_TEST(a_run_of_one_slab_is_run_again, begin, end)
 {
 	serves_its_own(MIB, (const uint32_t[]){ 64, 250000, 2 * MIB, 0 });
 }
 
 /* What was empty, used again and empty once more waits for what was learnt meanwhile as well. */
-static void it_waits_anew(void **state)
+UNIT_TEST(it_waits_anew, begin, end)
 {
 	unsigned slabs;
 
@@ -182,7 +182,7 @@ static void it_waits_anew(void **state)
 }
 
 /* An address that is used up can begin no other run. */
-static void what_is_used_up_is_not_taken(void **state)
+UNIT_TEST(what_is_used_up_is_not_taken, begin, end)
 {
 	unsigned n;
 
@@ -240,7 +240,7 @@ static void trace_goes(const struct held *h, uint64_t epoch)
 		t[i].gone = epoch;
 }
 
-static void no_hint_is_misled(void **state)
+UNIT_TEST(no_hint_is_misled, begin, end)
 {
 	static const uint32_t sizes[] = { 64, 100, 1000, 60000, 250000, 300000, MIB, 2 * MIB };
 	uint64_t rng = test_seed(), epoch = 1, passed = 0, taken = 0, refused = 0;
@@ -272,20 +272,4 @@ static void no_hint_is_misled(void **state)
 	       (unsigned long long)refused);
 	assert_true(taken > 10000);
 	empty();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_class_has_its_slabs_back, begin, end),
-		cmocka_unit_test_setup_teardown(a_class_of_large_blocks_has_its_slabs_back, begin,
-						end),
-		cmocka_unit_test_setup_teardown(a_run_is_run_again, begin, end),
-		cmocka_unit_test_setup_teardown(a_run_of_one_slab_is_run_again, begin, end),
-		cmocka_unit_test_setup_teardown(it_waits_anew, begin, end),
-		cmocka_unit_test_setup_teardown(what_is_used_up_is_not_taken, begin, end),
-		cmocka_unit_test_setup_teardown(no_hint_is_misled, begin, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 
 static struct held helds[2]; /* empty between tests */
 
-static void the_index_gets_what_data_does_not_need(void **state)
+UNIT_TEST(the_index_gets_what_data_does_not_need)
 {
 	/* an odd size, so that the last one is not in hugepages */
 	struct memory *m = watch_begin(127 * MIB);
@@ -46,7 +46,7 @@ static void the_index_gets_what_data_does_not_need(void **state)
 	watch_end();
 }
 
-static void directories_get_room_as_well(void **state)
+UNIT_TEST(directories_get_room_as_well)
 {
 	struct memory *m = watch_begin(128 * MIB);
 	struct held *held = &helds[0];
@@ -91,7 +91,7 @@ static void keep_one_each(struct memory_cache *cache, uint32_t bytes, struct hel
 }
 
 /* One block that is out keeps its extent: a run, or one of a slab. */
-static void an_extent_with_a_block_stays(void **state)
+UNIT_TEST(an_extent_with_a_block_stays)
 {
 	const uint32_t sizes[] = { MIB, 200 << 10, 8000 };
 
@@ -118,7 +118,7 @@ static void an_extent_with_a_block_stays(void **state)
 }
 
 /* So do addresses whose incarnations are used up: who would count them for the next extent? */
-static void an_extent_with_a_dead_slab_stays(void **state)
+UNIT_TEST(an_extent_with_a_dead_slab_stays)
 {
 	struct memory *m = watch_begin(64 * MIB);
 	struct held *kept = &helds[1];
@@ -144,7 +144,7 @@ static void an_extent_with_a_dead_slab_stays(void **state)
 }
 
 /* A block in a worker's cache is free, but its slab is not. */
-static void an_extent_with_a_cached_block_stays(void **state)
+UNIT_TEST(an_extent_with_a_cached_block_stays)
 {
 	struct memory *m = watch_begin(64 * MIB);
 	struct held *held = &helds[0];
@@ -170,7 +170,7 @@ static void an_extent_with_a_cached_block_stays(void **state)
 }
 
 /* Numbers are not used again, and the last quarter of them is not spent on this. */
-static void numbers_are_spent_once(void **state)
+UNIT_TEST(numbers_are_spent_once)
 {
 	struct memory *m = watch_begin(128 * MIB);
 	struct held *held = &helds[0];
@@ -203,7 +203,7 @@ static void numbers_are_spent_once(void **state)
 }
 
 /* DATA leaves 1/64 to the index, with what the index has. */
-static void the_index_has_a_reserve(void **state)
+UNIT_TEST(the_index_has_a_reserve)
 {
 	struct memory *m = watch_begin(512 * MIB);
 	struct held *held = &helds[0];
@@ -223,19 +223,4 @@ static void the_index_has_a_reserve(void **state)
 	drop_all(held);
 	memory_cache_destroy(cache);
 	watch_end();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_index_gets_what_data_does_not_need),
-		cmocka_unit_test(directories_get_room_as_well),
-		cmocka_unit_test(an_extent_with_a_block_stays),
-		cmocka_unit_test(an_extent_with_a_dead_slab_stays),
-		cmocka_unit_test(an_extent_with_a_cached_block_stays),
-		cmocka_unit_test(numbers_are_spent_once),
-		cmocka_unit_test(the_index_has_a_reserve),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,7 +100,7 @@ static void *churn_watch(void *arg)
 	return NULL;
 }
 
-static void the_index_grows_while_workers_churn(void **state)
+UNIT_TEST(the_index_grows_while_workers_churn)
 {
 	struct memory *m = watch_begin(160 * MIB);
 	struct churner ch[2] = { { .rng = test_seed(), .number = 1 },
@@ -133,13 +133,4 @@ static void the_index_grows_while_workers_churn(void **state)
 	assert_true(s.extents_released > 0);
 	assert_int_equal(s.slabs_used, 0);
 	watch_end();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_index_grows_while_workers_churn),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 #include "server/memory/size_class.h"
 #include "tests/unit/memory/recorder.h"
 
-static void classes_are_codes_in_order(void **state)
+UNIT_TEST(classes_are_codes_in_order)
 {
 	uint32_t before = 0;
 
@@ -25,7 +25,7 @@ static void classes_are_codes_in_order(void **state)
 	}
 }
 
-static void every_length_fits(void **state)
+UNIT_TEST(every_length_fits)
 {
 	for (uint32_t bytes = 1; bytes <= RECORD_BYTES_MAX; bytes++) {
 		uint32_t read = size_code_bytes(size_code_for(bytes));
@@ -46,7 +46,7 @@ static void every_length_fits(void **state)
 }
 
 /* Of large blocks, as many share a slab as READs of such a length allow. */
-static void large_blocks_fill_their_slabs(void **state)
+UNIT_TEST(large_blocks_fill_their_slabs)
 {
 	for (uint32_t bytes = SIZE_CLASS_STEPS_MAX + 1; bytes <= SIZE_CLASS_BYTES_MAX; bytes++) {
 		uint32_t read = size_code_bytes(size_code_for(bytes));
@@ -59,7 +59,7 @@ static void large_blocks_fill_their_slabs(void **state)
 }
 
 /* What the rest of a slab behind its last block comes to. */
-static void slabs_have_small_rests(void **state)
+UNIT_TEST(slabs_have_small_rests)
 {
 	for (unsigned c = 0; c < SIZE_CLASSES; c++) {
 		uint32_t rest = SLAB_BYTES % size_class_bytes(c);
@@ -68,16 +68,4 @@ static void slabs_have_small_rests(void **state)
 			fail_msg("class of %u bytes leaves %u of a slab", size_class_bytes(c),
 				 rest);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(classes_are_codes_in_order),
-		cmocka_unit_test(every_length_fits),
-		cmocka_unit_test(large_blocks_fill_their_slabs),
-		cmocka_unit_test(slabs_have_small_rests),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,7 +86,7 @@ static void give(struct memory *m, struct taken *t)
 	t->block = NULL;
 }
 
-static void every_class_and_run_is_zeroed(void **state)
+UNIT_TEST(every_class_and_run_is_zeroed)
 {
 	struct recorder r;
 	struct memory *m = recorder_memory(&r, 192 * MIB);
@@ -121,7 +121,7 @@ static void every_class_and_run_is_zeroed(void **state)
 }
 
 /* What a longer record left is not behind a shorter one in the same block. */
-static void shorter_record_shows_nothing_of_a_longer_one(void **state)
+UNIT_TEST(shorter_record_shows_nothing_of_a_longer_one)
 {
 	const uint32_t longer[] = { 64, 1024, 1152, 65536, SIZE_CLASS_BYTES_MAX, 3 * MIB };
 	struct recorder r;
@@ -159,7 +159,7 @@ static uint32_t random_bytes(uint64_t *rng)
 }
 
 /* Slabs cut for one class after another, and blocks of all sizes at once. */
-static void churn_leaves_nothing(void **state)
+UNIT_TEST(churn_leaves_nothing)
 {
 	static struct taken t[3000];
 	struct memory_cache *cache;
@@ -191,7 +191,7 @@ static void churn_leaves_nothing(void **state)
 }
 
 /* No more than the block is zeroed. */
-static void neighbours_keep_their_bytes(void **state)
+UNIT_TEST(neighbours_keep_their_bytes)
 {
 	struct recorder r;
 	struct memory *m = recorder_memory(&r, 16 * MIB);
@@ -213,16 +213,4 @@ static void neighbours_keep_their_bytes(void **state)
 	assert_all_clean(m);
 	memory_cache_destroy(cache);
 	recorder_end(&r, m);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_class_and_run_is_zeroed),
-		cmocka_unit_test(shorter_record_shows_nothing_of_a_longer_one),
-		cmocka_unit_test(churn_leaves_nothing),
-		cmocka_unit_test(neighbours_keep_their_bytes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

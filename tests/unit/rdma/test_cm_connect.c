@@ -86,7 +86,7 @@ static struct fake_event accepted(const struct wire_cm_reply *r)
 				    .responder_resources = 7 };
 }
 
-static void connected(void **state)
+UNIT_TEST(connected)
 {
 	struct wire_cm_reply r = reply(IBV_MTU_1024);
 	struct rdma_qp qp;
@@ -132,7 +132,7 @@ static void connected(void **state)
 	assert_int_equal(qp.source.gid.raw[15], 9);
 }
 
-static void the_smallest_mtu_of_three(void **state)
+UNIT_TEST(the_smallest_mtu_of_three)
 {
 	static const int mtus[][3] = { /* the path's, the server's, what comes of 4096 here */
 				       { IBV_MTU_256, IBV_MTU_4096, IBV_MTU_256 },
@@ -162,7 +162,7 @@ static void refused(struct fake_event answer, int code, const char *word)
 	assert_int_equal(fake.establishes, 0);
 }
 
-static void answers_that_are_none(void **state)
+UNIT_TEST(answers_that_are_none)
 {
 	struct wire_cm_reply r = reply(IBV_MTU_1024);
 	struct fake_event e = accepted(&r);
@@ -196,7 +196,7 @@ static void answers_that_are_none(void **state)
 	refused((struct fake_event){ .type = RDMA_CM_EVENT_DEVICE_REMOVAL }, -ENODEV, "fake0");
 }
 
-static void a_failed_step_is_named(void **state)
+UNIT_TEST(a_failed_step_is_named)
 {
 	static const char *const steps[] = { "INIT", "RTR", "RTS" };
 	struct wire_cm_reply r = reply(IBV_MTU_1024);
@@ -223,7 +223,7 @@ static void a_failed_step_is_named(void **state)
 	assert_non_null(strstr(err.text, "rdma_establish"));
 }
 
-static void no_way_there(void **state)
+UNIT_TEST(no_way_there)
 {
 	static const struct {
 		const char *call;
@@ -266,7 +266,7 @@ static void no_way_there(void **state)
 	nothing_is_left();
 }
 
-static void a_silent_server_ends_at_the_deadline(void **state)
+UNIT_TEST(a_silent_server_ends_at_the_deadline)
 {
 	const struct wire_cm_request ask = request();
 	struct wire_cm_reply got;
@@ -286,7 +286,7 @@ static void a_silent_server_ends_at_the_deadline(void **state)
 	nothing_is_left();
 }
 
-static void the_life_line_ends_a_wait(void **state)
+UNIT_TEST(the_life_line_ends_a_wait)
 {
 	const struct wire_cm_request ask = request();
 	struct cm_wait wait = soon(60000);
@@ -308,7 +308,7 @@ static void the_life_line_ends_a_wait(void **state)
 	nothing_is_left();
 }
 
-static void leaving_waits_for_the_peer(void **state)
+UNIT_TEST(leaving_waits_for_the_peer)
 {
 	struct error err;
 	struct cm *cm;
@@ -327,20 +327,4 @@ static void leaving_waits_for_the_peer(void **state)
 	cm_leave(cm, time_now_ns() + 60 * NS_PER_S);
 	cm_destroy(cm);
 	nothing_is_left();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(connected),
-		cmocka_unit_test(the_smallest_mtu_of_three),
-		cmocka_unit_test(answers_that_are_none),
-		cmocka_unit_test(a_failed_step_is_named),
-		cmocka_unit_test(no_way_there),
-		cmocka_unit_test(a_silent_server_ends_at_the_deadline),
-		cmocka_unit_test(the_life_line_ends_a_wait),
-		cmocka_unit_test(leaving_waits_for_the_peer),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

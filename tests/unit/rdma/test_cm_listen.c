@@ -48,7 +48,7 @@ static struct cm *requested(const void *data, uint8_t len, struct cm_event *even
 	return event->cm;
 }
 
-static void a_request_is_accepted(void **state)
+UNIT_TEST(a_request_is_accepted)
 {
 	const struct wire_cm_reply reply = { .header = wire_cm_header(WIRE_CM_REPLY),
 					     .credits = 4,
@@ -79,7 +79,7 @@ static void a_request_is_accepted(void **state)
 	end();
 }
 
-static void a_request_is_rejected_in_words(void **state)
+UNIT_TEST(a_request_is_rejected_in_words)
 {
 	const struct wire_cm_reject *why = (void *)fake.private_data;
 	struct cm_event event;
@@ -92,7 +92,7 @@ static void a_request_is_rejected_in_words(void **state)
 	end();
 }
 
-static void an_event_that_cannot_be_taken_is_not_none(void **state)
+UNIT_TEST(an_event_that_cannot_be_taken_is_not_none)
 {
 	static const struct {
 		int code, want;
@@ -111,7 +111,7 @@ static void an_event_that_cannot_be_taken_is_not_none(void **state)
 	end();
 }
 
-static void events_have_meanings(void **state)
+UNIT_TEST(events_have_meanings)
 {
 	static const struct {
 		enum rdma_cm_event_type type;
@@ -146,7 +146,7 @@ static void events_have_meanings(void **state)
 	end();
 }
 
-static void listening_fails_in_words(void **state)
+UNIT_TEST(listening_fails_in_words)
 {
 	static const struct {
 		const char *call;
@@ -176,17 +176,4 @@ static void listening_fails_in_words(void **state)
 	assert_int_equal(cm_listen(&listener, (const struct sockaddr *)&here, &err), 0);
 	assert_string_equal(cm_listener_route(listener)->device, "");
 	end();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_request_is_accepted),
-		cmocka_unit_test(a_request_is_rejected_in_words),
-		cmocka_unit_test(an_event_that_cannot_be_taken_is_not_none),
-		cmocka_unit_test(events_have_meanings),
-		cmocka_unit_test(listening_fails_in_words),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,7 +57,7 @@ static struct rdma_device *open_as(const char *name, int want)
 	return dev;
 }
 
-static void the_software_device_says_what_it_stands_for(void **state)
+UNIT_TEST(the_software_device_says_what_it_stands_for)
 {
 	static const char *const automatic[] = { NULL, "", "auto" };
 
@@ -74,7 +74,7 @@ static void the_software_device_says_what_it_stands_for(void **state)
 	}
 }
 
-static void without_real_devices_it_is_the_usual_choice(void **state)
+UNIT_TEST(without_real_devices_it_is_the_usual_choice)
 {
 	for (unsigned none = 0; none < 2; none++) {
 		struct rdma_device *dev;
@@ -89,7 +89,7 @@ static void without_real_devices_it_is_the_usual_choice(void **state)
 	}
 }
 
-static void a_named_device_that_fails_is_not_missing(void **state)
+UNIT_TEST(a_named_device_that_fails_is_not_missing)
 {
 	static const int codes[] = { EACCES, ENODEV, ENOMEM };
 
@@ -102,7 +102,7 @@ static void a_named_device_that_fails_is_not_missing(void **state)
 }
 
 /* As a real one may be, or ours under softrdma-run: the name is taken once. */
-static void of_two_with_one_name_the_second_is_no_way_out(void **state)
+UNIT_TEST(of_two_with_one_name_the_second_is_no_way_out)
 {
 	const struct ibv_device before = devices[0];
 
@@ -112,7 +112,7 @@ static void of_two_with_one_name_the_second_is_no_way_out(void **state)
 	devices[0] = before;
 }
 
-static void a_name_that_nobody_has_is_missing(void **state)
+UNIT_TEST(a_name_that_nobody_has_is_missing)
 {
 	verbs = (typeof(verbs)){ .count = 2, .open_fails = EACCES };
 	assert_null(open_as("fake7", -ENODEV));
@@ -122,7 +122,7 @@ static void a_name_that_nobody_has_is_missing(void **state)
 	assert_non_null(strstr(err.text, "no RDMA device 'fake0' (here are: soft0;"));
 }
 
-static void soft0_by_name_tries_no_other(void **state)
+UNIT_TEST(soft0_by_name_tries_no_other)
 {
 	struct rdma_device *dev;
 
@@ -131,18 +131,4 @@ static void soft0_by_name_tries_no_other(void **state)
 	assert_false(dev->instead);
 	assert_non_null(strstr(dev->choice, "device soft0 port 1: as asked for;"));
 	rdma_device_close(dev);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_software_device_says_what_it_stands_for),
-		cmocka_unit_test(without_real_devices_it_is_the_usual_choice),
-		cmocka_unit_test(a_named_device_that_fails_is_not_missing),
-		cmocka_unit_test(of_two_with_one_name_the_second_is_no_way_out),
-		cmocka_unit_test(a_name_that_nobody_has_is_missing),
-		cmocka_unit_test(soft0_by_name_tries_no_other),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ static uint64_t soon(void)
 	return time_now_ns() + 200 * NS_PER_MS;
 }
 
-static void byte_by_byte(void **state)
+UNIT_TEST(byte_by_byte)
 {
 	struct wire_frame in = { .type = WIRE_QP_OPEN, .qp = { .qpn = 77 } }, out;
 	struct exchange_reader reader = { 0 };
@@ -55,7 +55,7 @@ static void byte_by_byte(void **state)
 	close(p.fd[1]);
 }
 
-static void two_at_once(void **state)
+UNIT_TEST(two_at_once)
 {
 	struct wire_frame a = { .type = WIRE_QP_READY, .handle = { 1, 0 } },
 			  b = { .type = WIRE_QP_LIVE, .handle = { 2, 0 } }, out;
@@ -72,7 +72,7 @@ static void two_at_once(void **state)
 	close(p.fd[1]);
 }
 
-static void refusals(void **state)
+UNIT_TEST(refusals)
 {
 	static const int strange[] = { 0, 1, EUSERS, -4096, INT_MIN }; /* not negative errnos */
 	struct exchange_reader reader = { 0 };
@@ -99,7 +99,7 @@ static void refusals(void **state)
 }
 
 /* A peer that never reads must not hold us for ever. */
-static void a_full_socket_times_out(void **state)
+UNIT_TEST(a_full_socket_times_out)
 {
 	struct wire_frame frame = { .type = WIRE_REFUSE };
 	struct pair p = make_pair();
@@ -114,7 +114,7 @@ static void a_full_socket_times_out(void **state)
 }
 
 /* The kernel takes at most 127 probes: all that an option may say must do, from 1 ms to a day. */
-static void a_life_line_of_any_length(void **state)
+UNIT_TEST(a_life_line_of_any_length)
 {
 	static const unsigned seconds[] = { 0, 1, 2, 3, 126, 127, 128, 255, 1000, 86400 };
 	int fd = socket(AF_INET, SOCK_STREAM, 0), interval, probes;
@@ -129,17 +129,4 @@ static void a_life_line_of_any_length(void **state)
 		assert_in_range(interval * probes, 1, seconds[i] < 2 ? 1 : seconds[i] - 1);
 	}
 	close(fd);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(byte_by_byte),
-		cmocka_unit_test(two_at_once),
-		cmocka_unit_test(refusals),
-		cmocka_unit_test(a_full_socket_times_out),
-		cmocka_unit_test(a_life_line_of_any_length),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static enum gid_rank rank(const char *address, uint32_t type, uint32_t netdev)
 	return v.rank;
 }
 
-static void ranks(void **state)
+UNIT_TEST(ranks)
 {
 	const uint32_t v2 = IBV_GID_TYPE_ROCE_V2, v1 = IBV_GID_TYPE_ROCE_V1;
 
@@ -47,7 +47,7 @@ static void ranks(void **state)
 	assert_int_equal(rank("fe80::1", IBV_GID_TYPE_IB, 7), GID_UNUSABLE);
 }
 
-static void addresses(void **state)
+UNIT_TEST(addresses)
 {
 	struct gid_address a = gid_address("127.0.0.1");
 	unsigned lo = if_nametoindex("lo");
@@ -118,7 +118,7 @@ static struct rdma_device device(int want, int len, uint8_t link_layer)
 	return dev;
 }
 
-static void the_best_is_taken(void **state)
+UNIT_TEST(the_best_is_taken)
 {
 	struct rdma_device dev = device(RDMA_GID_AUTO, 6, IBV_LINK_LAYER_ETHERNET);
 	struct gid_choice c;
@@ -156,7 +156,7 @@ static const char *explained(const struct rdma_device *dev, unsigned index,
 	return text;
 }
 
-static void each_entry_is_explained(void **state)
+UNIT_TEST(each_entry_is_explained)
 {
 	struct rdma_device dev = device(RDMA_GID_AUTO, 6, IBV_LINK_LAYER_ETHERNET);
 	struct gid_choice c;
@@ -185,7 +185,7 @@ static void each_entry_is_explained(void **state)
 	assert_non_null(strstr(explained(&dev, 1, &c, false), "0 is the first such"));
 }
 
-static void the_address_decides(void **state)
+UNIT_TEST(the_address_decides)
 {
 	struct rdma_device dev = device(RDMA_GID_AUTO, 3, IBV_LINK_LAYER_ETHERNET);
 	unsigned lo = gid_address("127.0.0.1").netdev;
@@ -204,7 +204,7 @@ static void the_address_decides(void **state)
 	assert_non_null(strstr(c.why, "exchange"));
 }
 
-static void none_and_named(void **state)
+UNIT_TEST(none_and_named)
 {
 	struct rdma_device dev = device(RDMA_GID_AUTO, 3, IBV_LINK_LAYER_ETHERNET);
 	struct gid_choice c;
@@ -225,7 +225,7 @@ static void none_and_named(void **state)
 	assert_non_null(strstr(c.why, "as asked for"));
 }
 
-static void infiniband(void **state)
+UNIT_TEST(infiniband)
 {
 	struct rdma_device dev = device(RDMA_GID_AUTO, 2, IBV_LINK_LAYER_INFINIBAND);
 	struct gid_choice c;
@@ -244,13 +244,12 @@ static void infiniband(void **state)
 }
 
 /* soft0 has the table of a RoCE NIC: its IPv4 address as RoCE v2 is the one for 127.0.0.1. */
-static void loopback_on_soft0(void **state)
+UNIT_TEST(loopback_on_soft0)
 {
 	struct rdma_device dev = device(RDMA_GID_AUTO, 0, IBV_LINK_LAYER_ETHERNET);
 	struct gid_choice c;
 	struct error err;
 
-	(void)state;
 	dev.ops = &rdma_provider_soft;
 	dev.context = softrdma_open_device(softrdma_device());
 	assert_non_null(dev.context);
@@ -260,20 +259,4 @@ static void loopback_on_soft0(void **state)
 	assert_int_equal(gid_choose(&dev, NULL, &c, &err), 0);
 	assert_int_equal(c.source.gid_index, 3);
 	assert_int_equal(softrdma_close_device(dev.context), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ranks),
-		cmocka_unit_test(addresses),
-		cmocka_unit_test(the_best_is_taken),
-		cmocka_unit_test(each_entry_is_explained),
-		cmocka_unit_test(the_address_decides),
-		cmocka_unit_test(none_and_named),
-		cmocka_unit_test(infiniband),
-		cmocka_unit_test(loopback_on_soft0),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

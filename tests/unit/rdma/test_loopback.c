@@ -14,7 +14,7 @@
 #include "common/rdma/tcp.h"
 #include "common/softrdma/softrdma.h"
 
-static void soft0_reads_itself_and_leaves_nothing(void **state)
+UNIT_TEST(soft0_reads_itself_and_leaves_nothing)
 {
 	struct rdma_options o = rdma_options_default();
 	struct rdma_device *dev;
@@ -65,7 +65,7 @@ static int with_operations(int (*poll)(struct ibv_cq *, int, struct ibv_wc *), s
 	return rc;
 }
 
-static void a_device_that_does_not_move_bytes_is_found_out(void **state)
+UNIT_TEST(a_device_that_does_not_move_bytes_is_found_out)
 {
 	struct error err = { 0 };
 	uint64_t start = time_now_ns();
@@ -84,7 +84,7 @@ static struct ibv_mr *register_nothing(struct ibv_pd *pd, void *addr, size_t len
 }
 
 /* In the caller's words, as it is the caller that has more memory than may be locked. */
-static void what_helps_where_memory_is_not_registered(void **state)
+UNIT_TEST(what_helps_where_memory_is_not_registered)
 {
 	const char *const spares[] = { NULL, "keep less" };
 	struct rdma_options o = rdma_options_default();
@@ -125,7 +125,7 @@ static int modify_nothing(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 }
 
 /* It goes on to be there, so memory may be used again only where it is out of work. */
-static void a_queue_pair_that_cannot_be_destroyed_is_reset(void **state)
+UNIT_TEST(a_queue_pair_that_cannot_be_destroyed_is_reset)
 {
 	struct rdma_options o = rdma_options_default();
 	struct error err = { 0 };
@@ -165,7 +165,7 @@ static void a_queue_pair_that_cannot_be_destroyed_is_reset(void **state)
 	}
 }
 
-static void a_survey_has_soft0_and_its_gids(void **state)
+UNIT_TEST(a_survey_has_soft0_and_its_gids)
 {
 	struct rdma_options o = rdma_options_default();
 	struct survey *s;
@@ -188,7 +188,7 @@ static void a_survey_has_soft0_and_its_gids(void **state)
 	survey_free(NULL);
 }
 
-static void every_address_says_why_it_failed(void **state)
+UNIT_TEST(every_address_says_why_it_failed)
 {
 	struct addrinfo *one, *two;
 	struct error err = { 0 };
@@ -208,18 +208,4 @@ static void every_address_says_why_it_failed(void **state)
 	one->ai_next = NULL;
 	freeaddrinfo(one);
 	freeaddrinfo(two);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(soft0_reads_itself_and_leaves_nothing),
-		cmocka_unit_test(a_device_that_does_not_move_bytes_is_found_out),
-		cmocka_unit_test(what_helps_where_memory_is_not_registered),
-		cmocka_unit_test(a_queue_pair_that_cannot_be_destroyed_is_reset),
-		cmocka_unit_test(a_survey_has_soft0_and_its_gids),
-		cmocka_unit_test(every_address_says_why_it_failed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

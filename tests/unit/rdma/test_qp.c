@@ -89,7 +89,7 @@ static struct wire_qp offer(uint8_t link_layer)
 	return o;
 }
 
-static void roce(void **state)
+UNIT_TEST(roce)
 {
 	struct rdma_qp qp = make(IBV_LINK_LAYER_ETHERNET);
 	struct wire_qp peer = offer(IBV_LINK_LAYER_ETHERNET);
@@ -120,7 +120,7 @@ static void roce(void **state)
 	assert_int_equal(seen[2].sq_psn, qp.psn);
 }
 
-static void infiniband(void **state)
+UNIT_TEST(infiniband)
 {
 	struct rdma_qp qp = make(IBV_LINK_LAYER_INFINIBAND);
 	struct wire_qp peer = offer(IBV_LINK_LAYER_INFINIBAND), ours;
@@ -146,7 +146,7 @@ static void infiniband(void **state)
 	assert_int_equal(rdma_qp_connect(&qp, &peer, &err), 0);
 }
 
-static void infiniband_with_a_grh(void **state)
+UNIT_TEST(infiniband_with_a_grh)
 {
 	struct rdma_qp qp = make(IBV_LINK_LAYER_INFINIBAND);
 	struct wire_qp peer = offer(IBV_LINK_LAYER_INFINIBAND);
@@ -161,7 +161,7 @@ static void infiniband_with_a_grh(void **state)
 	assert_memory_equal(seen[1].ah_attr.grh.dgid.raw, peer.gid, sizeof(peer.gid));
 }
 
-static void the_source_of_a_connection(void **state)
+UNIT_TEST(the_source_of_a_connection)
 {
 	struct rdma_source source = { .has_gid = true,
 				      .grh = true,
@@ -196,7 +196,7 @@ static void refused(struct wire_qp peer, const char *word)
 	refused_on(IBV_LINK_LAYER_ETHERNET, peer, word);
 }
 
-static void bad_offers(void **state)
+UNIT_TEST(bad_offers)
 {
 	const struct wire_qp good = offer(IBV_LINK_LAYER_ETHERNET);
 	struct wire_qp o = good;
@@ -218,7 +218,7 @@ static void bad_offers(void **state)
 }
 
 /* What modify_qp may let pass, and what then times out after minutes. */
-static void pairs_that_never_meet(void **state)
+UNIT_TEST(pairs_that_never_meet)
 {
 	struct wire_qp o = offer(IBV_LINK_LAYER_ETHERNET);
 
@@ -240,7 +240,7 @@ static void pairs_that_never_meet(void **state)
 	refused_on(IBV_LINK_LAYER_INFINIBAND, o, "another InfiniBand subnet");
 }
 
-static void a_failed_step_is_named(void **state)
+UNIT_TEST(a_failed_step_is_named)
 {
 	struct rdma_qp qp = make(IBV_LINK_LAYER_ETHERNET);
 	struct wire_qp peer = offer(IBV_LINK_LAYER_ETHERNET);
@@ -252,19 +252,4 @@ static void a_failed_step_is_named(void **state)
 	fail_at = 2;
 	assert_int_equal(rdma_qp_connect(&qp, &peer, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "RTS"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(roce),
-		cmocka_unit_test(infiniband),
-		cmocka_unit_test(infiniband_with_a_grh),
-		cmocka_unit_test(the_source_of_a_connection),
-		cmocka_unit_test(bad_offers),
-		cmocka_unit_test(pairs_that_never_meet),
-		cmocka_unit_test(a_failed_step_is_named),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,11 +37,11 @@ static inline struct grace *the_grace(void)
 }
 
 /* It comes, and opens its first queue pair. */
-static inline void session_comes(struct fake_session *f, uint64_t generation, uint64_t now_ns)
+static inline void session_comes(struct fake_session *f, uint64_t generation)
 {
 	memset(f, 0, sizeof(*f));
 	grace_join(the_grace(), &f->s, &f->slot, generation);
-	grace_wait_for(the_grace(), &f->s, true, now_ns);
+	grace_wait_for(the_grace(), &f->s, true);
 }
 
 static inline void session_announces(struct fake_session *f, uint64_t e)

@@ -82,7 +82,7 @@ static void no_heap_memory(void **state)
 	struct fake_session a;
 	struct block *b;
 
-	session_comes(&a, 1, 0); /* nothing comes back meanwhile */
+	session_comes(&a, 1); /* nothing comes back meanwhile */
 	malloc_fails = true;
 	for (unsigned i = 0; i < 256 * batches; i++)
 		reclaim_retire(worker, take(&b), BYTES);
@@ -109,7 +109,7 @@ static void a_long_session_costs_little(void **state)
 	unsigned before;
 	struct block *b;
 
-	session_comes(&a, 1, 0);
+	session_comes(&a, 1);
 	before = atomic_load(&mallocs);
 	for (unsigned i = 0; i < 20000; i++) {
 		reclaim_retire(worker, take(&b), BYTES);
@@ -216,7 +216,7 @@ static void waiting_uses_no_cpu(void **state)
 	cpu = cpu_ns();
 	pause_ms(400);
 	assert_true(cpu_ns() - cpu < 2000000);
-	session_comes(&a, 1, 0);
+	session_comes(&a, 1);
 	reclaim_retire(worker, take(&b), BYTES);
 	reclaim_poll(worker, LATE_NS);
 	pause_ms(50);

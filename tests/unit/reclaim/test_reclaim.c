@@ -104,8 +104,8 @@ static void sessions_hold(void **state)
 {
 	struct fake_session a, b;
 
-	session_comes(&a, 1, 0);
-	session_comes(&b, 2, 0);
+	session_comes(&a, 1);
+	session_comes(&b, 2);
 	retire_in_epoch(fixture_take(BYTES), BYTES);
 	assert_stays(0);
 	session_announces(&a, grace_now(the_grace()));
@@ -126,10 +126,10 @@ static void later_sessions_do_not(void **state)
 {
 	struct fake_session a, b;
 
-	session_comes(&a, 1, 0);
+	session_comes(&a, 1);
 	retire_in_epoch(fixture_take(BYTES), BYTES);
 	assert_stays(0);
-	session_comes(&b, 2, 0);
+	session_comes(&b, 2);
 	session_goes(&a);
 	assert_freed_soon(1);
 	session_goes(&b);
@@ -140,7 +140,7 @@ static void epochs_one_by_one(void **state)
 	struct fake_session a;
 	uint64_t at[20];
 
-	session_comes(&a, 1, 0);
+	session_comes(&a, 1);
 	for (unsigned n = 0; n < 20; n++) {
 		for (unsigned i = 0; i < 10; i++)
 			reclaim_retire(worker, fixture_take(BYTES), BYTES);

@@ -91,7 +91,7 @@ static void *run_control(void *arg)
 {
 	struct run *r = arg;
 
-	r->rc = control_run(&r->all, r->listen_fd, &r->err);
+	r->rc = control_run(&r->all, r->listen_fd, NULL, &r->err);
 	return NULL;
 }
 

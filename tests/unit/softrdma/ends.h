@@ -2,16 +2,11 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /* For the tests of soft0: one end of a connection, and such an end in another process. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-
-#include <cmocka.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
 #include "common/softrdma/softrdma.h"
+#include "tests/lib/unit.h"
 
 #define END_QKEY 0x11223344u
 #define END_IOVA 0x12345000000ull

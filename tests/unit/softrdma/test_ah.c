@@ -51,7 +51,7 @@ static void refused(struct world *w, struct ibv_ah_attr *attr)
 	assert_int_equal(errno, EINVAL);
 }
 
-static void test_create(void **state)
+UNIT_TEST(test_create)
 {
 	struct world *w = *state;
 	struct ibv_ah_attr good = end_path(w->context), bad;
@@ -92,7 +92,7 @@ static void test_create(void **state)
 	assert_int_equal(softrdma_destroy_ah(ah), 0);
 }
 
-static void test_holds_pd(void **state)
+UNIT_TEST(test_holds_pd)
 {
 	struct world *w = *state;
 	struct ibv_pd *pd = softrdma_alloc_pd(w->context);
@@ -120,7 +120,7 @@ static struct ibv_grh header(struct world *w, int from, int to)
 	return grh;
 }
 
-static void test_reply(void **state)
+UNIT_TEST(test_reply)
 {
 	struct world *w = *state;
 	struct ibv_wc wc = { .wc_flags = IBV_WC_GRH, .slid = 9, .sl = 5, .dlid_path_bits = 2 };
@@ -175,11 +175,5 @@ static void test_reply(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_create),
-		cmocka_unit_test(test_holds_pd),
-		cmocka_unit_test(test_reply),
-	};
-
-	return cmocka_run_group_tests(tests, world_open, world_close);
+	return unit_run(world_open, world_close);
 }

@@ -115,13 +115,12 @@ static void reconnect(struct end *a, struct far *far)
 }
 
 /* Stopped for longer than patience lasts: an error, and it is not executed later. */
-static void test_stopped_long(void **state)
+UNIT_TEST(test_stopped_long)
 {
 	struct far far;
 	uint64_t start;
 	struct end a;
 
-	(void)state;
 	open_both(&a, &far, IMPATIENT);
 	stop(&far);
 	start = time_now_ns();
@@ -142,12 +141,11 @@ static void test_stopped_long(void **state)
 }
 
 /* Stopped for a while: it is answered then; so are those behind it, in order. */
-static void test_stopped_short(void **state)
+UNIT_TEST(test_stopped_short)
 {
 	struct far far;
 	struct end a;
 
-	(void)state;
 	open_both(&a, &far, PATIENT);
 	stop(&far);
 	for (uint64_t i = 0; i < 60; i++)
@@ -170,9 +168,8 @@ static void test_stopped_short(void **state)
 	far_stop(&far);
 }
 
-static void test_killed(void **state)
+UNIT_TEST(test_killed)
 {
-	(void)state;
 	for (unsigned run = 0; run < 10; run++) {
 		struct far far;
 		struct end a;
@@ -202,12 +199,11 @@ static void test_killed(void **state)
 }
 
 /* Both ends are reset while one waits: what comes then gets its own answer. */
-static void test_reset_pending(void **state)
+UNIT_TEST(test_reset_pending)
 {
 	struct far far;
 	struct end a;
 
-	(void)state;
 	open_both(&a, &far, PATIENT);
 	for (uint64_t i = 0; i < 10; i++) {
 		stop(&far);
@@ -235,13 +231,12 @@ static void test_reset_pending(void **state)
  * The initiator alone is reset, at any time, and connects again: it may have been executed or not,
  * but a late answer is not taken for that to the next.
  */
-static void test_late_answer(void **state)
+UNIT_TEST(test_late_answer)
 {
 	uint64_t word = 0, before, late = 0;
 	struct far far;
 	struct end a;
 
-	(void)state;
 	open_both(&a, &far, PATIENT);
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		add_ask(&a, &far);
@@ -290,21 +285,19 @@ static void responder_reset_run(bool forge)
 	far_stop(&far);
 }
 
-static void test_responder_reset(void **state)
+UNIT_TEST(test_responder_reset)
 {
-	(void)state;
 	responder_reset_run(false);
 	responder_reset_run(true);
 }
 
 /* Attention for nothing does not execute anything twice. */
-static void test_once(void **state)
+UNIT_TEST(test_once)
 {
 	struct soft_qp *qp;
 	struct far far;
 	struct end a;
 
-	(void)state;
 	open_both(&a, &far, PATIENT);
 	qp = soft_qp(a.qp);
 	far_do(&far, FAR_CALL, DEED_HOLD);
@@ -321,16 +314,4 @@ static void test_once(void **state)
 	assert_int_equal(far_word(&far), 1);
 	end_close(&a);
 	far_stop(&far);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_stopped_long), cmocka_unit_test(test_stopped_short),
-		cmocka_unit_test(test_killed),	     cmocka_unit_test(test_reset_pending),
-		cmocka_unit_test(test_late_answer),  cmocka_unit_test(test_responder_reset),
-		cmocka_unit_test(test_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,7 +126,7 @@ static uint64_t far_word(struct far *far)
 }
 
 /* What the responder checks itself, since it may have changed since the initiator looked. */
-static void test_checks(void **state)
+UNIT_TEST(test_checks)
 {
 	const struct {
 		enum deed deed;
@@ -145,7 +145,6 @@ static void test_checks(void **state)
 		{ DEED_PROTECT, IBV_WC_REM_OP_ERR, 0 },
 	};
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
 		bool good = runs[i].status == IBV_WC_SUCCESS;
 		struct far far;
@@ -167,9 +166,8 @@ static void test_checks(void **state)
 }
 
 /* An ask that no initiator of this build would make. */
-static void test_nonsense(void **state)
+UNIT_TEST(test_nonsense)
 {
-	(void)state;
 	for (unsigned run = 0; run < 3; run++) {
 		struct shared_ask *ask;
 		struct far far;
@@ -189,14 +187,4 @@ static void test_nonsense(void **state)
 		end_close(&a);
 		far_stop(&far);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_checks),
-		cmocka_unit_test(test_nonsense),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,9 +79,8 @@ static void two_pieces(struct end *a, uint64_t addr, uint32_t rkey)
 		assert_int_equal(a->mem[i < 3 ? 101 + i : 200 + i - 3], i + 1);
 }
 
-static void test_values(void **state)
+UNIT_TEST(test_values)
 {
-	(void)state;
 	for (enum place place = OWN; place < PLACES; place++) {
 		struct end_options near = { .timeout = PATIENT };
 		struct end_options other = { .call = peek_word };
@@ -216,9 +215,8 @@ static void refusal_run(const struct refusal *r, enum place place)
 	target_close(&t, &a);
 }
 
-static void test_refusals(void **state)
+UNIT_TEST(test_refusals)
 {
-	(void)state;
 	for (unsigned i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
 		print_message("  %s\n", refusals[i].what);
 		for (enum place place = OWN; place < PLACES; place++)
@@ -226,12 +224,11 @@ static void test_refusals(void **state)
 	}
 }
 
-static void test_other_pd(void **state)
+UNIT_TEST(test_other_pd)
 {
 	struct end_options options = { .timeout = PATIENT };
 	struct end a, b, stranger;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	end_open(&stranger, &options);
 	assert_int_equal(
@@ -243,11 +240,10 @@ static void test_other_pd(void **state)
 }
 
 /* What waits behind one that the peer executes: in order, each seeing those before. */
-static void test_order(void **state)
+UNIT_TEST(test_order)
 {
 	struct end_options near = { .timeout = PATIENT };
 
-	(void)state;
 	for (enum place place = OWN; place < PLACES; place++) {
 		struct end_options other = { .call = peek_word };
 		struct target t;
@@ -285,25 +281,13 @@ static void test_order(void **state)
 	}
 }
 
-static void test_query(void **state)
+UNIT_TEST(test_query)
 {
 	struct ibv_context *context = softrdma_open_device(softrdma_device());
 	struct ibv_device_attr attr;
 
-	(void)state;
 	assert_int_equal(softrdma_query_device(context, &attr), 0);
 	assert_int_equal(attr.atomic_cap, IBV_ATOMIC_GLOB);
 	assert_true(attr.max_qp_rd_atom > 0 && attr.max_qp_init_rd_atom > 0);
 	assert_int_equal(softrdma_close_device(context), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_query),	 cmocka_unit_test(test_values),
-		cmocka_unit_test(test_refusals), cmocka_unit_test(test_other_pd),
-		cmocka_unit_test(test_order),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,29 +131,26 @@ static void many(unsigned count, bool mapped, struct ibv_wc (*work)(struct end *
 	assert_int_equal(softrdma_close_device(near.context), 0);
 }
 
-static void test_sum(void **state)
+UNIT_TEST(test_sum)
 {
-	(void)state;
 	many(ADDERS, true, add_many);
 	many(ADDERS, false, add_many);
 }
 
-static void test_lock(void **state)
+UNIT_TEST(test_lock)
 {
-	(void)state;
 	many(LOCKERS, true, lock_many);
 	many(LOCKERS, false, lock_many);
 }
 
 /* Two processes ask each other, at the same time, on one pair of queue pairs. */
-static void test_cross(void **state)
+UNIT_TEST(test_cross)
 {
 	struct end_options options = { .timeout = PATIENT, .call = add_many };
 	uint64_t here, there;
 	struct far far;
 	struct end a;
 
-	(void)state;
 	far_start(&far, &options);
 	end_open(&a, &options);
 	far_connect(&far, &a);
@@ -172,13 +169,7 @@ static void test_cross(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sum),
-		cmocka_unit_test(test_lock),
-		cmocka_unit_test(test_cross),
-	};
-
 	jobs = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert(jobs != MAP_FAILED);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

@@ -133,13 +133,12 @@ static int make(enum mistake m, struct ibv_qp_ex *qp, struct end *a, struct end 
 }
 
 /* All or nothing: a good request before it, and one behind it, are not executed. */
-static void test_mistakes(void **state)
+UNIT_TEST(test_mistakes)
 {
 	struct end a, b;
 	struct ibv_qp_ex *qp =
 		batch_open(&a, &b, IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ);
 
-	(void)state;
 	memset(a.mem, 0x77, 64);
 	qp->wr_flags = IBV_SEND_SIGNALED;
 	for (unsigned m = 0; m < MISTAKES; m++) {
@@ -173,12 +172,11 @@ static void test_mistakes(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_abort(void **state)
+UNIT_TEST(test_abort)
 {
 	struct end a, b;
 	struct ibv_qp_ex *qp = batch_open(&a, &b, BATCH_OPS_RC);
 
-	(void)state;
 	memset(a.mem, 0x77, 64);
 	qp->wr_flags = IBV_SEND_SIGNALED;
 	ibv_wr_start(qp);
@@ -202,13 +200,12 @@ static void test_abort(void **state)
 }
 
 /* The room of the send queue, and its state, decide over the whole batch. */
-static void test_room(void **state)
+UNIT_TEST(test_room)
 {
 	struct end a, b;
 	struct ibv_qp_ex *qp = batch_open(&a, &b, BATCH_OPS_RC);
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
 
-	(void)state;
 	memset(a.mem, 0x77, 64);
 	qp->wr_flags = IBV_SEND_SIGNALED;
 	qp->wr_id = 0;
@@ -249,12 +246,11 @@ static void test_room(void **state)
 }
 
 /* In a batch the send queue is free: for posts in the old way, for the fence of dereg_mr. */
-static void test_inside(void **state)
+UNIT_TEST(test_inside)
 {
 	struct end a, b;
 	struct ibv_qp_ex *qp = batch_open(&a, &b, BATCH_OPS_RC);
 
-	(void)state;
 	qp->wr_flags = IBV_SEND_SIGNALED;
 	qp->wr_id = 2;
 	ibv_wr_start(qp);
@@ -309,7 +305,7 @@ static void *poster_run(void *arg)
 	return NULL;
 }
 
-static void test_threads(void **state)
+UNIT_TEST(test_threads)
 {
 	_Atomic uint32_t failed = 0;
 	uint64_t next[THREADS] = { 0 }, deadline = time_now_ns() + WAIT_NS;
@@ -319,7 +315,6 @@ static void test_threads(void **state)
 	struct ibv_qp_ex *qp = batch_open(&a, &b, BATCH_OPS_RC);
 	struct ibv_wc wc;
 
-	(void)state;
 	for (unsigned i = 0; i < THREADS; i++) {
 		posters[i] = (struct poster){
 			.qp = qp, .a = &a, .b = &b, .failed = &failed, .id = i, .deadline = deadline
@@ -346,14 +341,13 @@ static void test_threads(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_forked(void **state)
+UNIT_TEST(test_forked)
 {
 	struct end a, b;
 	struct ibv_qp_ex *qp = batch_open(&a, &b, BATCH_OPS_RC);
 	int status;
 	pid_t pid;
 
-	(void)state;
 	qp->wr_flags = IBV_SEND_SIGNALED;
 	ibv_wr_start(qp);
 	pid = fork(); /* the child has the lock of a thread that it has not */
@@ -374,12 +368,6 @@ static void test_forked(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_mistakes), cmocka_unit_test(test_abort),
-		cmocka_unit_test(test_room),	 cmocka_unit_test(test_inside),
-		cmocka_unit_test(test_threads),	 cmocka_unit_test(test_forked),
-	};
-
 	alarm(300); /* a lock that is never given back */
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

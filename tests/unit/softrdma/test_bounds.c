@@ -83,9 +83,8 @@ static void bounds_run(bool mapped, bool remote, enum ibv_wr_opcode opcode)
 	}
 }
 
-static void test_bounds(void **state)
+UNIT_TEST(test_bounds)
 {
-	(void)state;
 	for (int mapped = 0; mapped < 2; mapped++) {
 		for (int remote = 0; remote < 2; remote++) {
 			bounds_run(mapped, remote, IBV_WR_RDMA_READ);
@@ -95,13 +94,12 @@ static void test_bounds(void **state)
 }
 
 /* Nothing is nowhere: without a byte no key and no address is looked at. */
-static void test_empty(void **state)
+UNIT_TEST(test_empty)
 {
 	struct end_options options = { .type = IBV_QPT_RC };
 	struct ibv_sge sge = { .addr = 0xdeadbeef, .lkey = 0x12345678 };
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	for (unsigned i = 0; i < 3; i++) {
 		const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE,
@@ -122,12 +120,11 @@ static void test_empty(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_register(void **state)
+UNIT_TEST(test_register)
 {
 	struct end_options options = { .type = IBV_QPT_RC };
 	struct end end;
 
-	(void)state;
 	end_open(&end, &options);
 	assert_null(softrdma_reg_mr(end.pd, (void *)(UINTPTR_MAX - 4095), 8192, 0));
 	assert_int_equal(errno, EINVAL);
@@ -139,13 +136,12 @@ static void test_register(void **state)
 }
 
 /* READs need a depth at both sides; each side's 0 fails in its own way. */
-static void test_rd_atomic(void **state)
+UNIT_TEST(test_rd_atomic)
 {
 	struct end_options options = { .type = IBV_QPT_RC };
 	struct ibv_qp_attr none = { .max_rd_atomic = 0, .max_dest_rd_atomic = 0 };
 	struct end a, b;
 
-	(void)state;
 	for (int side = 0; side < 2; side++) {
 		struct end *at = side ? &b : &a;
 
@@ -180,12 +176,11 @@ static void test_rd_atomic(void **state)
 }
 
 /* WRITE with immediate: what is refused uses up a receive, which is flushed with the others. */
-static void test_immediate(void **state)
+UNIT_TEST(test_immediate)
 {
 	struct end_options options = { .type = IBV_QPT_RC }, locked = options;
 	struct end a, b;
 
-	(void)state;
 	locked.qp_access = IBV_ACCESS_REMOTE_READ;
 	for (int run = 0; run < 2; run++) {
 		pair_open(&a, &b, &options, run ? &locked : &options);
@@ -212,12 +207,11 @@ static void post_srq(struct ibv_srq *srq, const struct end *end, struct ibv_mr *
 }
 
 /* The receives of an SRQ belong to its protection domain, not to that of the QP. */
-static void test_srq_pd(void **state)
+UNIT_TEST(test_srq_pd)
 {
 	const enum ibv_qp_type services[] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD };
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
 
-	(void)state;
 	for (unsigned i = 0; i < 6; i++) {
 		struct ibv_context *context = softrdma_open_device(softrdma_device());
 		struct ibv_pd *pd = softrdma_alloc_pd(context);
@@ -243,15 +237,4 @@ static void test_srq_pd(void **state)
 		assert_int_equal(softrdma_dealloc_pd(pd), 0);
 		assert_int_equal(softrdma_close_device(context), 0);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bounds),	  cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_register),  cmocka_unit_test(test_rd_atomic),
-		cmocka_unit_test(test_immediate), cmocka_unit_test(test_srq_pd),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,11 +9,10 @@
 #define ROUNDS 300
 #define MARGIN 50000 /* more than a READ has */
 
-static void test_calls(void **state)
+UNIT_TEST(test_calls)
 {
 	struct ibv_send_wr *bad;
 
-	(void)state;
 	open_both(false, 1024);
 	list_make(16, 0);
 	list.wr[15].send_flags = IBV_SEND_SIGNALED;
@@ -49,11 +48,10 @@ static void test_calls(void **state)
 }
 
 /* Others among them: in order, each seeing those before. */
-static void test_mixed(void **state)
+UNIT_TEST(test_mixed)
 {
 	struct ibv_send_wr *bad;
 
-	(void)state;
 	open_both(false, 64);
 	list_make(10, IBV_SEND_SIGNALED);
 	list.wr[4].opcode = IBV_WR_RDMA_WRITE; /* 128 * 4 to place(2) */
@@ -80,12 +78,11 @@ static void test_mixed(void **state)
 }
 
 /* Mapped memory is read without a system call, also after, before and between such READs. */
-static void test_both_kinds(void **state)
+UNIT_TEST(test_both_kinds)
 {
 	struct ibv_send_wr *bad;
 	struct ibv_wc wc;
 
-	(void)state;
 	open_both(false, 64);
 	wc = far_do(&far, FAR_CALL, DEED_MAPPED);
 	read_until_mapped(wc.wr_id, wc.byte_len);
@@ -109,11 +106,10 @@ static void test_both_kinds(void **state)
 }
 
 /* What post_send itself refuses. */
-static void test_refused(void **state)
+UNIT_TEST(test_refused)
 {
 	struct ibv_send_wr *bad = NULL;
 
-	(void)state;
 	open_both(false, 10);
 	list_make(16, IBV_SEND_SIGNALED);
 	list.wr[6].num_sge = 99;
@@ -139,11 +135,10 @@ static void test_refused(void **state)
 }
 
 /* The kernel copies less than all of it. */
-static void test_cut(void **state)
+UNIT_TEST(test_cut)
 {
 	struct ibv_send_wr *bad;
 
-	(void)state;
 	open_both(false, 1024);
 	for (size_t cut = 1; cut < 16 * 64; cut += 17) {
 		list_make(16, IBV_SEND_SIGNALED);
@@ -159,12 +154,11 @@ static void test_cut(void **state)
 }
 
 /* Buffers and places that touch, overlap, or lie in one region of each other, by chance. */
-static void test_random(void **state)
+UNIT_TEST(test_random)
 {
 	static unsigned char expected[LIST * PAGE];
 	uint64_t seed = 12345;
 
-	(void)state;
 	open_both(false, 1024);
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		unsigned count = 2 + round % 98;
@@ -207,15 +201,4 @@ static void test_random(void **state)
 		assert_memory_equal(a.mem, expected, sizeof(expected));
 	}
 	close_both();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_calls),	   cmocka_unit_test(test_mixed),
-		cmocka_unit_test(test_both_kinds), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_cut),	   cmocka_unit_test(test_random),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,11 +77,10 @@ static void middle_run(unsigned at, enum middle kind)
 	far_kill(&far); /* it may have more than it would give back */
 }
 
-static void test_middle(void **state)
+UNIT_TEST(test_middle)
 {
 	static const unsigned where[] = { 0, 1, 7, 15 };
 
-	(void)state;
 	for (enum middle kind = 0; kind < MIDDLES; kind++) {
 		/* the first page was read before */
 		for (unsigned i = kind == MIDDLE_UNMAPPED; i < 4; i++)
@@ -90,11 +89,10 @@ static void test_middle(void **state)
 }
 
 /* The responder takes no READs any more. */
-static void test_access(void **state)
+UNIT_TEST(test_access)
 {
 	struct ibv_send_wr *bad;
 
-	(void)state;
 	open_both(false, 64);
 	far_do(&far, FAR_CALL, DEED_QP_ACCESS);
 	list_make(4, 0);
@@ -107,12 +105,11 @@ static void test_access(void **state)
 }
 
 /* Posted behind something that waits, they wait as well. */
-static void test_behind(void **state)
+UNIT_TEST(test_behind)
 {
 	struct ibv_send_wr *bad;
 	uint64_t word, before;
 
-	(void)state;
 	open_both(false, 64);
 	memcpy(&word, (unsigned char[8]){ 0, 7, 14, 21, 28, 35, 42, 49 }, sizeof(word));
 	kill(far.pid, SIGSTOP);
@@ -153,7 +150,7 @@ static void far_dies(void)
 }
 
 /* The peer takes the region or the queue pair back, or dies, at the moment of the copy. */
-static void test_meanwhile(void **state)
+UNIT_TEST(test_meanwhile)
 {
 	static const struct {
 		void (*what)(void);
@@ -162,7 +159,6 @@ static void test_meanwhile(void **state)
 		     { far_to_error, IBV_WC_RETRY_EXC_ERR },
 		     { far_dies, IBV_WC_RETRY_EXC_ERR } };
 
-	(void)state;
 	for (unsigned i = 0; i < 6; i++) {
 		struct ibv_send_wr *bad;
 
@@ -185,16 +181,4 @@ static void test_meanwhile(void **state)
 			close_both();
 		}
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_middle),
-		cmocka_unit_test(test_access),
-		cmocka_unit_test(test_behind),
-		cmocka_unit_test(test_meanwhile),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

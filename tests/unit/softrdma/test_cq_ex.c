@@ -23,7 +23,7 @@ static struct ibv_cq_ex *ex(struct ibv_cq *cq)
 	return (struct ibv_cq_ex *)cq;
 }
 
-static void test_create(void **state)
+UNIT_TEST(test_create)
 {
 	struct ibv_context *context = softrdma_open_device(softrdma_device());
 	const struct ibv_cq_init_attr_ex good = { .cqe = 16, .wc_flags = IBV_WC_STANDARD_FLAGS };
@@ -53,7 +53,6 @@ static void test_create(void **state)
 	struct ibv_cq_init_attr_ex attr = good;
 	struct ibv_cq_ex *cq;
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		attr = bad[i].attr;
 		errno = 0;
@@ -103,12 +102,11 @@ static void next_expect(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status st
 	assert_int_equal(ex(cq)->status, status);
 }
 
-static void test_empty(void **state)
+UNIT_TEST(test_empty)
 {
 	struct ibv_poll_cq_attr attr = { .comp_mask = 1 };
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &extended, &extended);
 	assert_int_equal(ibv_start_poll(ex(a.send_cq), NULL), ENOENT);
 	/* nothing is left locked */
@@ -121,11 +119,10 @@ static void test_empty(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_fields(void **state)
+UNIT_TEST(test_fields)
 {
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &extended, &extended);
 	assert_int_equal(end_recv(&b, 7, 0, 64), 0);
 	assert_int_equal(end_recv(&b, 8, 0, 64), 0);
@@ -154,11 +151,10 @@ static void test_fields(void **state)
 }
 
 /* Batches, single ones by ibv_poll_cq() in between: each completion once, in order. */
-static void test_batches(void **state)
+UNIT_TEST(test_batches)
 {
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &extended, &extended);
 	for (unsigned i = 0; i < 8; i++) {
 		assert_int_equal(end_recv(&b, 100 + i, 0, 64), 0);
@@ -186,11 +182,10 @@ static void test_batches(void **state)
 }
 
 /* What the user does in a batch: post, to the same queue; wait for what is late; destroy. */
-static void test_inside(void **state)
+UNIT_TEST(test_inside)
 {
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &extended, &extended);
 	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
 				  IBV_SEND_SIGNALED),
@@ -238,11 +233,10 @@ static void *wait_run(void *arg)
 	return NULL;
 }
 
-static void test_others_wait(void **state)
+UNIT_TEST(test_others_wait)
 {
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &extended, &extended);
 	for (unsigned round = 0; round < 2; round++) {
 		struct waiter w = { .cq = a.send_cq, .batch = round };
@@ -268,12 +262,11 @@ static void test_others_wait(void **state)
 }
 
 /* A CQ for one thread has no lock that a batch holds: its owner may even use poll_cq within. */
-static void test_single_threaded(void **state)
+UNIT_TEST(test_single_threaded)
 {
 	struct end_options options = extended;
 	struct end a, b;
 
-	(void)state;
 	options.cq_flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
 	pair_open(&a, &b, &options, &options);
 	for (unsigned i = 1; i <= 3; i++)
@@ -287,14 +280,13 @@ static void test_single_threaded(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_event(void **state)
+UNIT_TEST(test_event)
 {
 	struct end_options with = extended;
 	struct end a, b;
 	struct ibv_cq *cq;
 	void *context;
 
-	(void)state;
 	with.channel = true;
 	pair_open(&a, &b, &extended, &with);
 	assert_int_equal(end_recv(&b, 7, 0, 64), 0);
@@ -347,13 +339,12 @@ static void *flood_poll(void *arg)
 	return NULL;
 }
 
-static void test_threads(void **state)
+UNIT_TEST(test_threads)
 {
 	static struct flood f;
 	struct end a, b;
 	pthread_t threads[POLLERS];
 
-	(void)state;
 	pair_open(&a, &b, &extended, &extended);
 	f = (struct flood){ .a = &a, .b = &b, .deadline = time_now_ns() + WAIT_NS };
 	for (unsigned i = 0; i < POLLERS; i++)
@@ -378,14 +369,6 @@ static void test_threads(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_create),		cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_fields),		cmocka_unit_test(test_batches),
-		cmocka_unit_test(test_inside),		cmocka_unit_test(test_others_wait),
-		cmocka_unit_test(test_single_threaded), cmocka_unit_test(test_event),
-		cmocka_unit_test(test_threads),
-	};
-
 	alarm(120); /* a lock that is never given back */
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

@@ -168,9 +168,8 @@ static void storm_round(struct end *a, unsigned round)
 }
 
 /* One queue pair survives all its peers. */
-static void test_storm(void **state)
+UNIT_TEST(test_storm)
 {
-	(void)state;
 	for (int mapped = 0; mapped < 2; mapped++) {
 		struct end_options near = { .mapped = mapped, .rnr_retry = FOR_EVER };
 		struct end a;
@@ -185,9 +184,8 @@ static void test_storm(void **state)
 }
 
 /* Destroyed at once, with all that was posted and never polled. */
-static void test_destroy(void **state)
+UNIT_TEST(test_destroy)
 {
-	(void)state;
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		struct end_options other = { .mapped = round / 2 % 2,
 					     .rnr_retry = FOR_EVER,
@@ -216,13 +214,12 @@ static void test_destroy(void **state)
 }
 
 /* Who shares a receive queue with the dead goes on. */
-static void test_others_go_on(void **state)
+UNIT_TEST(test_others_go_on)
 {
 	struct end_options other = { .rnr_retry = FOR_EVER, .timeout = 20, .call = storm_do };
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = RECEIVES, .max_sge = 1 } };
 	struct end_options options = { .channel = false };
 
-	(void)state;
 	options.context = softrdma_open_device(softrdma_device());
 	options.pd = softrdma_alloc_pd(options.context);
 	for (unsigned round = 0; round < SHARERS; round++) {
@@ -357,12 +354,11 @@ static void nothing_left(void)
 	_exit(0);
 }
 
-static void test_nothing_left(void **state)
+UNIT_TEST(test_nothing_left)
 {
 	pid_t pid = fork();
 	int status;
 
-	(void)state;
 	if (pid == 0)
 		nothing_left();
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -375,14 +371,7 @@ static void test_nothing_left(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_nothing_left),
-		cmocka_unit_test(test_storm),
-		cmocka_unit_test(test_destroy),
-		cmocka_unit_test(test_others_go_on),
-	};
-
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert(shared != MAP_FAILED);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

@@ -24,7 +24,7 @@ static int device_close(void **state)
 	return 0;
 }
 
-static void test_device(void **state)
+UNIT_TEST(test_device)
 {
 	struct ibv_device_attr dev;
 
@@ -45,7 +45,7 @@ static void test_device(void **state)
 					     IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_RESIZE_MAX_WR));
 }
 
-static void test_device_ex(void **state)
+UNIT_TEST(test_device_ex)
 {
 	struct ibv_query_device_ex_input input = { .comp_mask = 0 };
 	struct ibv_device_attr plain;
@@ -90,7 +90,7 @@ static void test_device_ex(void **state)
 	assert_ptr_equal(ex->query_device_ex, softrdma_query_device_ex);
 }
 
-static void test_port(void **state)
+UNIT_TEST(test_port)
 {
 	struct ibv_port_attr port, direct;
 	size_t old = offsetof(struct ibv_port_attr, port_cap_flags2);
@@ -118,7 +118,7 @@ static void test_port(void **state)
 	assert_int_equal(softrdma_query_port(*state, 2, &port), EINVAL);
 }
 
-static void test_gids(void **state)
+UNIT_TEST(test_gids)
 {
 	static const struct {
 		const char *text;
@@ -171,7 +171,7 @@ static void test_gids(void **state)
 	assert_int_equal(softrdma_query_gid_table(*state, table, GIDS, 0, 0), -EINVAL);
 }
 
-static void test_pkeys(void **state)
+UNIT_TEST(test_pkeys)
 {
 	__be16 pkey = 0;
 
@@ -193,7 +193,7 @@ static void test_pkeys(void **state)
 #define REFUSED(call) assert_int_equal(call, EOPNOTSUPP)
 
 /* All that verbs.h has inline and soft0 has not. Objects that cannot be had are made up. */
-static void test_not_supported(void **state)
+UNIT_TEST(test_not_supported)
 {
 	struct ibv_context *context = *state;
 	struct ibv_pd *pd = softrdma_alloc_pd(context);
@@ -255,12 +255,6 @@ static void test_not_supported(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_device), cmocka_unit_test(test_device_ex),
-		cmocka_unit_test(test_port),   cmocka_unit_test(test_gids),
-		cmocka_unit_test(test_pkeys),  cmocka_unit_test(test_not_supported),
-	};
-
 	unsetenv("SOFTRDMA_LINK");
-	return cmocka_run_group_tests(tests, device_open, device_close);
+	return unit_run(device_open, device_close);
 }

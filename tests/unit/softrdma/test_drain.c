@@ -46,12 +46,11 @@ static void expect_event(struct end *end, enum ibv_event_type type)
 }
 
 /* Nothing waits: drained at once. What is posted then waits for RTS, and goes in order. */
-static void test_idle(void **state)
+UNIT_TEST(test_idle)
 {
 	struct end_options options = { .rnr_retry = FOR_EVER };
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	assert_int_equal(to_sqd(&a, true), 0);
 	expect_event(&a, IBV_EVENT_SQ_DRAINED);
@@ -83,12 +82,11 @@ static void test_idle(void **state)
 }
 
 /* Some wait: they go first, those behind them do not. */
-static void test_draining(void **state)
+UNIT_TEST(test_draining)
 {
 	struct end_options options = { .rnr_retry = FOR_EVER };
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	for (unsigned i = 0; i < 2; i++)
 		assert_int_equal(end_send(&a, i, 0, 8, IBV_SEND_SIGNALED), 0);
@@ -120,12 +118,11 @@ static void test_draining(void **state)
 }
 
 /* ERR and RESET end the waiting, each in its way. No event of a former wish. */
-static void test_leave(void **state)
+UNIT_TEST(test_leave)
 {
 	struct end_options options = { .rnr_retry = FOR_EVER };
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	for (unsigned i = 0; i < 2; i++) {
 		assert_int_equal(end_send(&a, 0, 0, 8, 0), 0);
@@ -204,21 +201,8 @@ static void sqe_run(enum ibv_qp_type type)
 	pair_close(&a, &b);
 }
 
-static void test_sqe(void **state)
+UNIT_TEST(test_sqe)
 {
-	(void)state;
 	sqe_run(IBV_QPT_UC);
 	sqe_run(IBV_QPT_UD);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_idle),
-		cmocka_unit_test(test_draining),
-		cmocka_unit_test(test_leave),
-		cmocka_unit_test(test_sqe),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,13 +53,12 @@ static uint64_t first_failure(const struct weakness *w, enum kind kind, enum ibv
 	return i == ROUNDS || (kind == READS && i == 60) ? NONE : i;
 }
 
-static void test_drop(void **state)
+UNIT_TEST(test_drop)
 {
 	struct weakness patient = { .fault = "drop=4,seed=1", .timeout = 6, .retry_cnt = 7 };
 	struct weakness strict = { .fault = "drop=4,seed=1", .timeout = 6, .retry_cnt = 0 };
 	uint64_t start = time_now_ns(), first;
 
-	(void)state;
 	assert_int_equal(first_failure(&patient, SENDS, IBV_WC_RETRY_EXC_ERR), NONE);
 	/* a quarter of 200 requests came again after 262 us at least */
 	assert_true(time_now_ns() - start > 20 * 262144ull);
@@ -70,12 +69,11 @@ static void test_drop(void **state)
 }
 
 /* Seeds matter: of ten, some give something else. */
-static void test_seed(void **state)
+UNIT_TEST(test_seed)
 {
 	uint64_t first[10];
 	unsigned differ = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < 10; i++) {
 		char spec[64];
 		struct weakness w = { .fault = spec, .timeout = 6 };
@@ -88,14 +86,13 @@ static void test_seed(void **state)
 	assert_true(differ > 3);
 }
 
-static void test_rnr(void **state)
+UNIT_TEST(test_rnr)
 {
 	struct weakness patient = { .fault = "rnr=4,seed=2", .timeout = 14, .rnr_retry = 7 };
 	struct weakness strict = { .fault = "rnr=4,seed=2", .timeout = 14, .rnr_retry = 0 };
 	struct weakness some = { .fault = "rnr=2,seed=2", .timeout = 14, .rnr_retry = 2 };
 	uint64_t first;
 
-	(void)state;
 	assert_int_equal(first_failure(&patient, SENDS, IBV_WC_RNR_RETRY_EXC_ERR), NONE);
 	first = first_failure(&strict, SENDS, IBV_WC_RNR_RETRY_EXC_ERR);
 	assert_true(first < 60);
@@ -108,7 +105,7 @@ static void test_rnr(void **state)
 }
 
 /* A READ whose answer was lost is executed again: it may give what was written since. */
-static void test_answer_lost(void **state)
+UNIT_TEST(test_answer_lost)
 {
 	struct weakness w = {
 		.fault = "drop=3,seed=3", .timeout = 6, .retry_cnt = 7, .mapped = true
@@ -116,7 +113,6 @@ static void test_answer_lost(void **state)
 	struct end a, b;
 	unsigned again = 0, lost = 0, done = 0;
 
-	(void)state;
 	weakness_open(&w, &a, &b);
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
 		uint64_t seen;
@@ -138,7 +134,7 @@ static void test_answer_lost(void **state)
 	assert_true(done > ROUNDS / 10);
 }
 
-static void test_qp_error(void **state)
+UNIT_TEST(test_qp_error)
 {
 	struct weakness w = {
 		.fault = "qp_error=5", .timeout = 14, .retry_cnt = 7, .rnr_retry = 7
@@ -147,7 +143,6 @@ static void test_qp_error(void **state)
 	struct pollfd fd = { .events = POLLIN };
 	struct end a, b;
 
-	(void)state;
 	weakness_open(&w, &a, &b);
 	for (uint64_t i = 1; i <= 8; i++)
 		assert_int_equal(weak_read(&a, &b, i, 8, i > 4 ? IBV_SEND_SIGNALED : 0), 0);
@@ -164,41 +159,27 @@ static void test_qp_error(void **state)
 	weakness_close(&a, &b);
 }
 
-static void test_delay(void **state)
+UNIT_TEST(test_delay)
 {
 	struct weakness w = { .fault = "delay=4000", .timeout = 14, .retry_cnt = 7 };
 	uint64_t start = time_now_ns();
 
-	(void)state;
 	assert_int_equal(first_failure(&w, SENDS, IBV_WC_SUCCESS), NONE);
 	/* 200 times 2 ms on average */
 	assert_true(time_now_ns() - start > 100 * NS_PER_MS);
 }
 
-static void test_grammar(void **state)
+UNIT_TEST(test_grammar)
 {
 	static const char *const bad[] = {
 		"drop",	 "drop=0",	  "drop=1/2",	 "rnr=x",      "delay=9999999",
 		"seed=", "reg_mr=ENOMEM", "reg_mr=EX@1", "qp_error=0", "drop=4,what=1"
 	};
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		setenv("SOFTRDMA_FAULT", bad[i], 1);
 		assert_null(softrdma_open_device(softrdma_device()));
 		assert_int_equal(errno, EINVAL);
 	}
 	unsetenv("SOFTRDMA_FAULT");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_grammar),	    cmocka_unit_test(test_drop),
-		cmocka_unit_test(test_seed),	    cmocka_unit_test(test_rnr),
-		cmocka_unit_test(test_answer_lost), cmocka_unit_test(test_qp_error),
-		cmocka_unit_test(test_delay),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

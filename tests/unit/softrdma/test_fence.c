@@ -91,60 +91,52 @@ static void fence_run(bool mapped, enum ibv_wr_opcode opcode, enum far_op op)
 	far_stop(&far);
 }
 
-static void test_read_dereg(void **state)
+UNIT_TEST(test_read_dereg)
 {
-	(void)state;
 	fence_run(true, IBV_WR_RDMA_READ, FAR_DEREG);
 	fence_run(false, IBV_WR_RDMA_READ, FAR_DEREG);
 }
 
-static void test_read_error(void **state)
+UNIT_TEST(test_read_error)
 {
-	(void)state;
 	fence_run(true, IBV_WR_RDMA_READ, FAR_ERROR);
 	fence_run(false, IBV_WR_RDMA_READ, FAR_ERROR);
 }
 
-static void test_write_dereg(void **state)
+UNIT_TEST(test_write_dereg)
 {
-	(void)state;
 	fence_run(true, IBV_WR_RDMA_WRITE, FAR_DEREG);
 	fence_run(false, IBV_WR_RDMA_WRITE, FAR_DEREG);
 }
 
-static void test_write_error(void **state)
+UNIT_TEST(test_write_error)
 {
-	(void)state;
 	fence_run(true, IBV_WR_RDMA_WRITE, FAR_ERROR);
 	fence_run(false, IBV_WR_RDMA_WRITE, FAR_ERROR);
 }
 
-static void test_rereg(void **state)
+UNIT_TEST(test_rereg)
 {
-	(void)state;
 	fence_run(true, IBV_WR_RDMA_READ, FAR_CHANGE);
 	fence_run(false, IBV_WR_RDMA_READ, FAR_CHANGE);
 	fence_run(true, IBV_WR_RDMA_WRITE, FAR_CHANGE);
 	fence_run(false, IBV_WR_RDMA_WRITE, FAR_CHANGE);
 }
 
-static void test_atomic_dereg(void **state)
+UNIT_TEST(test_atomic_dereg)
 {
-	(void)state;
 	fence_run(true, ADD, FAR_DEREG);
 	fence_run(false, ADD, FAR_DEREG);
 }
 
-static void test_atomic_error(void **state)
+UNIT_TEST(test_atomic_error)
 {
-	(void)state;
 	fence_run(true, ADD, FAR_ERROR);
 	fence_run(false, ADD, FAR_ERROR);
 }
 
-static void test_destroy(void **state)
+UNIT_TEST(test_destroy)
 {
-	(void)state;
 	for (unsigned i = 0; i < 10; i++) {
 		fence_run(i & 1, IBV_WR_RDMA_READ, FAR_DESTROY);
 		fence_run(i & 1, IBV_WR_RDMA_WRITE, FAR_DESTROY);
@@ -167,14 +159,13 @@ static void *connect_again(void *arg)
 }
 
 /* A QP that connects takes walk under its sq, dereg_mr waits for sq: not for each other. */
-static void test_dereg_while_another_connects(void **state)
+UNIT_TEST(test_dereg_while_another_connects)
 {
 	const struct end_options options = { .size = LENGTH };
 	uint64_t end, slowest = 0;
 	pthread_t thread;
 	struct end a;
 
-	(void)state;
 	end_open(&a, &options);
 	assert_int_equal(pthread_create(&thread, NULL, connect_again, &a), 0);
 	end = time_now_ns() + CONNECTS_NS;
@@ -195,13 +186,12 @@ static void test_dereg_while_another_connects(void **state)
 }
 
 /* Its process was stopped, say. ERR waits for it, two seconds; destroy_qp does not wait again. */
-static void test_writer_that_is_stuck(void **state)
+UNIT_TEST(test_writer_that_is_stuck)
 {
 	const struct end_options options = { .mapped = true };
 	struct end a, b;
 	uint64_t start;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	atomic_fetch_add(&soft_qp(b.qp)->shared->busy, 1);
 	start = time_now_ns();
@@ -212,22 +202,4 @@ static void test_writer_that_is_stuck(void **state)
 	assert_true(time_now_ns() - start < NS_PER_S);
 	atomic_fetch_add(&soft_qp(b.qp)->shared->busy, 1);
 	end_close(&b);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_read_dereg),
-		cmocka_unit_test(test_read_error),
-		cmocka_unit_test(test_write_dereg),
-		cmocka_unit_test(test_write_error),
-		cmocka_unit_test(test_rereg),
-		cmocka_unit_test(test_destroy),
-		cmocka_unit_test(test_atomic_dereg),
-		cmocka_unit_test(test_atomic_error),
-		cmocka_unit_test(test_dereg_while_another_connects),
-		cmocka_unit_test(test_writer_that_is_stuck),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,6 +55,53 @@ static pid_t fork_at_rest(void)
 	return fork();
 }
 
+static void fault_child(const char *spec, unsigned mr_good, unsigned qp_good)
+{
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC };
+	static char mem[64];
+
+	setenv("SOFTRDMA_FAULT", spec, 1);
+	context = softrdma_open_device(softrdma_device());
+	assert(context);
+	pd = softrdma_alloc_pd(context);
+	cq = softrdma_create_cq(context, 1, NULL, NULL, 0);
+	init.send_cq = init.recv_cq = cq;
+	for (unsigned i = 0; i < 6; i++) {
+		struct ibv_mr *mr = softrdma_reg_mr(pd, mem, sizeof(mem), 0);
+		int code = errno;
+		struct ibv_qp *qp = softrdma_create_qp(pd, &init);
+
+		assert(mr ? i < mr_good : i >= mr_good && code == ENOMEM);
+		assert(qp ? i < qp_good : i >= qp_good && errno == ENOMEM);
+	}
+	_exit(0);
+}
+
+/* First of all: before anything is read in this process. */
+UNIT_TEST(test_fault)
+{
+	const struct {
+		const char *spec;
+		unsigned mr_good, qp_good;
+	} runs[] = { { "reg_mr=ENOMEM@3", 2, 6 },
+		     { "create_qp=ENOMEM@1", 6, 0 },
+		     { "reg_mr=ENOMEM@2,create_qp=ENOMEM@4", 1, 3 },
+		     { "", 6, 6 } };
+
+	for (unsigned i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+		pid_t pid = fork_at_rest();
+		int status;
+
+		if (pid == 0)
+			fault_child(runs[i].spec, runs[i].mr_good, runs[i].qp_good);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+	}
+}
+
 static void child_uses_it(struct end *a, struct end *b, struct ibv_ah *ah)
 {
 	struct ibv_ah_attr path = soft_ah(ah)->attr;
@@ -99,7 +146,7 @@ static void child_uses_it(struct end *a, struct end *b, struct ibv_ah *ah)
 	_exit(0);
 }
 
-static void test_fork(void **state)
+UNIT_TEST(test_fork)
 {
 	struct end_options options = { .mapped = false };
 	struct ibv_ah_attr path;
@@ -108,7 +155,6 @@ static void test_fork(void **state)
 	int status;
 	pid_t pid;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	path = end_path(a.context);
 	ah = softrdma_create_ah(a.pd, &path);
@@ -192,12 +238,11 @@ static void work(struct end *a, struct end *b, unsigned round)
 }
 
 /* Children come and go, in every way, and the parent works on. */
-static void test_children(void **state)
+UNIT_TEST(test_children)
 {
 	struct end_options options = { .mapped = false, .size = 65536, .rnr_retry = 7 };
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	for (unsigned round = 0; round < CHILDREN * ENDINGS; round++) {
 		pid_t pid = fork_at_rest();
@@ -216,13 +261,12 @@ static void test_children(void **state)
 }
 
 /* What a peer writes comes to the parent and not to the child, though they shared the pages. */
-static void test_peer_writes(void **state)
+UNIT_TEST(test_peer_writes)
 {
 	struct end_options options = { .rnr_retry = 7, .timeout = 20 };
 	struct far far;
 	struct end a;
 
-	(void)state;
 	far_start(&far, &options);
 	end_open(&a, &options);
 	far_connect(&far, &a);
@@ -254,14 +298,13 @@ static void test_peer_writes(void **state)
 }
 
 /* The death of a process is noticed although a child of it lives on. */
-static void test_child_survives(void **state)
+UNIT_TEST(test_child_survives)
 {
 	struct end_options options = { .rnr_retry = 7 };
 	struct far far;
 	struct end a;
 	pid_t child;
 
-	(void)state;
 	far_start(&far, &options);
 	end_open(&a, &options);
 	far_connect(&far, &a);
@@ -273,53 +316,6 @@ static void test_child_survives(void **state)
 	assert_int_equal(kill(child, 0), 0);
 	kill(child, SIGKILL);
 	end_close(&a);
-}
-
-static void fault_child(const char *spec, unsigned mr_good, unsigned qp_good)
-{
-	struct ibv_context *context;
-	struct ibv_pd *pd;
-	struct ibv_cq *cq;
-	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC };
-	static char mem[64];
-
-	setenv("SOFTRDMA_FAULT", spec, 1);
-	context = softrdma_open_device(softrdma_device());
-	assert(context);
-	pd = softrdma_alloc_pd(context);
-	cq = softrdma_create_cq(context, 1, NULL, NULL, 0);
-	init.send_cq = init.recv_cq = cq;
-	for (unsigned i = 0; i < 6; i++) {
-		struct ibv_mr *mr = softrdma_reg_mr(pd, mem, sizeof(mem), 0);
-		int code = errno;
-		struct ibv_qp *qp = softrdma_create_qp(pd, &init);
-
-		assert(mr ? i < mr_good : i >= mr_good && code == ENOMEM);
-		assert(qp ? i < qp_good : i >= qp_good && errno == ENOMEM);
-	}
-	_exit(0);
-}
-
-static void test_fault(void **state)
-{
-	const struct {
-		const char *spec;
-		unsigned mr_good, qp_good;
-	} runs[] = { { "reg_mr=ENOMEM@3", 2, 6 },
-		     { "create_qp=ENOMEM@1", 6, 0 },
-		     { "reg_mr=ENOMEM@2,create_qp=ENOMEM@4", 1, 3 },
-		     { "", 6, 6 } };
-
-	(void)state;
-	for (unsigned i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
-		pid_t pid = fork_at_rest();
-		int status;
-
-		if (pid == 0)
-			fault_child(runs[i].spec, runs[i].mr_good, runs[i].qp_good);
-		assert_int_equal(waitpid(pid, &status, 0), pid);
-		assert_int_equal(status, 0);
-	}
 }
 
 /* The lock of the batch is held here as in the parent. */
@@ -334,7 +330,7 @@ static void extended_child(struct ibv_cq_ex *cq)
 }
 
 /* An extended CQ of the parent is none of the child, in the middle of a batch too. */
-static void test_extended_cq(void **state)
+UNIT_TEST(test_extended_cq)
 {
 	const struct end_options options = { .cq_ex = true };
 	struct ibv_cq_ex *cq;
@@ -342,7 +338,6 @@ static void test_extended_cq(void **state)
 	int status;
 	pid_t pid;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
 				  IBV_SEND_SIGNALED),
@@ -363,15 +358,7 @@ static void test_extended_cq(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_fault), /* before anything is read in this process */
-		cmocka_unit_test(test_fork),	    cmocka_unit_test(test_children),
-		cmocka_unit_test(test_peer_writes), cmocka_unit_test(test_child_survives),
-		cmocka_unit_test(test_extended_cq),
-	};
-
-	(void)argv;
 	if (argc > 1)
 		return 0; /* executed by a child */
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

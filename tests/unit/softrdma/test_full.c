@@ -13,13 +13,12 @@
 
 #define SKIP 77
 
-static void test_one_too_many_is_told_why(void **state)
+UNIT_TEST(test_one_too_many_is_told_why)
 {
 	struct ibv_context *context;
 	int slots[SHARED_SLOTS];
 	uint32_t slot;
 
-	(void)state;
 	for (unsigned i = 0; i < SHARED_SLOTS; i++) {
 		slots[i] = soft_wire_claim(&slot);
 		assert_true(slots[i] >= 0);
@@ -39,11 +38,9 @@ static void test_one_too_many_is_told_why(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_one_too_many_is_told_why) };
-
 	if (unshare(CLONE_NEWNET) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0) {
 		perror("skipped: needs a network namespace of its own");
 		return SKIP;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

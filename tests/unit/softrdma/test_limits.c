@@ -43,12 +43,11 @@ static void refused(struct ibv_pd *pd, struct ibv_qp_init_attr init, int code)
 	assert_int_equal(errno, code);
 }
 
-static void test_types(void **state)
+UNIT_TEST(test_types)
 {
 	struct ibv_qp_init_attr init = { .cap = { .max_send_wr = 1 } };
 	struct place p;
 
-	(void)state;
 	place_open(&p);
 	init.send_cq = init.recv_cq = p.cq;
 	for (int type = 0; type < 256; type++) {
@@ -65,11 +64,10 @@ static void test_types(void **state)
 	place_close(&p);
 }
 
-static void test_strangers(void **state)
+UNIT_TEST(test_strangers)
 {
 	struct place p, q;
 
-	(void)state;
 	place_open(&p);
 	place_open(&q);
 	for (unsigned i = 0; i < 3; i++) {
@@ -103,7 +101,7 @@ static void test_strangers(void **state)
 }
 
 /* A channel that is another device's is no more looked into than its CQs. */
-static void test_foreign_channel(void **state)
+UNIT_TEST(test_foreign_channel)
 {
 	struct ibv_device device = { 0 };
 	struct ibv_context context = { .device = &device };
@@ -111,7 +109,6 @@ static void test_foreign_channel(void **state)
 	struct ibv_cq_init_attr_ex attr = { .cqe = 1, .channel = &channel };
 	struct place p;
 
-	(void)state;
 	place_open(&p);
 	errno = 0;
 	assert_null(softrdma_create_cq(p.context, 1, NULL, &channel, 0));
@@ -122,7 +119,7 @@ static void test_foreign_channel(void **state)
 	place_close(&p);
 }
 
-static void test_caps(void **state)
+UNIT_TEST(test_caps)
 {
 	struct ibv_qp_init_attr good, init;
 	struct ibv_device_attr dev;
@@ -131,7 +128,6 @@ static void test_caps(void **state)
 	uint32_t inlines = 0;
 	struct ibv_qp *qp;
 
-	(void)state;
 	place_open(&p);
 	assert_int_equal(softrdma_query_device(p.context, &dev), 0);
 	for (unsigned i = 0; i < 3; i++) {
@@ -191,14 +187,13 @@ static void test_caps(void **state)
 }
 
 /* No sends, no receives: such a QP exists, and refuses. */
-static void test_nothing(void **state)
+UNIT_TEST(test_nothing)
 {
 	struct end_options options = { .type = IBV_QPT_UC };
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
 	struct ibv_recv_wr rwr = { .wr_id = 1 }, *rbad;
 	struct end end;
 
-	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		struct ibv_qp_init_attr init = { .qp_type = services[i] };
 
@@ -220,7 +215,7 @@ static void test_nothing(void **state)
 }
 
 /* Lists: those before the bad one are posted. */
-static void test_lists(void **state)
+UNIT_TEST(test_lists)
 {
 	struct end_options options = { .type = IBV_QPT_RC };
 	struct ibv_sge sges[5];
@@ -228,7 +223,6 @@ static void test_lists(void **state)
 	struct ibv_send_wr send[4], *bad;
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	for (unsigned i = 0; i < 5; i++)
 		sges[i] = (struct ibv_sge){ (uintptr_t)b.mem + i * 64, 64, b.mr->lkey };
@@ -268,13 +262,12 @@ static void test_lists(void **state)
 }
 
 /* A QP with an SRQ has no receives of its own. */
-static void test_srq_post(void **state)
+UNIT_TEST(test_srq_post)
 {
 	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad;
 	struct ibv_sge sges[2];
 	struct place p;
 
-	(void)state;
 	place_open(&p);
 	for (unsigned i = 0; i < 3; i++) {
 		struct end_options options = { .type = services[i], .context = p.context };
@@ -300,7 +293,7 @@ static void test_srq_post(void **state)
 }
 
 /* One user each is enough to keep an object. */
-static void test_in_use(void **state)
+UNIT_TEST(test_in_use)
 {
 	struct ibv_ah_attr route = { .is_global = 1, .port_num = 1 };
 	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 1, .max_sge = 1 } };
@@ -315,7 +308,6 @@ static void test_in_use(void **state)
 	struct ibv_qp *qp;
 	struct ibv_ah *ah;
 
-	(void)state;
 	init.send_cq = init.recv_cq = cq;
 	assert_int_equal(softrdma_query_gid(context, 1, 0, &route.grh.dgid), 0);
 	qp = softrdma_create_qp(other, &init);
@@ -340,16 +332,4 @@ static void test_in_use(void **state)
 	assert_int_equal(softrdma_close_device(context), EBUSY);
 	assert_int_equal(softrdma_destroy_comp_channel(channel), 0);
 	assert_int_equal(softrdma_close_device(context), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_types),		cmocka_unit_test(test_strangers),
-		cmocka_unit_test(test_foreign_channel), cmocka_unit_test(test_caps),
-		cmocka_unit_test(test_nothing),		cmocka_unit_test(test_lists),
-		cmocka_unit_test(test_srq_post),	cmocka_unit_test(test_in_use),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,9 +147,8 @@ static void ib_paths(int from, int to)
 	CHECK(softrdma_close_device(context) == 0);
 }
 
-static void test_ib(void **state)
+UNIT_TEST(test_ib)
 {
-	(void)state;
 	alone("ib", ib_port);
 	alone("ib", ib_paths);
 }
@@ -188,12 +187,11 @@ static void silent(const char *link, child_fn run)
 	child_end(&child);
 }
 
-static void test_other_words(void **state)
+UNIT_TEST(test_other_words)
 {
 	struct child child;
 	char text[256] = "";
 
-	(void)state;
 	alone("", is_ethernet);
 	alone("roce", is_ethernet);
 	child = child_start("infiniband", is_ethernet_aloud);
@@ -317,21 +315,14 @@ static void apart(child_fn run)
 	child_end(&roce);
 }
 
-static void test_apart(void **state)
+UNIT_TEST(test_apart)
 {
-	(void)state;
 	apart(stranger);
 	apart(stranger_ud);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ib),
-		cmocka_unit_test(test_other_words),
-		cmocka_unit_test(test_apart),
-	};
-
 	signal(SIGPIPE, SIG_IGN);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

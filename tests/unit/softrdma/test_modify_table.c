@@ -218,21 +218,19 @@ static void walk(enum ibv_qp_type type)
 	end_close(&end);
 }
 
-static void test_walk(void **state)
+UNIT_TEST(test_walk)
 {
-	(void)state;
 	walk(IBV_QPT_RC);
 	walk(IBV_QPT_UC);
 	walk(IBV_QPT_UD);
 }
 
 /* Without IBV_QP_STATE the state stays, where it may. */
-static void test_stay(void **state)
+UNIT_TEST(test_stay)
 {
 	struct end_options options = { .type = IBV_QPT_UD };
 	struct end end;
 
-	(void)state;
 	end_open(&end, &options);
 	bring(&end, IBV_QPS_RTS);
 	assert_int_equal(go(&end, IBV_QPS_RTS, IBV_QPS_ERR, IBV_QP_QKEY), 0);
@@ -315,12 +313,11 @@ static int range_try(struct end *end, const struct range *range, uint32_t value)
 			mask_of(row_of(IBV_QPT_RC, range->from, range->to)->required));
 }
 
-static void test_ranges(void **state)
+UNIT_TEST(test_ranges)
 {
 	struct end_options options = { .type = IBV_QPT_RC };
 	struct end end;
 
-	(void)state;
 	end_open(&end, &options);
 	for (unsigned i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
 		const struct range *range = &ranges[i];
@@ -336,14 +333,13 @@ static void test_ranges(void **state)
 }
 
 /* What modify sets is what query tells, and a failed modify sets nothing. */
-static void test_stored(void **state)
+UNIT_TEST(test_stored)
 {
 	struct end_options options = { .type = IBV_QPT_UD };
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 	struct end end;
 
-	(void)state;
 	end_open(&end, &options);
 	bring(&end, IBV_QPS_RTS);
 	attr.qkey = 0x80000001;
@@ -357,16 +353,4 @@ static void test_stored(void **state)
 	assert_int_equal(softrdma_query_qp(end.qp, &attr, IBV_QP_QKEY, &init), 0);
 	assert_int_equal(attr.qkey, 0x80000001);
 	end_close(&end);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_walk),
-		cmocka_unit_test(test_stay),
-		cmocka_unit_test(test_ranges),
-		cmocka_unit_test(test_stored),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,13 +34,12 @@ static void send_one(struct end *a, struct end *b, unsigned flags)
 	assert_int_equal(end_send(a, 1, 0, 8, flags), 0);
 }
 
-static void test_once(void **state)
+UNIT_TEST(test_once)
 {
 	struct end_options near = { .mapped = false }, other = { .channel = true };
 	struct end a, b;
 	struct ibv_wc wc[8];
 
-	(void)state;
 	pair_open(&a, &b, &near, &other);
 	send_one(&a, &b, 0);
 	assert_false(event_waits(&b)); /* not armed */
@@ -74,14 +73,13 @@ static void test_once(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_nonblocking(void **state)
+UNIT_TEST(test_nonblocking)
 {
 	struct end_options near = { .mapped = false }, other = { .channel = true };
 	struct ibv_cq *cq;
 	struct end a, b;
 	void *context;
 
-	(void)state;
 	pair_open(&a, &b, &near, &other);
 	assert_int_equal(fcntl(b.channel->fd, F_SETFL, O_NONBLOCK), 0);
 	assert_int_equal(softrdma_get_cq_event(b.channel, &cq, &context), -1);
@@ -107,7 +105,7 @@ static void *ack_later(void *arg)
 }
 
 /* destroy_cq waits until events are acknowledged. */
-static void test_ack(void **state)
+UNIT_TEST(test_ack)
 {
 	struct end_options near = { .mapped = false }, other = { .channel = true };
 	struct ibv_cq *cq;
@@ -115,7 +113,6 @@ static void test_ack(void **state)
 	struct end a, b;
 	void *context;
 
-	(void)state;
 	pair_open(&a, &b, &near, &other);
 	for (unsigned i = 0; i < 2; i++) {
 		assert_int_equal(ibv_req_notify_cq(b.recv_cq, 0), 0);
@@ -157,14 +154,13 @@ static void *sleep_and_count(void *arg)
 }
 
 /* No wake-up is lost: a hang here is the failure. */
-static void test_race(void **state)
+UNIT_TEST(test_race)
 {
 	struct end_options near = { .rnr_retry = 7 }, other = { .channel = true };
 	struct sleeper sleeper = { .want = 20000 };
 	pthread_t thread;
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &near, &other);
 	sleeper.end = &b;
 	for (unsigned i = 0; i < 8; i++)
@@ -176,16 +172,4 @@ static void test_race(void **state)
 	}
 	pthread_join(thread, NULL);
 	pair_close(&a, &b);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_once),
-		cmocka_unit_test(test_nonblocking),
-		cmocka_unit_test(test_ack),
-		cmocka_unit_test(test_race),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

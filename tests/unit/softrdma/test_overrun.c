@@ -48,7 +48,7 @@ static int post_read(struct end *end, struct end *from, unsigned wr_id)
 			IBV_SEND_SIGNALED);
 }
 
-static void test_both_count(void **state)
+UNIT_TEST(test_both_count)
 {
 	struct pollfd fd = { .events = POLLIN };
 	struct ibv_async_event event;
@@ -57,7 +57,6 @@ static void test_both_count(void **state)
 	struct ibv_wc wc;
 	unsigned polled = 0;
 
-	(void)state;
 	cq = one_cq_open(&a, &b, CQE);
 	for (unsigned i = 0; i < CQE; i++)
 		assert_int_equal(end_recv(&b, i, 0, 8), 0);
@@ -114,19 +113,8 @@ static void turns(int count)
 	one_cq_close(&a, &b, cq);
 }
 
-static void test_turns(void **state)
+UNIT_TEST(test_turns)
 {
-	(void)state;
 	for (int count = 1; count <= TURN_POLL_MAX; count++)
 		turns(count);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_both_count),
-		cmocka_unit_test(test_turns),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

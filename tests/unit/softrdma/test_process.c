@@ -62,9 +62,8 @@ static void data_run(bool near_mapped, bool far_mapped)
 	far_stop(&far);
 }
 
-static void test_data(void **state)
+UNIT_TEST(test_data)
 {
-	(void)state;
 	data_run(false, false);
 	data_run(false, true);
 	data_run(true, false);
@@ -72,13 +71,12 @@ static void test_data(void **state)
 }
 
 /* A sender waits; the receiver posts; the sender's process does nothing at all, and it goes. */
-static void test_rnr(void **state)
+UNIT_TEST(test_rnr)
 {
 	struct end_options near = { .rnr_retry = FOR_EVER }, other = { .rnr_retry = FOR_EVER };
 	struct far far;
 	struct end a;
 
-	(void)state;
 	far_start(&far, &other);
 	end_open(&a, &near);
 	far_connect(&far, &a);
@@ -95,13 +93,12 @@ static void test_rnr(void **state)
 	far_stop(&far);
 }
 
-static void test_sleep(void **state)
+UNIT_TEST(test_sleep)
 {
 	struct end_options near = { .mapped = true }, other = { .channel = true };
 	struct far far;
 	struct end a;
 
-	(void)state;
 	far_start(&far, &other);
 	end_open(&a, &near);
 	far_connect(&far, &a);
@@ -119,11 +116,10 @@ static void test_sleep(void **state)
 }
 
 /* A stopped process serves. Its memory was mapped before, or is mapped never. */
-static void test_stopped(void **state)
+UNIT_TEST(test_stopped)
 {
 	struct end_options near = { .mapped = false };
 
-	(void)state;
 	for (int mapped = 0; mapped < 3; mapped++) {
 		struct end_options other = { .mapped = mapped };
 		struct far far;
@@ -164,14 +160,13 @@ static void test_stopped(void **state)
 }
 
 /* Connecting to a stopped process ends; what is posted fails. */
-static void test_connect_stopped(void **state)
+UNIT_TEST(test_connect_stopped)
 {
 	struct end_options options = { .mapped = false };
 	struct far far;
 	struct end a;
 	uint64_t start;
 
-	(void)state;
 	far_start(&far, &options);
 	end_open(&a, &options);
 	kill(far.pid, SIGSTOP);
@@ -191,11 +186,10 @@ static void test_connect_stopped(void **state)
  * marks the arena before the parent can know (life.c); with the hang-up alone it fails now and
  * then.
  */
-static void test_reaped_is_not_read(void **state)
+UNIT_TEST(test_reaped_is_not_read)
 {
 	struct end_options near = { .rnr_retry = FOR_EVER }, other = { .mapped = true };
 
-	(void)state;
 	for (unsigned run = 0; run < REAP_RUNS; run++) {
 		struct far far;
 		struct end a;
@@ -215,12 +209,11 @@ static void test_reaped_is_not_read(void **state)
 }
 
 /* Killed while we READ its memory as fast as we can, and while a SEND waits. */
-static void test_killed(void **state)
+UNIT_TEST(test_killed)
 {
 	struct end_options near = { .rnr_retry = FOR_EVER };
 	uint64_t worst = 0;
 
-	(void)state;
 	for (unsigned run = 0; run < KILL_RUNS; run++) {
 		struct end_options other = { .mapped = run % 2 };
 		bool waiting = run % 4 >= 2;
@@ -261,7 +254,7 @@ static void test_killed(void **state)
 }
 
 /* Processes send into one SRQ, more than it holds: each message arrives once, in order. */
-static void test_flood(void **state)
+UNIT_TEST(test_flood)
 {
 	struct end_options other = { .rnr_retry = FOR_EVER };
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 16, .max_sge = 1 } };
@@ -271,7 +264,6 @@ static void test_flood(void **state)
 	struct end end[SENDERS];
 	struct ibv_srq *srq;
 
-	(void)state;
 	for (unsigned i = 0; i < SENDERS; i++)
 		far_start(&far[i], &other);
 	options.context = softrdma_open_device(softrdma_device());
@@ -315,13 +307,12 @@ static void test_flood(void **state)
 }
 
 /* The peer's file is given up, and another comes at the same address: READs see the new one. */
-static void test_rereg(void **state)
+UNIT_TEST(test_rereg)
 {
 	struct end_options near = { .mapped = false }, other = { .mapped = true };
 	struct far far;
 	struct end a;
 
-	(void)state;
 	far_start(&far, &other);
 	end_open(&a, &near);
 	far_connect(&far, &a);
@@ -338,21 +329,4 @@ static void test_rereg(void **state)
 	}
 	end_close(&a);
 	far_stop(&far);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_data),
-		cmocka_unit_test(test_rnr),
-		cmocka_unit_test(test_sleep),
-		cmocka_unit_test(test_stopped),
-		cmocka_unit_test(test_connect_stopped),
-		cmocka_unit_test(test_reaped_is_not_read),
-		cmocka_unit_test(test_killed),
-		cmocka_unit_test(test_flood),
-		cmocka_unit_test(test_rereg),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

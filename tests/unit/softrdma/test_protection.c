@@ -108,9 +108,8 @@ static void attempt_run(const struct attempt *t, bool far_away, bool mapped)
 	}
 }
 
-static void test_remote(void **state)
+UNIT_TEST(test_remote)
 {
-	(void)state;
 	for (unsigned i = 0; i < sizeof(attempts) / sizeof(attempts[0]); i++) {
 		attempt_run(&attempts[i], false, false);
 		attempt_run(&attempts[i], true, true);
@@ -118,13 +117,12 @@ static void test_remote(void **state)
 	}
 }
 
-static void test_stale_rkey(void **state)
+UNIT_TEST(test_stale_rkey)
 {
 	struct end_options options = { .mapped = false };
 	struct end a, b;
 	struct end_info info;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	info = end_info(&b);
 	assert_int_equal(
@@ -145,12 +143,11 @@ static void test_stale_rkey(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_pd(void **state)
+UNIT_TEST(test_pd)
 {
 	struct end_options options = { .mapped = false };
 	struct end a, b, stranger;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	end_open(&stranger, &options);
 	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)stranger.mem,
@@ -171,12 +168,11 @@ static void test_pd(void **state)
 	end_close(&stranger);
 }
 
-static void test_local(void **state)
+UNIT_TEST(test_local)
 {
 	struct end_options options = { .mapped = false };
 	struct end a, b;
 
-	(void)state;
 	for (int round = 0; round < 3; round++) {
 		pair_open(&a, &b, &options, &options);
 		if (round == 0) { /* bounds */
@@ -205,12 +201,11 @@ static void test_local(void **state)
 	}
 }
 
-static void test_too_long(void **state)
+UNIT_TEST(test_too_long)
 {
 	struct end_options options = { .mapped = false };
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	assert_int_equal(end_recv(&b, 8, 0, 64), 0);
 	assert_int_equal(end_recv(&b, 9, 0, 64), 0);
@@ -226,12 +221,11 @@ static void test_too_long(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_register(void **state)
+UNIT_TEST(test_register)
 {
 	struct end_options options = { .mapped = false };
 	struct end a;
 
-	(void)state;
 	end_open(&a, &options);
 	assert_null(softrdma_reg_mr(a.pd, a.mem, a.size, IBV_ACCESS_REMOTE_WRITE));
 	assert_int_equal(errno, EINVAL);
@@ -243,12 +237,11 @@ static void test_register(void **state)
 }
 
 /* Nobody at the other end: a wrong number, a destroyed QP, a QP in ERR. */
-static void test_nobody(void **state)
+UNIT_TEST(test_nobody)
 {
 	struct end_options options = { .mapped = false };
 	struct end a, b;
 
-	(void)state;
 	end_open(&a, &options);
 	end_connect(&a, a.qp->qp_num ^ 0x555);
 	assert_int_equal(end_send(&a, 1, 0, 8, 0), 0);
@@ -284,16 +277,4 @@ static void test_nobody(void **state)
 			 0);
 	end_expect(a.send_cq, 2, IBV_WC_RETRY_EXC_ERR);
 	pair_close(&a, &b);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_remote),	 cmocka_unit_test(test_stale_rkey),
-		cmocka_unit_test(test_pd),	 cmocka_unit_test(test_local),
-		cmocka_unit_test(test_too_long), cmocka_unit_test(test_register),
-		cmocka_unit_test(test_nobody),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 
 #include "batch.h"
 
-static void test_create(void **state)
+UNIT_TEST(test_create)
 {
 	const struct end_options options = { .mapped = false };
 	const uint32_t pd = IBV_QP_INIT_ATTR_PD, ops = pd | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
@@ -42,7 +42,6 @@ static void test_create(void **state)
 	struct ibv_qp *qp;
 	struct end a;
 
-	(void)state;
 	end_open(&a, &options);
 	assert_null(softrdma_qp_to_qp_ex(a.qp));
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -82,13 +81,12 @@ static void test_create(void **state)
 }
 
 /* Each operation of RC in one batch, in order, with ids, flags and data. */
-static void test_operations(void **state)
+UNIT_TEST(test_operations)
 {
 	struct end a, b;
 	struct ibv_qp_ex *qp = batch_open(&a, &b, BATCH_OPS_RC);
 	struct ibv_wc wc;
 
-	(void)state;
 	for (unsigned i = 0; i < 4096; i++)
 		a.mem[i] = (unsigned char)(i * 7);
 	memset(b.mem + 8192, 0x99, 64);
@@ -144,7 +142,7 @@ static void test_operations(void **state)
 }
 
 /* On a device without them too they reach the send queue as what they are. */
-static void test_atomics(void **state)
+UNIT_TEST(test_atomics)
 {
 	struct ibv_device_attr dev;
 	struct end a, b;
@@ -153,7 +151,6 @@ static void test_atomics(void **state)
 	bool there;
 	struct ibv_wc wc;
 
-	(void)state;
 	assert_int_equal(softrdma_query_device(a.context, &dev), 0);
 	there = dev.atomic_cap != IBV_ATOMIC_NONE;
 	assert_int_equal(softrdma_rereg_mr(b.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
@@ -212,7 +209,7 @@ static struct ibv_qp *datagrams(struct end *end)
 	return end->qp;
 }
 
-static void test_address(void **state)
+UNIT_TEST(test_address)
 {
 	struct ibv_context *context = softrdma_open_device(softrdma_device());
 	struct ibv_pd *pd = softrdma_alloc_pd(context);
@@ -224,7 +221,6 @@ static void test_address(void **state)
 	struct end a, b;
 	bool there;
 
-	(void)state;
 	end_open(&a, &options);
 	end_open(&b, &options);
 	there = datagrams(&a) && datagrams(&b);
@@ -262,7 +258,7 @@ static void test_address(void **state)
 	}
 }
 
-static void test_data(void **state)
+UNIT_TEST(test_data)
 {
 	struct end a, b;
 	struct ibv_qp_ex *qp = batch_open(&a, &b, BATCH_OPS_RC);
@@ -272,7 +268,6 @@ static void test_data(void **state)
 				  { a.base + 50, 20, a.mr->lkey },
 				  { a.base + 100, 5, a.mr->lkey } };
 
-	(void)state;
 	for (unsigned i = 0; i < 128; i++)
 		a.mem[i] = (unsigned char)(i + 1);
 	memset(text, 0x33, sizeof(text));
@@ -313,12 +308,11 @@ static void test_data(void **state)
 }
 
 /* Inline data of a request that has to wait outlives the batch that it came in. */
-static void test_waiting(void **state)
+UNIT_TEST(test_waiting)
 {
 	struct end a, b;
 	struct ibv_qp_ex *qp = batch_open(&a, &b, BATCH_OPS_RC);
 
-	(void)state;
 	for (unsigned round = 0; round < 2; round++) {
 		unsigned char byte = (unsigned char)(0x50 + round);
 
@@ -337,15 +331,4 @@ static void test_waiting(void **state)
 		assert_int_equal(b.mem[round], 0x50 + round);
 	}
 	pair_close(&a, &b);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_create),	cmocka_unit_test(test_operations),
-		cmocka_unit_test(test_atomics), cmocka_unit_test(test_address),
-		cmocka_unit_test(test_data),	cmocka_unit_test(test_waiting),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,12 +10,11 @@
 
 #define FOR_EVER 7
 
-static void test_data(void **state)
+UNIT_TEST(test_data)
 {
 	struct end_options options = { .mapped = true };
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	/* every alignment against every other, odd lengths: READ and WRITE move those bytes only */
 	for (size_t i = 0; i < 4096; i++) {
@@ -44,7 +43,7 @@ static void test_data(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_sges(void **state)
+UNIT_TEST(test_sges)
 {
 	struct end_options options = { .mapped = false };
 	struct end a, b;
@@ -59,7 +58,6 @@ static void test_sges(void **state)
 	struct ibv_wc wc;
 	const size_t cuts[] = { 0, 100, 103, 300 };
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	for (unsigned i = 0; i < 300; i++)
 		a.mem[i] = (unsigned char)i;
@@ -88,13 +86,12 @@ static void test_sges(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_write_imm(void **state)
+UNIT_TEST(test_write_imm)
 {
 	struct end_options options = { .mapped = false, .rnr_retry = FOR_EVER };
 	struct end a, b;
 	struct ibv_wc wc;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	memset(a.mem, 5, 32);
 	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE_WITH_IMM, 1, 0, 32, (uintptr_t)b.mem + 64,
@@ -112,7 +109,7 @@ static void test_write_imm(void **state)
 }
 
 /* Inline data is taken when posted: it needs no key, and may change at once, even if it waits. */
-static void test_inline(void **state)
+UNIT_TEST(test_inline)
 {
 	struct end_options options = { .mapped = false, .rnr_retry = FOR_EVER };
 	unsigned char data[100];
@@ -125,7 +122,6 @@ static void test_inline(void **state)
 			   *bad;
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	for (int round = 0; round < 2; round++) {
 		memset(data, 0x40 + round, sizeof(data));
@@ -145,12 +141,11 @@ static void test_inline(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_signalling(void **state)
+UNIT_TEST(test_signalling)
 {
 	struct end_options options = { .send_wr = 8 };
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	for (unsigned i = 0; i < 7; i++)
 		assert_int_equal(
@@ -180,12 +175,11 @@ static void test_signalling(void **state)
 }
 
 /* After an error, all that waits is flushed in order, sends and receives, and later posts too. */
-static void test_flush(void **state)
+UNIT_TEST(test_flush)
 {
 	struct end_options options = { .rnr_retry = FOR_EVER };
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	for (unsigned i = 0; i < 5; i++) {
 		assert_int_equal(end_recv(&a, 100 + i, 0, 8), 0);
@@ -217,14 +211,13 @@ static void test_flush(void **state)
 }
 
 /* No completion of a destroyed QP is left. */
-static void test_destroy_drops(void **state)
+UNIT_TEST(test_destroy_drops)
 {
 	struct ibv_context *context = softrdma_open_device(softrdma_device());
 	struct ibv_pd *pd = softrdma_alloc_pd(context);
 	struct end_options options = { .context = context, .pd = pd, .sig_all = true };
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	for (unsigned i = 0; i < 4; i++) {
 		assert_int_equal(end_recv(&b, i, 0, 8), 0);
@@ -251,7 +244,7 @@ static enum ibv_event_type next_event(struct ibv_context *context)
 	return event.event_type;
 }
 
-static void test_srq(void **state)
+UNIT_TEST(test_srq)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8, .max_sge = 2 } };
 	struct ibv_context *context = softrdma_open_device(softrdma_device());
@@ -263,7 +256,6 @@ static void test_srq(void **state)
 	struct end a[2], b[2];
 	struct ibv_wc wc;
 
-	(void)state;
 	pair_open(&a[0], &b[0], &without, &with);
 	pair_open(&a[1], &b[1], &without, &with);
 	for (unsigned i = 0; i < 8; i++)
@@ -305,12 +297,11 @@ static void test_srq(void **state)
 	assert_int_equal(softrdma_close_device(context), 0);
 }
 
-static void test_overrun(void **state)
+UNIT_TEST(test_overrun)
 {
 	struct end_options options = { .cqe = 4, .send_wr = 32 };
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	for (unsigned i = 0; i < 6; i++)
 		assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, i, 0, 8, (uintptr_t)b.mem,
@@ -330,13 +321,12 @@ static void test_overrun(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_rnr(void **state)
+UNIT_TEST(test_rnr)
 {
 	struct end_options options = { .rnr_retry = 0 },
 			   patient = { .rnr_retry = 3, .rnr_timer = 12 };
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	assert_int_equal(end_send(&a, 1, 0, 8, 0), 0);
 	assert_int_equal(end_send(&a, 2, 0, 8, 0), 0);
@@ -355,12 +345,11 @@ static void test_rnr(void **state)
 }
 
 /* A QP connected to itself. */
-static void test_self(void **state)
+UNIT_TEST(test_self)
 {
 	struct end_options options = { .rnr_retry = FOR_EVER };
 	struct end a;
 
-	(void)state;
 	end_open(&a, &options);
 	end_connect(&a, a.qp->qp_num);
 	assert_int_equal(end_recv(&a, 1, 512, 64), 0);
@@ -373,18 +362,4 @@ static void test_self(void **state)
 	assert_int_equal(end_to(&a, IBV_QPS_ERR), 0);
 	end_expect(a.send_cq, 3, IBV_WC_WR_FLUSH_ERR);
 	end_close(&a);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_data),	      cmocka_unit_test(test_sges),
-		cmocka_unit_test(test_write_imm),     cmocka_unit_test(test_inline),
-		cmocka_unit_test(test_signalling),    cmocka_unit_test(test_flush),
-		cmocka_unit_test(test_destroy_drops), cmocka_unit_test(test_srq),
-		cmocka_unit_test(test_overrun),	      cmocka_unit_test(test_rnr),
-		cmocka_unit_test(test_self),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

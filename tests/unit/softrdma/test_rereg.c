@@ -38,13 +38,12 @@ static void again(struct end *a, struct end *b)
 	end_connect(b, a->qp->qp_num);
 }
 
-static void test_translation(void **state)
+UNIT_TEST(test_translation)
 {
 	struct end_options options = { .mapped = false };
 	struct end a, b;
 	uint32_t before;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	memset(b.mem, 1, HALF);
 	memset(b.mem + HALF, 2, HALF);
@@ -79,7 +78,7 @@ static void test_translation(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_pd(void **state)
+UNIT_TEST(test_pd)
 {
 	struct ibv_context *context = softrdma_open_device(softrdma_device());
 	struct ibv_pd *one = softrdma_alloc_pd(context), *two = softrdma_alloc_pd(context);
@@ -88,7 +87,6 @@ static void test_pd(void **state)
 	struct end a, b, c, d;
 	struct ibv_mr *mr;
 
-	(void)state;
 	pair_open(&a, &b, &first, &first);
 	pair_open(&c, &d, &second, &second);
 	mr = softrdma_reg_mr(one, b.mem, b.size, END_ALL);
@@ -109,12 +107,11 @@ static void test_pd(void **state)
 	assert_int_equal(softrdma_close_device(context), 0);
 }
 
-static void test_access(void **state)
+UNIT_TEST(test_access)
 {
 	struct end_options options = { .mapped = false };
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	assert_int_equal(softrdma_rereg_mr(b.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 					   IBV_ACCESS_REMOTE_READ),
@@ -163,7 +160,7 @@ static const struct refusal refusals[] = {
 };
 
 /* The region is as it was: same key, same place, and it works. */
-static void test_refused(void **state)
+UNIT_TEST(test_refused)
 {
 	struct end_options options = { .mapped = false };
 	struct ibv_context *other = softrdma_open_device(softrdma_device());
@@ -172,7 +169,6 @@ static void test_refused(void **state)
 	struct end a, b;
 	uint32_t key;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	key = b.mr->rkey;
 	pages = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -202,12 +198,11 @@ static void test_refused(void **state)
 }
 
 /* All three at once; and a region with addresses of its own gets those of the memory. */
-static void test_all(void **state)
+UNIT_TEST(test_all)
 {
 	struct end_options options = { .iova = true };
 	struct end a, b, c;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	end_open(&c, &options);
 	b.mem[HALF] = 77;
@@ -304,12 +299,11 @@ static void iova_far(bool mapped)
 	far_stop(&far);
 }
 
-static void test_iova(void **state)
+UNIT_TEST(test_iova)
 {
 	struct end_options options = { .iova = true };
 	struct end a, b;
 
-	(void)state;
 	iova_far(true);
 	iova_far(false);
 	pair_open(&a, &b, &options, &options);
@@ -331,7 +325,7 @@ static void test_iova(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_flags(void **state)
+UNIT_TEST(test_flags)
 {
 	struct end_options options = { .mapped = false };
 	const struct {
@@ -349,7 +343,6 @@ static void test_flags(void **state)
 	struct ibv_mr *mr;
 	struct end a;
 
-	(void)state;
 	end_open(&a, &options);
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		errno = 0;
@@ -370,16 +363,4 @@ static void test_flags(void **state)
 	assert_ptr_equal(mr->addr, a.mem);
 	assert_int_equal(softrdma_dereg_mr(mr), 0);
 	end_close(&a);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_iova),	cmocka_unit_test(test_translation),
-		cmocka_unit_test(test_pd),	cmocka_unit_test(test_access),
-		cmocka_unit_test(test_refused), cmocka_unit_test(test_all),
-		cmocka_unit_test(test_flags),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

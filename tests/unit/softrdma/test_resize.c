@@ -53,12 +53,11 @@ static void overrun_expect(struct ibv_context *context)
 	softrdma_ack_async_event(&event);
 }
 
-static void test_bounds(void **state)
+UNIT_TEST(test_bounds)
 {
 	struct end_options options = { .cqe = 16 };
 	struct end a;
 
-	(void)state;
 	end_open(&a, &options);
 	assert_int_equal(softrdma_resize_cq(a.send_cq, 0), EINVAL);
 	assert_int_equal(softrdma_resize_cq(a.send_cq, -1), EINVAL);
@@ -72,12 +71,11 @@ static void test_bounds(void **state)
 }
 
 /* Completions of sends, and of receives, that stand across the end of the ring. */
-static void test_grow(void **state)
+UNIT_TEST(test_grow)
 {
 	struct end_options options = { .cqe = 8 };
 	struct end a, b;
 
-	(void)state;
 	for (unsigned cut = 0; cut < 8 * 13; cut += 13) {
 		pair_open(&a, &b, &options, &options);
 		for (unsigned i = 0; i < cut; i++) {
@@ -105,12 +103,11 @@ static void test_grow(void **state)
 }
 
 /* One more than there is room for is lost, and said. */
-static void test_new_limit(void **state)
+UNIT_TEST(test_new_limit)
 {
 	struct end_options options = { .cqe = 4 };
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	assert_int_equal(softrdma_resize_cq(a.send_cq, 6), 0);
 	assert_int_equal(softrdma_resize_cq(b.recv_cq, 6), 0);
@@ -130,7 +127,7 @@ static void test_new_limit(void **state)
 }
 
 /* Six in it, of both kinds: five are too few, and nothing has changed then. */
-static void test_shrink(void **state)
+UNIT_TEST(test_shrink)
 {
 	struct ibv_context *context = softrdma_open_device(softrdma_device());
 	struct ibv_pd *pd = softrdma_alloc_pd(context);
@@ -147,7 +144,6 @@ static void test_shrink(void **state)
 	struct ibv_wc wc;
 	unsigned sends = 0, receives = 0;
 
-	(void)state;
 	end_open(&a, &options);
 	end_open(&b, &options);
 	assert_int_equal(softrdma_destroy_qp(a.qp), 0);
@@ -189,7 +185,7 @@ static void test_shrink(void **state)
  * Peers look at the limit without a lock, so that a CQ that shrank may hold more than its size.
  * When the QP fails, what it received moves into the ring of the CQ, and none of it is lost.
  */
-static void test_shrink_then_error(void **state)
+UNIT_TEST(test_shrink_then_error)
 {
 	struct ibv_context *context = softrdma_open_device(softrdma_device());
 	struct ibv_pd *pd = softrdma_alloc_pd(context);
@@ -204,7 +200,6 @@ static void test_shrink_then_error(void **state)
 	struct end_options options = { .context = context, .pd = pd };
 	struct end a, b;
 
-	(void)state;
 	end_open(&a, &options);
 	end_open(&b, &options);
 	assert_int_equal(softrdma_destroy_qp(a.qp), 0);
@@ -229,13 +224,12 @@ static void test_shrink_then_error(void **state)
 }
 
 /* In the middle of a batch. */
-static void test_in_batch(void **state)
+UNIT_TEST(test_in_batch)
 {
 	struct end_options options = { .cqe = 4, .cq_ex = true };
 	struct end a, b;
 	struct ibv_cq_ex *cq;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	cq = (struct ibv_cq_ex *)a.send_cq;
 	read_ids(&a, &b, 0, 4);
@@ -308,26 +302,10 @@ static void storm(uint64_t deadline)
 	pair_close(&a, &b);
 }
 
-static void test_storm(void **state)
+UNIT_TEST(test_storm)
 {
 	uint64_t deadline = time_now_ns() + WAIT_NS;
 
-	(void)state;
 	for (unsigned i = 0; i < STORMS && time_now_ns() < deadline; i++)
 		storm(deadline);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_grow),
-		cmocka_unit_test(test_new_limit),
-		cmocka_unit_test(test_shrink),
-		cmocka_unit_test(test_shrink_then_error),
-		cmocka_unit_test(test_in_batch),
-		cmocka_unit_test(test_storm),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

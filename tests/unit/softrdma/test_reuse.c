@@ -232,25 +232,21 @@ static void reuse_run(enum way way, bool within)
 
 static void test_pid(void **state)
 {
-	(void)state;
 	reuse_run(WAY_PID, false);
 }
 
 static void test_pid_within(void **state)
 {
-	(void)state;
 	reuse_run(WAY_PID, true);
 }
 
 static void test_exec(void **state)
 {
-	(void)state;
 	reuse_run(WAY_EXEC, false);
 }
 
 static void test_exec_within(void **state)
 {
-	(void)state;
 	reuse_run(WAY_EXEC, true);
 }
 
@@ -263,7 +259,6 @@ static void test_not_the_peer(void **state)
 	struct end a;
 	int fd;
 
-	(void)state;
 	far_start(&t.far, &other);
 	end_open(&a, &near);
 	far_connect(&t.far, &a);
@@ -290,7 +285,6 @@ static void test_without_proc(void **state)
 	struct soft_peer *peer;
 	struct end a;
 
-	(void)state;
 	far_start(&t.far, &options);
 	end_open(&a, &options);
 	far_connect(&t.far, &a);

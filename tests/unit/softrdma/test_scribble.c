@@ -409,13 +409,12 @@ static uint64_t number(const char *name, uint64_t fallback)
 	return text ? strtoull(text, NULL, 0) : fallback;
 }
 
-static void test_scribbled_arena_kills_nobody(void **state)
+UNIT_TEST(test_scribbled_arena_kills_nobody)
 {
 	uint64_t seed = number("SCRIBBLE_SEED", 20260721),
 		 rounds = number("SCRIBBLE_ROUNDS", ROUNDS);
 	unsigned failed = 0;
 
-	(void)state;
 	print_message("seed %llu\n", (unsigned long long)seed);
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);
@@ -449,11 +448,4 @@ static void test_scribbled_arena_kills_nobody(void **state)
 		assert_int_equal(waitpid(attacker, NULL, 0), attacker);
 	}
 	assert_int_equal(failed, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_scribbled_arena_kills_nobody) };
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -120,7 +120,7 @@ static unsigned descriptors(void)
 	return n;
 }
 
-static void test_strange_answers_leave_no_descriptors(void **state)
+UNIT_TEST(test_strange_answers_leave_no_descriptors)
 {
 	struct end_options options = { 0 };
 	int pipes[2], status = 0;
@@ -128,7 +128,6 @@ static void test_strange_answers_leave_no_descriptors(void **state)
 	uint32_t slot;
 	pid_t pid;
 
-	(void)state;
 	assert_int_equal(pipe(pipes), 0);
 	pid = fork();
 	if (pid == 0)
@@ -152,13 +151,4 @@ static void test_strange_answers_leave_no_descriptors(void **state)
 	assert_int_equal(status, 0);
 	close(pipes[0]);
 	close(pipes[1]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_strange_answers_leave_no_descriptors),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

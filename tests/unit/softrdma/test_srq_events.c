@@ -98,11 +98,10 @@ static void use(struct setting *s, unsigned count)
 }
 
 /* The event comes when fewer than the limit are left, once for each arming. */
-static void test_limit(void **state)
+UNIT_TEST(test_limit)
 {
 	struct setting s;
 
-	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		setting_open(&s, services[i]);
 		post(&s, DEPTH);
@@ -128,11 +127,10 @@ static void test_limit(void **state)
 }
 
 /* A limit above what is posted is reached at once; one above what can be is none. */
-static void test_limit_at_once(void **state)
+UNIT_TEST(test_limit_at_once)
 {
 	struct setting s;
 
-	(void)state;
 	setting_open(&s, IBV_QPT_RC);
 	assert_int_equal(arm(&s, DEPTH + 1), EINVAL);
 	assert_int_equal(armed(&s), 0);
@@ -154,11 +152,10 @@ static void test_limit_at_once(void **state)
 }
 
 /* On the way to ERR, whoever sent it there; once; receives stay in the SRQ. */
-static void test_last_wqe(void **state)
+UNIT_TEST(test_last_wqe)
 {
 	struct setting s;
 
-	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		setting_open(&s, services[i]);
 		post(&s, 2);
@@ -183,11 +180,10 @@ static void test_last_wqe(void **state)
 }
 
 /* The peer's fault: its own event first, then this. */
-static void test_last_wqe_peer(void **state)
+UNIT_TEST(test_last_wqe_peer)
 {
 	struct setting s;
 
-	(void)state;
 	setting_open(&s, IBV_QPT_RC);
 	assert_int_equal(
 		end_rdma(&s.a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)s.b.mem, s.b.mr->rkey ^ 1, 0),
@@ -198,16 +194,4 @@ static void test_last_wqe_peer(void **state)
 	/* none at the other side, which has no SRQ */
 	assert_false(event_waits(s.a.context, 20));
 	setting_close(&s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_limit),
-		cmocka_unit_test(test_limit_at_once),
-		cmocka_unit_test(test_last_wqe),
-		cmocka_unit_test(test_last_wqe_peer),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

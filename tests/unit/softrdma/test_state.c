@@ -8,7 +8,7 @@
 
 #include "common/softrdma/objects/qp.h"
 
-static void test_masks(void **state)
+UNIT_TEST(test_masks)
 {
 	const int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 	const int rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
@@ -26,7 +26,6 @@ static void test_masks(void **state)
 	struct end_options options = { .mapped = false };
 	struct end end;
 
-	(void)state;
 	end_open(&end, &options);
 	softrdma_query_gid(end.context, 1, 1, &attr.ah_attr.grh.dgid);
 	for (unsigned i = 0; i < 3; i++) {
@@ -56,7 +55,7 @@ static void test_masks(void **state)
 	end_close(&end);
 }
 
-static void test_values(void **state)
+UNIT_TEST(test_values)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 2 };
 	const int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
@@ -65,7 +64,6 @@ static void test_values(void **state)
 	struct end_options options = { .mapped = false };
 	struct end end;
 
-	(void)state;
 	end_open(&end, &options);
 	assert_int_equal(softrdma_modify_qp(end.qp, &attr, init), EINVAL);
 	attr.port_num = 1;
@@ -90,12 +88,11 @@ static void test_values(void **state)
 	end_close(&end);
 }
 
-static void test_post_states(void **state)
+UNIT_TEST(test_post_states)
 {
 	struct end_options options = { .mapped = false };
 	struct end a, b;
 
-	(void)state;
 	end_open(&a, &options);
 	end_open(&b, &options);
 	assert_int_equal(end_recv(&a, 1, 0, 8), EINVAL);
@@ -108,7 +105,7 @@ static void test_post_states(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_query(void **state)
+UNIT_TEST(test_query)
 {
 	struct end_options options = { .rnr_retry = 3, .rnr_timer = 7, .send_wr = 21 };
 	struct ibv_ah_attr path;
@@ -116,7 +113,6 @@ static void test_query(void **state)
 	struct ibv_qp_attr attr;
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	memset(&attr, 0xff, sizeof(attr));
 	memset(&init, 0xff, sizeof(init));
@@ -159,7 +155,7 @@ static void test_query(void **state)
 }
 
 /* In SQD the send queue drains until those that were posted before it are done. */
-static void test_query_draining(void **state)
+UNIT_TEST(test_query_draining)
 {
 	struct end_options options = { .rnr_retry = 7 };
 	struct ibv_qp_init_attr init;
@@ -167,7 +163,6 @@ static void test_query_draining(void **state)
 	struct end a, b;
 	struct soft_qp *qp;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	qp = soft_qp(a.qp);
 	assert_int_equal(end_send(&a, 1, 0, 8, 0), 0); /* waits for a receive */
@@ -190,7 +185,7 @@ static void test_query_draining(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_srq_ex(void **state)
+UNIT_TEST(test_srq_ex)
 {
 	struct ibv_context *context = softrdma_open_device(softrdma_device());
 	struct ibv_context *other = softrdma_open_device(softrdma_device());
@@ -217,7 +212,6 @@ static void test_srq_ex(void **state)
 	struct ibv_srq_attr query;
 	struct ibv_srq *srq;
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		attr = good;
 		attr.comp_mask = bad[i].mask;
@@ -251,7 +245,7 @@ static void test_srq_ex(void **state)
 	assert_int_equal(softrdma_close_device(context), 0);
 }
 
-static void test_busy(void **state)
+UNIT_TEST(test_busy)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
 	struct ibv_context *context = softrdma_open_device(softrdma_device());
@@ -260,7 +254,6 @@ static void test_busy(void **state)
 	struct end_options options = { .context = context, .pd = pd, .srq = srq };
 	struct end end;
 
-	(void)state;
 	assert_non_null(srq);
 	end_open(&end, &options);
 	assert_int_equal(softrdma_destroy_cq(end.send_cq), EBUSY);
@@ -275,7 +268,7 @@ static void test_busy(void **state)
 }
 
 /* Numbers are unique among the living, never 0 or 1, and not soon used again. */
-static void test_many(void **state)
+UNIT_TEST(test_many)
 {
 	enum { MANY = 3000 };
 	static struct ibv_qp *qps[MANY];
@@ -291,7 +284,6 @@ static void test_many(void **state)
 						  .max_recv_sge = 1 } };
 	uint32_t first = 0;
 
-	(void)state;
 	for (unsigned round = 0; round < 3; round++) {
 		for (unsigned i = 0; i < MANY; i++) {
 			qps[i] = softrdma_create_qp(pd, &init);
@@ -310,16 +302,4 @@ static void test_many(void **state)
 	assert_int_equal(softrdma_destroy_cq(cq), 0);
 	assert_int_equal(softrdma_dealloc_pd(pd), 0);
 	assert_int_equal(softrdma_close_device(context), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_masks),	       cmocka_unit_test(test_values),
-		cmocka_unit_test(test_post_states),    cmocka_unit_test(test_query),
-		cmocka_unit_test(test_query_draining), cmocka_unit_test(test_srq_ex),
-		cmocka_unit_test(test_busy),	       cmocka_unit_test(test_many),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

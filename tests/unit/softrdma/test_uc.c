@@ -13,12 +13,11 @@
 
 static const struct end_options uc = { .type = IBV_QPT_UC };
 
-static void test_data(void **state)
+UNIT_TEST(test_data)
 {
 	struct ibv_wc wc;
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &uc, &uc);
 	memset(a.mem, 0x31, 100);
 	/* SEND, and with immediate */
@@ -144,9 +143,8 @@ static void loss_run(const struct loss *t)
 	pair_close(&a, &b);
 }
 
-static void test_losses(void **state)
+UNIT_TEST(test_losses)
 {
-	(void)state;
 	for (unsigned i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
 		loss_run(&losses[i]);
 }
@@ -161,11 +159,10 @@ static void send_lost(struct end *a)
 }
 
 /* The responder is in no state to receive, or is not there. */
-static void test_nobody(void **state)
+UNIT_TEST(test_nobody)
 {
 	struct end a, b;
 
-	(void)state;
 	end_open(&a, &uc);
 	end_open(&b, &uc);
 	end_connect(&a, b.qp->qp_num);
@@ -189,12 +186,11 @@ static void test_nobody(void **state)
 }
 
 /* RC and UC do not understand each other. */
-static void test_other_service(void **state)
+UNIT_TEST(test_other_service)
 {
 	struct end_options rc = { .type = IBV_QPT_RC };
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &uc, &rc);
 	assert_int_equal(end_recv(&b, 1, 0, 64), 0);
 	send_lost(&a);
@@ -221,14 +217,13 @@ static void test_other_service(void **state)
 }
 
 /* Nothing of an RC queue pair is left for a UC one at the same place. */
-static void test_place(void **state)
+UNIT_TEST(test_place)
 {
 	struct end_options rc = { .type = IBV_QPT_RC };
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UC };
 	uint32_t index, tries = 0;
 	struct end a, b;
 
-	(void)state;
 	end_open(&a, &rc);
 	end_open(&b, &rc);
 	end_connect(&b, a.qp->qp_num);
@@ -252,11 +247,10 @@ static void test_place(void **state)
 
 /* A receive whose own memory may not be written fails, and its QP with it; the sender is not
  * told. */
-static void test_receive_fails(void **state)
+UNIT_TEST(test_receive_fails)
 {
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &uc, &uc);
 	assert_int_equal(softrdma_dereg_mr(b.mr), 0);
 	b.mr = softrdma_reg_mr(b.pd, b.mem, b.size, IBV_ACCESS_REMOTE_READ);
@@ -272,7 +266,7 @@ static void test_receive_fails(void **state)
 }
 
 /* From an SRQ a receive that is too short is used up, with an error; the QP goes on. */
-static void test_srq(void **state)
+UNIT_TEST(test_srq)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
 	struct ibv_context *context = softrdma_open_device(softrdma_device());
@@ -281,7 +275,6 @@ static void test_srq(void **state)
 	struct end_options with = { .type = IBV_QPT_UC, .context = context, .pd = pd, .srq = srq };
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &uc, &with);
 	send_lost(&a);
 	assert_int_equal(end_recv(&b, 1, 0, 64), 0);
@@ -301,14 +294,13 @@ static void test_srq(void **state)
 
 /* To another process: data; a stopped one, which loses nothing of what it posted for; a dead
  * one. */
-static void test_far(void **state)
+UNIT_TEST(test_far)
 {
 	struct end_options mapped = { .type = IBV_QPT_UC, .mapped = true };
 	struct ibv_wc wc;
 	struct far far;
 	struct end a;
 
-	(void)state;
 	for (int run = 0; run < 2; run++) {
 		far_start(&far, run ? &mapped : &uc);
 		end_open(&a, &uc);
@@ -344,16 +336,4 @@ static void test_far(void **state)
 		send_lost(&a);
 		end_close(&a);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_data),   cmocka_unit_test(test_losses),
-		cmocka_unit_test(test_nobody), cmocka_unit_test(test_other_service),
-		cmocka_unit_test(test_place),  cmocka_unit_test(test_receive_fails),
-		cmocka_unit_test(test_srq),    cmocka_unit_test(test_far),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 
 static const struct end_options ud = { .type = IBV_QPT_UD };
 
-static void test_data(void **state)
+UNIT_TEST(test_data)
 {
 	struct ibv_ah_attr route = { .is_global = 1,
 				     .port_num = 1,
@@ -24,7 +24,6 @@ static void test_data(void **state)
 	struct end a, b;
 	struct ibv_wc wc;
 
-	(void)state;
 	pair_open(&a, &b, &ud, &ud);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(softrdma_query_gid(a.context, 1, i, &gids[i]), 0);
@@ -77,7 +76,7 @@ static void test_data(void **state)
 }
 
 /* The receive in pieces that cut the GRH; inline; nothing; as much as can be; to oneself. */
-static void test_shapes(void **state)
+UNIT_TEST(test_shapes)
 {
 	const uint32_t cuts[] = { 1, 23, 24, 4080 };
 	struct ibv_sge sge[4];
@@ -87,7 +86,6 @@ static void test_shapes(void **state)
 	struct end a, b;
 	size_t at = 0;
 
-	(void)state;
 	pair_open(&a, &b, &ud, &ud);
 	for (unsigned i = 0; i < 4096; i++)
 		a.mem[i] = (unsigned char)(i * 7 + i / 256);
@@ -130,13 +128,12 @@ static void test_shapes(void **state)
 	pair_close(&a, &b);
 }
 
-static void test_qkey(void **state)
+UNIT_TEST(test_qkey)
 {
 	struct ibv_qp_attr attr = { .qkey = 0x55 };
 	struct message m;
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &ud, &ud);
 	assert_int_equal(end_recv(&b, 1, 0, 64), 0);
 	m = message_to(&a, &b);
@@ -166,12 +163,11 @@ static void test_qkey(void **state)
 }
 
 /* Lost, and the receiver is as good as before. */
-static void test_lost(void **state)
+UNIT_TEST(test_lost)
 {
 	struct message m;
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &ud, &ud);
 	m = message_to(&a, &b);
 	/* no receive: more than any socket holds, so they are taken out of it */
@@ -212,14 +208,13 @@ static void back_to_rts(struct end *end)
 }
 
 /* What is wrong at the sender stops its send queue, and nothing else. */
-static void test_sender_fails(void **state)
+UNIT_TEST(test_sender_fails)
 {
 	struct ibv_ah_attr route = { .is_global = 1, .port_num = 1 };
 	struct ibv_ah *stranger;
 	struct message m;
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &ud, &ud);
 	assert_int_equal(end_recv(&b, 1, 0, 8192), 0);
 	m = message_to(&a, &b);
@@ -246,12 +241,11 @@ static void test_sender_fails(void **state)
 }
 
 /* A receive whose own memory may not be written fails, and its QP with it. */
-static void test_receive_fails(void **state)
+UNIT_TEST(test_receive_fails)
 {
 	struct message m;
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &ud, &ud);
 	assert_int_equal(softrdma_dereg_mr(b.mr), 0);
 	b.mr = softrdma_reg_mr(b.pd, b.mem, b.size, IBV_ACCESS_REMOTE_READ);
@@ -264,15 +258,4 @@ static void test_receive_fails(void **state)
 	end_expect(b.recv_cq, 3, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(end_state(&b), IBV_QPS_ERR);
 	pair_close(&a, &b);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_data),	     cmocka_unit_test(test_shapes),
-		cmocka_unit_test(test_qkey),	     cmocka_unit_test(test_lost),
-		cmocka_unit_test(test_sender_fails), cmocka_unit_test(test_receive_fails),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

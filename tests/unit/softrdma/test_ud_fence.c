@@ -154,32 +154,28 @@ static void held_run(enum way way)
 	held_close();
 }
 
-static void test_error(void **state)
+UNIT_TEST(test_error)
 {
-	(void)state;
 	held_run(WAY_ERROR);
 }
 
-static void test_reset(void **state)
+UNIT_TEST(test_reset)
 {
-	(void)state;
 	held_run(WAY_RESET);
 }
 
-static void test_destroy(void **state)
+UNIT_TEST(test_destroy)
 {
-	(void)state;
 	held_run(WAY_DESTROY);
 }
 
-static void test_dereg(void **state)
+UNIT_TEST(test_dereg)
 {
-	(void)state;
 	held_run(WAY_DEREG);
 }
 
 /* While the service thread is held, who polls gets what comes for all QPs of the CQ. */
-static void test_polls(void **state)
+UNIT_TEST(test_polls)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD,
 					 .cap = { .max_recv_wr = 1, .max_recv_sge = 1 } };
@@ -187,7 +183,6 @@ static void test_polls(void **state)
 	struct end a, b[QPS];
 	struct ibv_wc wc;
 
-	(void)state;
 	if (!held_open())
 		skip();
 	post(1);
@@ -217,15 +212,4 @@ static void test_polls(void **state)
 	end_close(&a);
 	end_expect(held.owner.recv_cq, 1, IBV_WC_SUCCESS);
 	held_close();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_error),	cmocka_unit_test(test_reset),
-		cmocka_unit_test(test_destroy), cmocka_unit_test(test_dereg),
-		cmocka_unit_test(test_polls),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,14 +27,13 @@ static unsigned descriptors(void)
 }
 
 /* Numbers: each has a socket, nobody else can have it, it is free again afterwards. */
-static void test_names(void **state)
+UNIT_TEST(test_names)
 {
 	unsigned before;
 	uint32_t qpn;
 	struct end a;
 	int fd;
 
-	(void)state;
 	end_open(&a, &ud);
 	qpn = a.qp->qp_num;
 	assert_int_equal(soft_datagram_open(qpn), -EADDRINUSE);
@@ -64,14 +63,13 @@ static uint32_t generation(uint32_t qpn)
 }
 
 /* A number that a stranger has is not used; where he has all of them, there is no queue pair. */
-static void test_taken(void **state)
+UNIT_TEST(test_taken)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD };
 	int fds[GENERATIONS];
 	uint32_t next;
 	struct end a;
 
-	(void)state;
 	end_open(&a, &ud);
 	init.send_cq = a.send_cq;
 	init.recv_cq = a.recv_cq;
@@ -100,11 +98,10 @@ static void test_taken(void **state)
 }
 
 /* However often a QP was in RESET, who has its place next has another number. */
-static void test_number_after_resets(void **state)
+UNIT_TEST(test_number_after_resets)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD };
 
-	(void)state;
 	for (unsigned resets = 0; resets <= GENERATIONS; resets++) {
 		uint32_t qpn;
 		struct end a;
@@ -126,14 +123,13 @@ static void test_number_after_resets(void **state)
 }
 
 /* No descriptors left: no datagrams, but the rest as before, and nothing is lost by trying. */
-static void test_none_left(void **state)
+UNIT_TEST(test_none_left)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD };
 	struct rlimit limit, none;
 	struct ibv_qp *qp;
 	struct end a;
 
-	(void)state;
 	end_open(&a, &ud);
 	init.send_cq = a.send_cq;
 	init.recv_cq = a.recv_cq;
@@ -155,16 +151,4 @@ static void test_none_left(void **state)
 	assert_non_null(qp);
 	assert_int_equal(softrdma_destroy_qp(qp), 0);
 	end_close(&a);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_taken),
-		cmocka_unit_test(test_number_after_resets),
-		cmocka_unit_test(test_none_left),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

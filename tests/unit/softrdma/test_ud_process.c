@@ -26,13 +26,12 @@ static void far_open(struct far *far, const struct end_options *options, struct 
 	far_connect(far, a);
 }
 
-static void test_data(void **state)
+UNIT_TEST(test_data)
 {
 	struct ibv_wc wc;
 	struct far far;
 	struct end a;
 
-	(void)state;
 	far_open(&far, &ud, &a);
 	memset(a.mem, 0x71, 100);
 	far_do(&far, FAR_RECV, GRH + 100);
@@ -54,13 +53,12 @@ static void test_data(void **state)
 }
 
 /* The receiver sleeps on its channel. */
-static void test_sleep(void **state)
+UNIT_TEST(test_sleep)
 {
 	struct end_options other = { .type = IBV_QPT_UD, .channel = true };
 	struct far far;
 	struct end a;
 
-	(void)state;
 	far_open(&far, &other, &a);
 	for (unsigned i = 0; i < 200; i++) {
 		far_do(&far, FAR_RECV, 64);
@@ -129,11 +127,10 @@ static void crowd_drain(struct crowd *crowd, uint64_t quiet_ms)
 	}
 }
 
-static void test_many_senders(void **state)
+UNIT_TEST(test_many_senders)
 {
 	static struct crowd crowd;
 
-	(void)state;
 	crowd_open(&crowd);
 	for (unsigned i = 0; i < SENDERS; i++)
 		far_ask(&crowd.far[i], FAR_FLOOD, MESSAGES);
@@ -149,11 +146,10 @@ static void test_many_senders(void **state)
 }
 
 /* Senders die one after the other, in the middle of it; the others go on. */
-static void test_killed_sender(void **state)
+UNIT_TEST(test_killed_sender)
 {
 	static struct crowd crowd;
 
-	(void)state;
 	crowd_open(&crowd);
 	for (unsigned i = 0; i < SENDERS; i++)
 		far_ask(&crowd.far[i], FAR_FLOOD, UINT32_MAX);
@@ -185,12 +181,11 @@ static void send_quick(struct end *a)
 	assert_int_equal(end_state(a), IBV_QPS_RTS);
 }
 
-static void test_killed_receiver(void **state)
+UNIT_TEST(test_killed_receiver)
 {
 	struct far far;
 	struct end a;
 
-	(void)state;
 	for (unsigned run = 0; run < KILLS; run++) {
 		far_open(&far, &ud, &a);
 		for (unsigned i = 0; i < 10; i++)
@@ -207,7 +202,7 @@ static void test_killed_receiver(void **state)
 }
 
 /* It takes some; the rest waits a while and is lost. Those that it took come in order. */
-static void test_stopped_receiver(void **state)
+UNIT_TEST(test_stopped_receiver)
 {
 	struct ibv_ah_attr route = { .is_global = 1, .port_num = 1 };
 	uint32_t before = 0, window = 0;
@@ -215,7 +210,6 @@ static void test_stopped_receiver(void **state)
 	struct far far;
 	struct end a;
 
-	(void)state;
 	far_open(&far, &ud, &a);
 	for (unsigned i = 0; i < 32; i++)
 		far_do(&far, FAR_RECV, 1024);
@@ -252,12 +246,11 @@ static void test_stopped_receiver(void **state)
 }
 
 /* A forked child has nothing of its parent's: no messages, and no names when that is gone. */
-static void test_fork(void **state)
+UNIT_TEST(test_fork)
 {
 	struct far far;
 	struct end a;
 
-	(void)state;
 	for (unsigned run = 0; run < 2; run++) {
 		pid_t child;
 
@@ -280,19 +273,4 @@ static void test_fork(void **state)
 		if (run == 0)
 			far_stop(&far);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_data),
-		cmocka_unit_test(test_sleep),
-		cmocka_unit_test(test_many_senders),
-		cmocka_unit_test(test_killed_sender),
-		cmocka_unit_test(test_killed_receiver),
-		cmocka_unit_test(test_stopped_receiver),
-		cmocka_unit_test(test_fork),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,12 +18,11 @@
 static const struct end_options ud = { .type = IBV_QPT_UD };
 
 /* States that receive and states that do not; nothing of a former life arrives. */
-static void test_states(void **state)
+UNIT_TEST(test_states)
 {
 	struct message m;
 	struct end a, b;
 
-	(void)state;
 	end_open(&a, &ud);
 	end_open(&b, &ud);
 	end_connect(&a, b.qp->qp_num);
@@ -52,12 +51,11 @@ static void test_states(void **state)
 }
 
 /* Received, not yet polled, and then ERR: the received ones come first; RESET forgets them. */
-static void test_flush(void **state)
+UNIT_TEST(test_flush)
 {
 	struct message m;
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &ud, &ud);
 	m = message_to(&a, &b);
 	for (unsigned round = 0; round < 2; round++) {
@@ -93,7 +91,7 @@ static enum ibv_event_type next_event(struct ibv_context *context)
 	return event.event_type;
 }
 
-static void test_srq(void **state)
+UNIT_TEST(test_srq)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
 	struct ibv_context *context = softrdma_open_device(softrdma_device());
@@ -104,7 +102,6 @@ static void test_srq(void **state)
 	struct message m;
 	struct end a, b, c;
 
-	(void)state;
 	end_open(&a, &ud);
 	end_connect(&a, 0);
 	pair_open(&b, &c, &with, &with);
@@ -142,7 +139,7 @@ static bool poll_slow(struct ibv_cq *cq, struct ibv_wc *wc)
 }
 
 /* Many queue pairs on one CQ, which has room for few: each gets its own, an overrun is told. */
-static void test_shared_cq(void **state)
+UNIT_TEST(test_shared_cq)
 {
 	struct end_options options = { .type = IBV_QPT_UD };
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD,
@@ -153,7 +150,6 @@ static void test_shared_cq(void **state)
 	uint32_t seen = 0;
 	struct ibv_cq *cq;
 
-	(void)state;
 	end_open(&a, &ud);
 	end_connect(&a, 0);
 	options.context = a.context;
@@ -200,7 +196,7 @@ static void test_shared_cq(void **state)
 }
 
 /* They are polled all the time: none is left out, however long it goes on. */
-static void test_shared_polled(void **state)
+UNIT_TEST(test_shared_polled)
 {
 	struct end_options options = { .type = IBV_QPT_UD };
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD,
@@ -210,7 +206,6 @@ static void test_shared_polled(void **state)
 	struct ibv_wc wc;
 	unsigned i;
 
-	(void)state;
 	end_open(&a, &ud);
 	end_connect(&a, 0);
 	options.context = a.context;
@@ -244,7 +239,7 @@ static void test_shared_polled(void **state)
 }
 
 /* Events of the completion channel: any, and solicited ones only. */
-static void test_notify(void **state)
+UNIT_TEST(test_notify)
 {
 	struct end_options other = { .type = IBV_QPT_UD, .channel = true };
 	struct pollfd look = { .events = POLLIN };
@@ -253,7 +248,6 @@ static void test_notify(void **state)
 	struct ibv_cq *cq;
 	void *context;
 
-	(void)state;
 	pair_open(&a, &b, &ud, &other);
 	look.fd = b.channel->fd;
 	m = message_to(&a, &b);
@@ -338,7 +332,7 @@ static void forge_wrong(int fd, uint32_t qpn, const struct datagram_header *good
 }
 
 /* Strangers may send to the socket: what is wrong anywhere is no message. */
-static void test_forged(void **state)
+UNIT_TEST(test_forged)
 {
 	const uint32_t liar = 0x1000000 | (uint32_t)getpid(); /* no QP has it */
 	struct datagram_header good, bad;
@@ -347,7 +341,6 @@ static void test_forged(void **state)
 	struct end a, b;
 	int fd;
 
-	(void)state;
 	pair_open(&a, &b, &ud, &ud);
 	for (unsigned i = 0; i < 2; i++)
 		assert_int_equal(end_recv(&b, i, 0, 8192), 0);
@@ -383,16 +376,4 @@ static void test_forged(void **state)
 	message_next(&a, &b, 2);
 	close(fd);
 	pair_close(&a, &b);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_states),	      cmocka_unit_test(test_flush),
-		cmocka_unit_test(test_srq),	      cmocka_unit_test(test_shared_cq),
-		cmocka_unit_test(test_shared_polled), cmocka_unit_test(test_notify),
-		cmocka_unit_test(test_forged),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,13 +113,12 @@ static void take_back(unsigned round)
 	end_connect(end, 0);
 }
 
-static void test_take_back(void **state)
+UNIT_TEST(test_take_back)
 {
 	struct end_options options = { .type = IBV_QPT_UD };
 	uint64_t deadline = time_now_ns() + RUN_NS;
 	unsigned round = 0;
 
-	(void)state;
 	memset(&race, 0, sizeof(race));
 	end_open(&race.owner, &options);
 	end_connect(&race.owner, 0);
@@ -147,14 +146,13 @@ static void test_take_back(void **state)
 }
 
 /* Queue pairs come and go on a CQ that another thread polls, while somebody sends to them. */
-static void test_come_and_go(void **state)
+UNIT_TEST(test_come_and_go)
 {
 	struct end_options options = { .type = IBV_QPT_UD };
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD,
 					 .cap = { .max_recv_wr = 4, .max_recv_sge = 1 } };
 	struct end *end = &race.owner, *sender = &race.sender[0];
 
-	(void)state;
 	memset(&race, 0, sizeof(race));
 	end_open(end, &options);
 	end_open(sender, &options);
@@ -184,13 +182,12 @@ static void test_come_and_go(void **state)
 }
 
 /* After long polling nobody polls: what comes is received all the same. */
-static void test_polling_ends(void **state)
+UNIT_TEST(test_polling_ends)
 {
 	struct end_options options = { .type = IBV_QPT_UD };
 	struct ibv_wc wc[WINDOW];
 	struct end a, b;
 
-	(void)state;
 	pair_open(&a, &b, &options, &options);
 	for (unsigned run = 0; run < 3; run++) {
 		uint64_t end = time_now_ns() + POLLING_NS;
@@ -218,15 +215,4 @@ static void test_polling_ends(void **state)
 		end_connect(&b, 0);
 	}
 	pair_close(&a, &b);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_take_back),
-		cmocka_unit_test(test_come_and_go),
-		cmocka_unit_test(test_polling_ends),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,9 +41,8 @@ static unsigned late_completions(const char *weak)
 	return late;
 }
 
-static void test_completions(void **state)
+UNIT_TEST(test_completions)
 {
-	(void)state;
 	assert_int_equal(late_completions(NULL), 0);
 	assert_true(late_completions("1,completions") > ROUNDS / 10);
 }
@@ -69,9 +68,8 @@ static unsigned overtaken(const char *weak, unsigned write_flags)
 	return n;
 }
 
-static void test_reorder(void **state)
+UNIT_TEST(test_reorder)
 {
-	(void)state;
 	assert_int_equal(overtaken(NULL, 0), 0);
 	assert_true(overtaken("1,reorder", 0) > ROUNDS / 10);
 	assert_int_equal(overtaken("1,reorder", IBV_SEND_FENCE), 0);
@@ -82,14 +80,13 @@ static void test_reorder(void **state)
 }
 
 /* A READ behind a WRITE fetches what it wrote, whatever the weakness: IBTA promises it. */
-static void test_read_after_write(void **state)
+UNIT_TEST(test_read_after_write)
 {
 	struct weakness w = {
 		.weak = "5", .fault = "delay=100", .timeout = 14, .retry_cnt = 7, .mapped = true
 	};
 	struct end a, b;
 
-	(void)state;
 	weakness_open(&w, &a, &b);
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
 		word_put(&a, FAR, i);
@@ -122,9 +119,8 @@ static unsigned read_again(const char *weak)
 	return n;
 }
 
-static void test_twice(void **state)
+UNIT_TEST(test_twice)
 {
-	(void)state;
 	assert_int_equal(read_again(NULL), 0);
 	assert_true(read_again("1,twice") > ROUNDS / 20);
 	assert_int_equal(read_again("1,completions"), 0);
@@ -150,9 +146,8 @@ static unsigned changed(const char *weak, unsigned flags)
 	return n;
 }
 
-static void test_late(void **state)
+UNIT_TEST(test_late)
 {
-	(void)state;
 	assert_int_equal(changed(NULL, 0), 0);
 	assert_true(changed("1,late", 0) > ROUNDS / 10);
 	assert_int_equal(changed("1,late", IBV_SEND_INLINE), 0);
@@ -204,12 +199,11 @@ static uint64_t lines_order(unsigned features, uint32_t shuffle, unsigned *backw
 	return record.sum;
 }
 
-static void test_lines_order(void **state)
+UNIT_TEST(test_lines_order)
 {
 	unsigned backwards, straight, shuffled = 0;
 	uint64_t first = lines_order(WEAK_LINES, 1, &backwards);
 
-	(void)state;
 	lines_order(WEAK_DELAY, 1, &straight);
 	assert_int_equal(straight, 0);
 	assert_int_equal(lines_order(WEAK_LINES, 1, &backwards), first);
@@ -265,9 +259,8 @@ static unsigned most_turns(const char *weak)
 }
 
 /* A READ of what is being written is torn in places that no order of copying explains. */
-static void test_lines_torn(void **state)
+UNIT_TEST(test_lines_torn)
 {
-	(void)state;
 	assert_true(most_turns("1,lines,delay") > 10);
 }
 
@@ -288,19 +281,17 @@ static uint64_t time_of_reads(const char *weak)
 	return start;
 }
 
-static void test_delay(void **state)
+UNIT_TEST(test_delay)
 {
-	(void)state;
 	assert_true(time_of_reads("1,delay") > 2 * time_of_reads("1,lines"));
 }
 
 /* All at once: chains of everything, in order, none lost, with the right contents. */
-static void test_all(void **state)
+UNIT_TEST(test_all)
 {
 	struct weakness w = { .weak = "11", .timeout = 14, .retry_cnt = 7, .rnr_retry = 7 };
 	struct end a, b;
 
-	(void)state;
 	weakness_open(&w, &a, &b);
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
 		assert_int_equal(end_recv(&b, i, 8192, 256), 0);
@@ -318,13 +309,12 @@ static void test_all(void **state)
 }
 
 /* Nobody polls, and all the same everything happens. */
-static void test_unattended(void **state)
+UNIT_TEST(test_unattended)
 {
 	struct weakness w = { .weak = "3", .timeout = 14, .retry_cnt = 7, .mapped = true };
 	struct end a, b;
 	uint64_t deadline;
 
-	(void)state;
 	weakness_open(&w, &a, &b);
 	for (uint64_t i = 1; i <= 100; i++) {
 		word_put(&a, FAR + 8 * i, i);
@@ -339,14 +329,13 @@ static void test_unattended(void **state)
 	weakness_close(&a, &b);
 }
 
-static void test_grammar(void **state)
+UNIT_TEST(test_grammar)
 {
 	static const char *const bad[] = { "x",	 "1,nonsense",	  ",",
 					   "-1", "1,lines;twice", "99999999999999999999" };
 	static const char *const good[] = { "", "0", "7,lines",
 					    "18446744073709551615,delay,twice" };
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		setenv("SOFTRDMA_WEAK", bad[i], 1);
 		assert_null(softrdma_open_device(softrdma_device()));
@@ -361,18 +350,4 @@ static void test_grammar(void **state)
 		assert_int_equal(softrdma_close_device(context), 0);
 	}
 	unsetenv("SOFTRDMA_WEAK");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_grammar),	    cmocka_unit_test(test_completions),
-		cmocka_unit_test(test_reorder),	    cmocka_unit_test(test_read_after_write),
-		cmocka_unit_test(test_twice),	    cmocka_unit_test(test_late),
-		cmocka_unit_test(test_lines_order), cmocka_unit_test(test_lines_torn),
-		cmocka_unit_test(test_delay),	    cmocka_unit_test(test_all),
-		cmocka_unit_test(test_unattended),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

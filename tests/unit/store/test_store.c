@@ -263,7 +263,7 @@ static void growth_stays_within_the_bound(void **state)
 	open_store_deferring(64 << 20, 1000, max);
 	g = reclaim_grace(f.store.reclaim);
 	grace_join(g, &s, &slot, 1);
-	grace_wait_for(g, &s, true, 0);
+	grace_wait_for(g, &s, true);
 	while ((rc = put_number(n)) == 0 && n < 500000)
 		n++;
 	assert_int_equal(rc, -EBUSY);

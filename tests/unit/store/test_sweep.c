@@ -227,7 +227,7 @@ static void it_waits_where_much_is_deferred(void **state)
 		put('a', i, now_ms - 1);
 	memset(&slot, 0, sizeof(slot));
 	grace_join(g, &s, &slot, 1);
-	grace_wait_for(g, &s, true, 0);
+	grace_wait_for(g, &s, true);
 	do {
 		store_sweep(&worker, time_now_ns());
 		pause_us(&worker, 1000);

@@ -2,13 +2,8 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /* Calls of interposed functions, and whether they reach the libibverbs behind. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "common/softrdma/preload/undeclared.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/softrdma/preload/fake_libibverbs.h"
 
 /* Macros over inline functions; meant here are the functions that are exported. */

@@ -169,7 +169,7 @@ static void forward_missing(void)
 	assert_int_equal(fake->calls, calls);
 }
 
-static void objects_of_others_go_to_libibverbs(void **state)
+UNIT_TEST(objects_of_others_go_to_libibverbs, calls_begin)
 {
 	static const char *const in_test_lists[] = { "ibv_get_device_list", "ibv_free_device_list",
 						     "ibv_import_device" };
@@ -182,13 +182,4 @@ static void objects_of_others_go_to_libibverbs(void **state)
 	forward_events();
 	forward_missing();
 	calls_all_seen();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(objects_of_others_go_to_libibverbs, calls_begin),
-	};
-
-	return cmocka_run_group_tests_name("preload forward", tests, NULL, NULL);
 }

@@ -245,7 +245,7 @@ static void ours_end(void)
 	assert_int_equal(OURS(ibv_close_device, soft.context), 0);
 }
 
-static void objects_of_soft0_stay_here(void **state)
+UNIT_TEST(objects_of_soft0_stay_here, calls_begin)
 {
 	ours_device();
 	ours_port();
@@ -263,7 +263,7 @@ static void objects_of_soft0_stay_here(void **state)
 }
 
 /* Hardware's ibv_close_device() succeeds whatever is left, and perftest leaves things. */
-static void closing_with_objects_left_succeeds(void **state)
+UNIT_TEST(closing_with_objects_left_succeeds, calls_begin)
 {
 	struct ibv_context *context = ibv_open_device(soft0());
 	struct ibv_pd *pd;
@@ -277,7 +277,7 @@ static void closing_with_objects_left_succeeds(void **state)
 	assert_int_equal(ibv_close_device(context), 0);
 }
 
-static void soft0_comes_last(void **state)
+UNIT_TEST(soft0_comes_last, calls_begin)
 {
 	struct ibv_device **list;
 	int count = -1;
@@ -295,7 +295,7 @@ static void soft0_comes_last(void **state)
 }
 
 /* librdmacm sorts the list by address before it frees it. */
-static void a_list_may_be_sorted_by_its_owner(void **state)
+UNIT_TEST(a_list_may_be_sorted_by_its_owner, calls_begin)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL), *last;
 
@@ -307,7 +307,7 @@ static void a_list_may_be_sorted_by_its_owner(void **state)
 	assert_int_equal(fake->lists, 0);
 }
 
-static void lists_are_kept_apart(void **state)
+UNIT_TEST(lists_are_kept_apart, calls_begin)
 {
 	struct ibv_device **lists[3];
 
@@ -321,7 +321,7 @@ static void lists_are_kept_apart(void **state)
 }
 
 /* mlx5dv_get_vfio_device_list() makes one, to be freed by ibv_free_device_list(). */
-static void a_list_of_a_driver_goes_to_libibverbs(void **state)
+UNIT_TEST(a_list_of_a_driver_goes_to_libibverbs, calls_begin)
 {
 	struct ibv_device **list = calloc(2, sizeof(*list));
 	unsigned calls = fake->calls;
@@ -334,7 +334,7 @@ static void a_list_of_a_driver_goes_to_libibverbs(void **state)
 	fake->lists = 0;
 }
 
-static void soft0_is_there_where_libibverbs_finds_nothing(void **state)
+UNIT_TEST(soft0_is_there_where_libibverbs_finds_nothing, calls_begin)
 {
 	struct ibv_device **list;
 	int count = -1;
@@ -351,7 +351,7 @@ static void soft0_is_there_where_libibverbs_finds_nothing(void **state)
 }
 
 /* It looks at private members of each device in the list. */
-static void importing_looks_at_real_devices_only(void **state)
+UNIT_TEST(importing_looks_at_real_devices_only, calls_begin)
 {
 	struct ibv_device **list;
 
@@ -364,20 +364,4 @@ static void importing_looks_at_real_devices_only(void **state)
 	assert_non_null(list);
 	assert_non_null(list[FAKE_DEVICES]);
 	ibv_free_device_list(list);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(objects_of_soft0_stay_here, calls_begin),
-		cmocka_unit_test_setup(closing_with_objects_left_succeeds, calls_begin),
-		cmocka_unit_test_setup(soft0_comes_last, calls_begin),
-		cmocka_unit_test_setup(a_list_may_be_sorted_by_its_owner, calls_begin),
-		cmocka_unit_test_setup(lists_are_kept_apart, calls_begin),
-		cmocka_unit_test_setup(a_list_of_a_driver_goes_to_libibverbs, calls_begin),
-		cmocka_unit_test_setup(soft0_is_there_where_libibverbs_finds_nothing, calls_begin),
-		cmocka_unit_test_setup(importing_looks_at_real_devices_only, calls_begin),
-	};
-
-	return cmocka_run_group_tests_name("preload ours", tests, NULL, NULL);
 }

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+#include "client/src/request/rpc.h"
+
+/*
+ * handle_lookup - a batch of at most READER_BATCH keys to its end: one-sided in a section of its
+ * own, over again where the connection is lost, and by request what that leaves open. Each ends
+ * FOUND or ABSENT. Returns 0, or why not, with the sentence in h->error.
+ */
+int handle_lookup(struct gkv *h, struct lookup *l, unsigned count);

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+#include "client/src/link/handle.h"
+
+/*
+ * handle_open_unread - as gkv_open(), but root and directory are not READ yet, and it has no hints:
+ * for who looks at them himself, as they may be unsound. Closed by gkv_close().
+ */
+int handle_open_unread(struct gkv_session *s, struct gkv **out);

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* Opening and closing sessions. */
+#include "client/src/call/session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "client/src/flight/async.h"
+#include "client/src/keeper/housekeeper.h"
+#include "common/base/time.h"
+
+/* What each room keeps of a session, in one piece of memory. */
+struct parts {
+	struct gkv_session session;
+	struct flights flights;
+	struct housekeeper keeper;
+};
+
+static const struct session_services services = { .nudge = housekeeper_nudge };
+
+static void session_free(struct gkv_session *s)
+{
+	world_put(s->world);
+	addresses_drop(&s->addresses);
+	rdma_device_close(s->dev);
+	housekeeper_destroy(s->keeper);
+	bell_destroy(&s->bell);
+	epochs_destroy(&s->epochs);
+	hints_destroy(&s->hints);
+	flights_destroy(s->flights);
+	pthread_mutex_destroy(&s->handles_lock);
+	pthread_mutex_destroy(&s->lock);
+	free(s); /* the first of its parts */
+}
+
+/* Must hold handles_lock. */
+static bool unused(const struct gkv_session *s)
+{
+	return s->orphan && s->handle_count == 0 && s->memory_count == 0;
+}
+
+static void describe(struct gkv_session *s)
+{
+	snprintf(s->describe, sizeof(s->describe),
+		 "server %s:%s (process %u, device %s, incarnation %016llx); %s; MTU %u", //
+		 s->settings.host, s->settings.port, s->welcome.pid, s->welcome.device,
+		 (unsigned long long)s->welcome.server_incarnation, s->dev->choice,
+		 rdma_mtu_bytes(s->dev->mtu));
+}
+
+static int session_new(struct gkv_session **out, const struct gkv_options *options,
+		       struct error *err)
+{
+	struct parts *parts = aligned_alloc(alignof(struct parts), sizeof(*parts));
+	struct gkv_session *s;
+	int rc;
+
+	if (!parts)
+		return error_set(err, -ENOMEM, "out of memory for a session");
+	memset(parts, 0, sizeof(*parts));
+	s = &parts->session;
+	rc = settings_take(&s->settings, options, err);
+	if (rc)
+		goto err_free;
+	if (getrandom(s->client_id, sizeof(s->client_id), 0) != sizeof(s->client_id)) {
+		rc = error_set(err, -EIO, "getrandom failed: %s", error_name(errno));
+		goto err_free;
+	}
+	rc = hints_create(&s->hints, s->settings.hint_bytes, err);
+	if (rc)
+		goto err_free;
+	s->fork_count = fork_current();
+	s->lifeline = -1;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->handles_lock, NULL);
+	bell_init(&s->bell);
+	epochs_init(&s->epochs, &s->hints);
+	s->flights = &parts->flights;
+	flights_init(s->flights);
+	s->keeper = &parts->keeper;
+	housekeeper_init(s->keeper);
+	s->services = &services;
+	/* not shared yet */
+	atomic_store_explicit(&s->next_sequence, 1, memory_order_relaxed);
+	atomic_store_explicit(&s->number, 1, memory_order_relaxed);
+	*out = s;
+	return 0;
+
+err_free:
+	free(parts);
+	return rc;
+}
+
+int gkv_session_open(struct gkv_session **out, const struct gkv_options *options, char *text,
+		     size_t cap)
+{
+	struct error err = { 0 };
+	struct gkv_session *s = NULL;
+	int rc;
+
+	fork_watch();
+	rc = out ? session_new(&s, options, &err)
+		 : error_set(&err, -EINVAL, "there is no place for the session (out is NULL)");
+	if (rc == 0) {
+		pthread_mutex_lock(&s->lock);
+		rc = session_connect(
+			s, time_now_ns() + (uint64_t)s->settings.timeout_ms * NS_PER_MS, &err);
+		if (rc == 0) {
+			describe(s);
+			s->keeper->lease_ms = s->welcome.lease_ms; /* not shared yet */
+		}
+		pthread_mutex_unlock(&s->lock);
+	}
+	if (text && cap)
+		snprintf(text, cap, "%s", rc ? err.text : "");
+	if (rc == 0) {
+		*out = s;
+	} else if (s) {
+		session_free(s);
+	}
+	return rc;
+}
+
+void gkv_session_close(struct gkv_session *s)
+{
+	bool last;
+
+	if (!s || session_foreign(s)) /* a child has nothing of its own in it */
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->closed = true;
+	if (s->connected) {
+		const struct wire_frame bye = { .type = WIRE_BYE };
+
+		exchange_send(s->lifeline, &bye, 0, NULL);
+	}
+	session_lost(s);
+	pthread_mutex_unlock(&s->lock);
+	housekeeper_end(s);
+	flights_signal(s->flights); /* who sleeps is to hear that there is nothing to wait for */
+	pthread_mutex_lock(&s->handles_lock);
+	s->orphan = true;
+	last = unused(s);
+	pthread_mutex_unlock(&s->handles_lock);
+	if (last)
+		session_free(s);
+}
+
+void session_release_handle(struct gkv_session *s, unsigned number)
+{
+	bool last;
+
+	pthread_mutex_lock(&s->handles_lock);
+	s->handle_taken[number] = false;
+	s->handle_count--;
+	last = unused(s);
+	pthread_mutex_unlock(&s->handles_lock);
+	if (last)
+		session_free(s);
+}
+
+void session_hold_memory(struct gkv_session *s)
+{
+	pthread_mutex_lock(&s->handles_lock);
+	s->memory_count++;
+	pthread_mutex_unlock(&s->handles_lock);
+}
+
+void session_release_memory(struct gkv_session *s)
+{
+	bool last;
+
+	pthread_mutex_lock(&s->handles_lock);
+	s->memory_count--;
+	last = unused(s);
+	pthread_mutex_unlock(&s->handles_lock);
+	if (last)
+		session_free(s);
+}
+
+const char *gkv_session_describe(const struct gkv_session *s)
+{
+	return s ? s->describe : "";
+}
+
+const char *gkv_session_error(const struct gkv_session *s)
+{
+	return s ? s->failed.text : "";
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* mput, mdel: many writes, as many in flight as the server grants requests. */
+#include <errno.h>
+
+#include "client/src/call/rpc_run.h"
+#include "client/src/request/fill.h"
+
+struct many {
+	struct gkv *h;
+	struct gkv_item *item;
+	enum rpc_op op;
+	uint32_t age; /* of all: taken before the first was posted */
+};
+
+static int make(void *arg, size_t i, struct rpc_call *c)
+{
+	struct many *m = arg;
+	struct gkv_item *item = &m->item[i];
+	int rc = write_key(m->h, c, m->op, item->key, item->key_len);
+
+	if (rc)
+		return rc;
+	return m->op == RPC_PUT ? write_put(m->h, c, item->value, item->len, &item->terms)
+				: write_del(m->h, c, &item->terms);
+}
+
+static void done(void *arg, size_t i, const struct rpc_call *c, int status)
+{
+	struct many *m = arg;
+	struct gkv_item *item = &m->item[i];
+
+	item->status = status;
+	if (c)
+		write_done(m->h, c, m->age, status, m->op == RPC_PUT ? &item->meta : NULL);
+}
+
+static int many(struct gkv *h, struct gkv_item *items, size_t count, enum rpc_op op)
+{
+	struct many m = { .h = h, .item = items, .op = op };
+	const struct rpc_window w = { .arg = &m, .make = make, .done = done };
+	int rc = handle_begin(h);
+
+	if (rc)
+		return rc;
+	if (!items && count)
+		return handle_end(
+			h, error_set(&h->error, -EINVAL, "the items are NULL, %zu of them", count));
+	for (size_t i = 0; i < count; i++) {
+		items[i].status = -ECANCELED; /* should the call end early */
+		items[i].meta = (struct gkv_meta){ 0 };
+	}
+	m.age = handle_age(h);
+	return handle_end(h, rpc_window(h, &w, count));
+}
+
+int gkv_mput(struct gkv *h, struct gkv_item *items, size_t count)
+{
+	return many(h, items, count, RPC_PUT);
+}
+
+int gkv_mdel(struct gkv *h, struct gkv_item *items, size_t count)
+{
+	return many(h, items, count, RPC_DEL);
+}

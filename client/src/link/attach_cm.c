@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * A session whose queue pairs are connected by the RDMA CM: common/rdma/cm.h says how.
+ *
+ * Each connection has an event channel of its own. One for all handles of a session would need a
+ * lock around every look at it, and a thread that reads another's events would have to wake that
+ * one; here a handle's thread waits for what is its own, until its own call's deadline, and what is
+ * destroyed has no reader left. The price is a descriptor for each handle.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "client/src/link/handle.h"
+#include "client/src/link/trace.h"
+#include "common/base/time.h"
+
+/* The peer's address, with a port of the CM. */
+static int server_address(int fd, unsigned port, struct sockaddr_storage *out, struct error *err)
+{
+	socklen_t len = sizeof(*out);
+
+	memset(out, 0, sizeof(*out));
+	if (getpeername(fd, (struct sockaddr *)out, &len))
+		return error_set(err, -ECONNRESET, "the server closed the connection: %s",
+				 error_name(errno));
+	if (out->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)out)->sin6_port = htons((uint16_t)port);
+	else
+		((struct sockaddr_in *)out)->sin_port = htons((uint16_t)port);
+	return 0;
+}
+
+/* No silent fall-back: who named a device gets that one. @device, @port: "auto" and 0 are any. */
+static int check_route(const struct gkv_session *s, const struct cm_route *route,
+		       const char *device, unsigned port, const char *whose, struct error *err)
+{
+	if (strcmp(device, "auto") != 0 && strcmp(device, route->device) != 0)
+		return error_set(err, -EXDEV,
+				 "the route to %s leaves through device %s, %s says %s (leave the "
+				 "device out, use an address that %s leads to, or --connect tcp)",
+				 s->settings.host, route->device, whose, device, device);
+	if (port && port != route->port)
+		return error_set(err, -EXDEV,
+				 "the route to %s leaves through port %u of %s, %s says %u (leave "
+				 "the port out, or use an address that it leads to)",
+				 s->settings.host, route->port, route->device, whose, port);
+	return 0;
+}
+
+int session_open_by_cm(struct gkv_session *s, int fd, uint64_t deadline_ns, struct error *err)
+{
+	const struct cm_wait wait = { .deadline_ns = deadline_ns, .lifeline = fd };
+	struct rdma_options options = s->settings.rdma;
+	struct sockaddr_storage to;
+	struct cm *cm;
+	int rc = server_address(fd, 0, &to, err);
+
+	if (rc)
+		return rc;
+	rc = cm_resolve(&cm, (struct sockaddr *)&to, &wait, err);
+	if (rc) {
+		error_prefix(err, "--connect cm to %s:%s", s->settings.host, s->settings.port);
+		return rc;
+	}
+	rc = check_route(s, &cm->route, options.device, options.ib_port, "--device or --ib-port",
+			 err);
+	if (rc == 0) {
+		if (strcmp(options.device, "auto") == 0)
+			options.why = "the RDMA CM's route to the server leaves through it";
+		options.device = cm->route.device;
+		options.ib_port = cm->route.port;
+		options.cm_gids = true;
+		rc = rdma_device_open(&s->dev, &options, NULL, err);
+	}
+	if (rc == 0)
+		s->dev->options.device = s->dev->name; /* the cm's text goes */
+	cm_destroy(cm);
+	return rc;
+}
+
+static int ask(struct gkv *h, const struct cm_wait *wait)
+{
+	struct gkv_session *s = h->session;
+	const struct wire_cm_request request = {
+		.header = wire_cm_header(WIRE_CM_REQUEST),
+		.token = s->welcome.cm_token,
+		.handle = h->number,
+		.credits = h->credits_wish,
+		.mtu = (uint8_t)s->dev->mtu,
+	};
+	struct wire_cm_reply reply;
+	int rc;
+
+	trace_begin(s, "cm");
+	rc = cm_connect(h->cm, &h->qp, &request, &reply, wait, &h->error);
+	if (rc)
+		return rc;
+	if (reply.handle != h->number || reply.credits > h->credits_wish)
+		return error_set(
+			&h->error, -EPROTO,
+			"the server opened queue pair %u with %u credits, asked for was %u "
+			"with %u",
+			reply.handle, reply.credits, h->number, h->credits_wish);
+	session_qp_fresh(s, h->number);
+	trace_done(
+		s, "MTU %u, %u READs in flight from here, %u from there, %u credits; ready to send",
+		rdma_mtu_bytes(h->qp.mtu), h->qp.rd_initiator, h->qp.rd_responder, reply.credits);
+	h->credits = reply.credits;
+	trace_begin(s, "live");
+	for (unsigned i = 0; i < h->credits && rc == 0; i++)
+		rc = channel_receive(h, i);
+	if (rc == 0)
+		rc = cm_establish(h->cm, &h->error);
+	if (rc == 0)
+		trace_done(s, "both sides are ready to send");
+	return rc;
+}
+
+int handle_connect_by_cm(struct gkv *h, uint64_t deadline_ns)
+{
+	struct gkv_session *s = h->session;
+	const struct cm_wait wait = { .deadline_ns = deadline_ns, .lifeline = s->lifeline };
+	struct sockaddr_storage to;
+	int rc = server_address(s->lifeline, s->welcome.cm_port, &to, &h->error);
+
+	trace_begin(s, "route");
+	if (rc == 0)
+		rc = cm_resolve(&h->cm, (struct sockaddr *)&to, &wait, &h->error);
+	if (rc == 0)
+		rc = check_route(s, &h->cm->route, s->dev->name, s->dev->port, "the session",
+				 &h->error);
+	if (rc == 0) {
+		trace_done(s, "to %s, port %u of the CM: through port %u of %s", h->cm->peer,
+			   s->welcome.cm_port, h->cm->route.port, h->cm->route.device);
+		rc = ask(h, &wait);
+	}
+	if (rc == -ECONNRESET || rc == -ESTALE) {
+		/* the life line spoke, and of another handle perhaps; or the server has forgotten
+		 * the session; or the connection alone failed */
+		if (rc == -ESTALE)
+			session_lost(s);
+		session_alive(s);
+		return -ECONNRESET;
+	}
+	return rc;
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Connecting, and connecting again.
+ *
+ * A session's number grows when its connection is given up. A handle holds the number of the
+ * connection that its queue pair belongs to, and replaces the queue pair when they differ; so
+ * whoever finds the connection lost, every handle comes to know with one load per call, and one
+ * thread, under the lock, connects for all. How often it may try is the session's back-off, which
+ * all its threads share; they wait for the next attempt without the lock.
+ *
+ * The client id stays the same for the session's whole life. The server ends the older session
+ * of a client id before it answers a new HELLO: nothing that was sent before can be applied after.
+ */
+#include "client/src/link/session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client/src/link/trace.h"
+#include "common/base/cleanup.h"
+#include "common/base/time.h"
+#include "common/layout/root.h"
+#include "common/rdma/tcp.h"
+
+#define NOTES_MAX (2 * SESSION_QPS_MAX) /* QP_LOST frames in a row */
+
+void session_lost(struct gkv_session *s)
+{
+	if (!s->connected)
+		return;
+	s->connected = false;
+	error_set(&s->lost, -ECONNRESET, "the connection to %s:%s was lost", s->settings.host,
+		  s->settings.port);
+	/* Handles hold duplicates of the socket: close alone would not end the connection. */
+	shutdown(s->lifeline, SHUT_RDWR);
+	close(s->lifeline);
+	s->lifeline = -1;
+	/* release pairs with handle_current(): who sees the new number takes the lock next */
+	atomic_fetch_add_explicit(&s->number, 1, memory_order_release);
+}
+
+void session_qp_fresh(struct gkv_session *s, unsigned handle)
+{
+	/* relaxed: as session_note() */
+	atomic_store_explicit(&s->qp_lost[handle], 0, memory_order_relaxed);
+}
+
+static bool session_note(struct gkv_session *s, const struct wire_frame *frame)
+{
+	if (frame->type != WIRE_QP_LOST)
+		return false;
+	if (frame->handle.handle < SESSION_QPS_MAX)
+		/* relaxed: the handle looks at it again and again, and it orders nothing */
+		atomic_store_explicit(&s->qp_lost[frame->handle.handle], frame->handle.qpn,
+				      memory_order_relaxed);
+	return true;
+}
+
+int session_recv(struct gkv_session *s, enum wire_type want, struct wire_frame *out,
+		 uint64_t deadline_ns, struct error *err)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < NOTES_MAX; i++) {
+		out->type = 0;
+		rc = exchange_recv(s->lifeline, &s->reader, want, out, deadline_ns, err);
+		if (rc != -EPROTO || !session_note(s, out))
+			break;
+	}
+	return rc;
+}
+
+/* 0: the connection lives; else why not. */
+static int hear(struct gkv_session *s, struct error *err)
+{
+	struct wire_frame frame = { 0 };
+	int rc = 0;
+
+	for (unsigned i = 0; i < NOTES_MAX; i++) { /* what is left is read with the next look */
+		rc = exchange_read(s->lifeline, &s->reader, &frame, err);
+		if (rc <= 0)
+			return rc;
+		if (!session_note(s, &frame))
+			break;
+		rc = 0;
+	}
+	if (rc == 0)
+		return 0;
+	if (frame.type == WIRE_BYE)
+		return error_set(err, -ECONNRESET, "the server at %s:%s is shutting down",
+				 s->settings.host, s->settings.port);
+	if (frame.type == WIRE_REFUSE)
+		return error_set(err, -ECONNRESET, "the server at %s:%s ended the session: %s",
+				 s->settings.host, s->settings.port, frame.refuse.text);
+	return error_set(err, -EPROTO, "the server sent a frame of type %u, unasked", frame.type);
+}
+
+bool session_alive(struct gkv_session *s)
+{
+	struct error why = { 0 };
+
+	if (s->connected && hear(s, &why)) {
+		session_lost(s);
+		/* whatever was heard: another connection may go well */
+		error_set(&s->lost, -ECONNRESET, "%s", why.text);
+	}
+	return s->connected;
+}
+
+int session_check(struct gkv_session *s, uint64_t number, uint64_t deadline_ns, struct error *err)
+{
+	struct error why = { 0 };
+
+	/* acquire pairs with session_lost() */
+	if (atomic_load_explicit(&s->number, memory_order_acquire) == number) {
+		/* The lock's holder may be in an exchange: what is readable is then its own. */
+		if (session_lock(s, deadline_ns, &why))
+			return 0;
+		/* relaxed: under the lock */
+		if (atomic_load_explicit(&s->number, memory_order_relaxed) == number &&
+		    session_alive(s)) {
+			session_unlock(s);
+			return 0;
+		}
+		why = s->lost;
+		session_unlock(s);
+		return error_set(err, -ECONNRESET, "%s", why.text);
+	}
+	return error_set(err, -ECONNRESET, "the connection to %s:%s was lost", s->settings.host,
+			 s->settings.port);
+}
+
+static int check_welcome(const struct wire_welcome *w, bool by_cm, struct error *err)
+{
+	if (w->server_incarnation == 0 || w->root_addr == 0 || w->credits_max == 0 ||
+	    w->qps_max == 0 || w->key_max == 0 || w->epoch == 0 || w->lease_ms == 0 ||
+	    w->slot_addr == 0)
+		return error_set(err, -EPROTO,
+				 "its WELCOME cannot be: incarnation %016" PRIx64 ", root at "
+				 "0x%" PRIx64 ", %u credits, %u queue pairs, keys of %u bytes, "
+				 "epoch %" PRIu64 ", its slot at 0x%" PRIx64 ", a lease of %u ms",
+				 w->server_incarnation, w->root_addr, w->credits_max, w->qps_max,
+				 w->key_max, w->epoch, w->slot_addr, w->lease_ms);
+	if (by_cm && (w->cm_port == 0 || w->cm_port > UINT16_MAX || w->cm_token == 0))
+		return error_set(
+			err, -EOPNOTSUPP,
+			"it does not serve the RDMA CM (start kv-server with --connect cm, "
+			"or connect by tcp)");
+	return 0;
+}
+
+/* What was cached of the server stays good where it is the same life of it. */
+static int keep_or_renew_world(struct gkv_session *s, const struct wire_welcome *w, bool *same_life,
+			       struct error *err)
+{
+	struct world *fresh;
+
+	*same_life = s->world && s->world->incarnation == w->server_incarnation &&
+		     s->world->root_addr == w->root_addr && s->world->root_rkey == w->root_rkey;
+	if (*same_life)
+		return 0;
+	fresh = world_new(w->server_incarnation, w->root_addr, w->root_rkey);
+	if (!fresh)
+		return error_set(err, -ENOMEM, "out of memory for what is known of a server");
+	world_put(s->world);
+	s->world = fresh;
+	return 0;
+}
+
+static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct error *err)
+{
+	struct wire_frame hello = {
+		.type = WIRE_HELLO,
+		.hello = {
+			.layout_version = LAYOUT_VERSION,
+			.pid = (uint32_t)getpid(),
+			.layout_hash = layout_hash(),
+			.client_id = { s->client_id[0], s->client_id[1] },
+			.server_incarnation = s->world ? s->world->incarnation : 0,
+		},
+	};
+	struct wire_frame welcome = { 0 };
+	const bool first = !s->world; /* there is nothing to be dropped yet */
+	bool same_life = false;
+	int rc;
+
+	/* relaxed: numbers taken by now are below it, and that is all it says */
+	hello.hello.first_sequence = atomic_load_explicit(&s->next_sequence, memory_order_relaxed);
+	snprintf(hello.hello.name, sizeof(hello.hello.name), "%s", s->settings.name);
+	memset(&s->reader, 0, sizeof(s->reader));
+	trace_begin(s, "welcome");
+	rc = exchange_send(fd, &hello, deadline_ns, err);
+	if (rc == 0)
+		rc = exchange_recv(fd, &s->reader, WIRE_WELCOME, &welcome, deadline_ns, err);
+	if (rc == 0)
+		rc = check_welcome(&welcome.welcome, s->settings.connect == GKV_CONNECT_CM, err);
+	if (rc == 0)
+		rc = keep_or_renew_world(s, &welcome.welcome, &same_life, err);
+	if (rc)
+		return trace_failed(s, err);
+	s->welcome = welcome.welcome;
+	/* Before any queue pair of this connection is made. relaxed: under the lock */
+	epochs_reset(&s->epochs, atomic_load_explicit(&s->number, memory_order_relaxed),
+		     s->welcome.epoch, same_life || first);
+	trace_done(s,
+		   "session %" PRIu64 " of process %u on its device %s, incarnation %016" PRIx64
+		   "; wire version %u, layout %u hash %016" PRIx64 " on both sides",
+		   s->welcome.session, s->welcome.pid, s->welcome.device,
+		   s->welcome.server_incarnation, WIRE_VERSION, LAYOUT_VERSION, layout_hash());
+	return 0;
+}
+
+static int connect_tcp(struct gkv_session *s, uint64_t deadline_ns, int *fd, struct error *err)
+{
+	struct settings *o = &s->settings;
+	char words[256];
+	int rc;
+
+	trace_begin(s, "tcp");
+	rc = tcp_connect_list(s->addresses.list, o->host, o->port, deadline_ns, fd, err);
+	if (rc)
+		return rc;
+	tcp_ends(*fd, words, sizeof(words));
+	rc = tcp_lifeline(*fd, o->lifeline_ms);
+	if (rc)
+		return error_set(err, rc, "setting up the life line to %s:%s failed: %s", o->host,
+				 o->port, error_name(rc));
+	trace_done(s, "%s", words);
+	return 0;
+}
+
+/* The resolver takes its time: the first look-up is no part of the call's, later ones are. */
+static int find_addresses(struct gkv_session *s, uint64_t *deadline_ns, struct error *err)
+{
+	bool first = !s->addresses.list;
+	uint64_t from_ns = time_now_ns(), now;
+	char words[256];
+	int rc;
+
+	trace_begin(s, "resolve");
+	rc = addresses_find(&s->addresses, s->settings.host, s->settings.port, err);
+	if (rc)
+		return rc;
+	now = time_now_ns();
+	if (first)
+		*deadline_ns += now - from_ns;
+	if (now >= *deadline_ns)
+		return error_set(err, -ETIMEDOUT,
+				 "looking up '%s' took the rest of this call's time (is the "
+				 "machine's resolver well? an address in digits needs none)",
+				 s->settings.host);
+	tcp_list_words(s->addresses.list, words, sizeof(words));
+	trace_done(s, "%s is %s", s->settings.host, words);
+	return 0;
+}
+
+static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
+{
+	uint64_t handshake_ns;
+	char address[64];
+	autoclose int fd = -1;
+	int rc;
+
+	rc = find_addresses(s, &deadline_ns, err);
+	if (rc)
+		return rc;
+	handshake_ns = time_now_ns() + EXCHANGE_DEADLINE_MS * NS_PER_MS;
+	if (handshake_ns > deadline_ns)
+		handshake_ns = deadline_ns;
+	rc = connect_tcp(s, handshake_ns, &fd, err);
+	if (rc)
+		return rc;
+	tcp_local_address(fd, address);
+	trace_begin(s, "device");
+	if (!s->dev)
+		rc = s->settings.connect == GKV_CONNECT_CM
+			     ? session_open_by_cm(s, fd, handshake_ns, err)
+			     : rdma_device_open(&s->dev, &s->settings.rdma, address, err);
+	if (rc)
+		return rc;
+	/* what stands behind the first ';' is about GIDs, which each queue pair chooses anew */
+	trace_done(s, "%.*s", (int)strcspn(s->dev->choice, ";"), s->dev->choice);
+	rc = greet(s, fd, handshake_ns, err);
+	if (rc)
+		return rc;
+	s->lifeline = cleanup_take_fd(&fd);
+	s->connected = true;
+	s->unkept.code = 0;
+	/* relaxed: a figure to be shown, written under the lock */
+	atomic_store_explicit(&s->reconnects,
+			      atomic_load_explicit(&s->number, memory_order_relaxed) - 1,
+			      memory_order_relaxed);
+	return 0;
+}
+
+bool session_worth_another(int rc)
+{
+	switch (rc) {
+	case -ECONNREFUSED:
+	case -ECONNRESET:
+	case -ECONNABORTED:
+	case -EPIPE:
+	case -ETIMEDOUT:
+	case -EHOSTUNREACH:
+	case -ENETUNREACH:
+	case -ENETDOWN:
+	case -EUSERS:
+	case -EAGAIN:
+	case -EBUSY:
+		return true;
+	}
+	return false;
+}
+
+int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
+{
+	uint64_t now = time_now_ns();
+	int rc;
+
+	if (s->closed)
+		return error_set(err, -ESHUTDOWN, "the session was closed (open another one)");
+	if (session_alive(s)) /* news of its end is not to be taken for a queue pair's refusal */
+		return 0;
+	if (backoff_due(&s->backoff, now) > now) {
+		*err = s->lost;
+		return err->code;
+	}
+	rc = connect_once(s, deadline_ns, err);
+	s->addresses.failed = rc != 0;
+	backoff_attempted(&s->backoff, now, time_now_ns(), backoff_chance());
+	if (rc)
+		s->lost = *err;
+	return rc;
+}

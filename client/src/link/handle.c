@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "client/src/link/handle.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/src/link/clock.h"
+
+#define OWN_YIELDS   100u
+#define OWN_PAUSE_NS 50000
+
+static_assert(HANDLE_CREDITS <= RPC_SLOTS_MAX, "credits");
+static_assert(READER_SCRATCH_BYTES >= ROOT_BYTES, "scratch");
+static_assert(READER_BATCH <= UINT8_MAX, "batch");
+
+int handle_foreign(struct gkv *h)
+{
+	return error_set(&h->error, -EPERM,
+			 "the session belongs to the parent of this process (open another one "
+			 "after fork())");
+}
+
+uintptr_t handle_thread(void)
+{
+	static _Thread_local char here;
+
+	return (uintptr_t)&here;
+}
+
+int handle_visiting(struct gkv *h)
+{
+	/* relaxed: as handle_begin() */
+	if (atomic_load_explicit(&h->visitor, memory_order_relaxed) != handle_thread())
+		return -EBUSY;
+	return error_set(&h->error, -EDEADLK,
+			 "the call was made from this handle's own gkv_visit (use another handle "
+			 "there, or gkv_scan_next())");
+}
+
+int handle_own(struct gkv *h)
+{
+	const struct timespec pause = { 0, OWN_PAUSE_NS };
+	uint32_t owner;
+
+	for (unsigned i = 0;; i++) {
+		owner = OWNER_NONE;
+		/* acquire pairs with handle_end() and the housekeeper's: all that it did */
+		if (atomic_compare_exchange_strong_explicit(&h->owner, &owner, OWNER_CALL,
+							    memory_order_acquire,
+							    memory_order_relaxed))
+			return 0;
+		if (owner == OWNER_CALL)
+			return -EBUSY;
+		if (i < OWN_YIELDS)
+			sched_yield();
+		else /* ours may be a thread that the housekeeper's does not get past */
+			nanosleep(&pause, NULL);
+	}
+}
+
+int handle_key(struct gkv *h, const void *key, size_t key_len)
+{
+	if (key && key_len >= KEY_MIN && key_len <= KEY_MAX)
+		return 0;
+	return error_set(&h->error, -EINVAL,
+			 key ? "the key has %zu bytes, it must have 1 to %u"
+			     : "the key is NULL (length %zu, at most %u)",
+			 key_len, KEY_MAX);
+}
+
+void sections_repin(struct gkv *h)
+{
+	uint64_t oldest = UINT64_MAX;
+
+	for (unsigned i = 0; i < HANDLE_SECTIONS; i++) {
+		if (h->pin[i] && h->pin[i] < oldest)
+			oldest = h->pin[i];
+	}
+	epochs_unpin(&h->session->epochs, h->number, oldest);
+}
+
+static void use_arena(struct gkv *h)
+{
+	h->reader.fetch.arena = h->arena.addr;
+	h->reader.fetch.arena_len = h->arena.len;
+	h->reader.fetch.arena_lkey = h->arena.region.lkey;
+	h->reader.fetch.batch_bytes = READER_ARENA_BYTES;
+}
+
+int handle_grow(struct gkv *h, struct rdma_buffer *buffer, size_t len, unsigned access,
+		const char *what)
+{
+	struct rdma_buffer larger;
+	size_t want = buffer->len ? buffer->len : HANDLE_BUFFER_MIN;
+	int rc;
+
+	while (want < len)
+		want *= 2;
+	rc = rdma_buffer_create(h->session->dev, want, access, what, &larger, &h->error);
+	if (rc)
+		return rc == -EAGAIN ? -ENOMEM : rc; /* either is RLIMIT_MEMLOCK */
+	rdma_buffer_destroy(buffer);
+	*buffer = larger;
+	return 0;
+}
+
+/* The fetch buffer's grow. */
+static int grow_arena(struct fetch *f, size_t bytes)
+{
+	struct gkv *h = f->owner;
+	int rc;
+
+	rc = handle_grow(h, &h->arena, bytes, IBV_ACCESS_LOCAL_WRITE, "a buffer for values");
+	if (rc == 0)
+		use_arena(h);
+	return rc;
+}
+
+static const struct reader_ops handle_reader_ops = {
+	.read = channel_read,
+	.clock_ms = clock_estimate,
+};
+
+int handle_fetch_create(struct gkv *h)
+{
+	int rc = rdma_buffer_create(h->session->dev, FETCH_BYTES, IBV_ACCESS_LOCAL_WRITE,
+				    "a handle's buffers", &h->fetch, &h->error);
+
+	if (rc)
+		return rc;
+	h->reader.fetch.buckets = h->fetch.addr;
+	h->reader.fetch.buckets_lkey = h->fetch.region.lkey;
+	h->reader.scratch = (uint8_t *)h->fetch.addr + FETCH_SCRATCH;
+	h->reader.scratch_lkey = h->fetch.region.lkey;
+	return 0;
+}
+
+void handle_init(struct gkv *h, struct gkv_session *s, unsigned number, unsigned credits_wish)
+{
+	h->session = s;
+	h->number = number;
+	h->credits_wish = credits_wish;
+	h->lifeline = -1;
+	h->spin_polls = channel_spin_polls();
+	h->reader.ops = &handle_reader_ops;
+	h->reader.ctx = h;
+	h->reader.fetch.grow = grow_arena;
+	h->reader.fetch.owner = h;
+	h->reader.err = &h->error;
+	h->reader.hints = s->hints.set ? &s->hints : NULL;
+	h->owned = s->settings.flags & GKV_CHECK_THREADS;
+}
+
+struct gkv *handle_new(struct gkv_session *s, unsigned number, unsigned credits_wish)
+{
+	struct gkv *h = calloc(1, sizeof(*h));
+
+	if (h)
+		handle_init(h, s, number, credits_wish);
+	return h;
+}
+
+void handle_buffers_destroy(struct gkv *h)
+{
+	rdma_buffer_destroy(&h->arena);
+	rdma_buffer_destroy(&h->frames);
+	rdma_buffer_destroy(&h->fetch);
+}
+
+int handle_buffers_create(struct gkv *h)
+{
+	const struct rdma_device *dev = h->session->dev;
+	int rc;
+
+	rc = handle_fetch_create(h);
+	if (rc == 0)
+		rc = rdma_buffer_create(dev, HANDLE_CREDITS * RPC_REQUEST_MAX,
+					IBV_ACCESS_LOCAL_WRITE, "a handle's requests", &h->frames,
+					&h->error);
+	if (rc == 0)
+		rc = rdma_buffer_create(dev, READER_ARENA_BYTES, IBV_ACCESS_LOCAL_WRITE,
+					"a buffer for values", &h->arena, &h->error);
+	if (rc) {
+		handle_buffers_destroy(h);
+		return rc;
+	}
+	use_arena(h);
+	return 0;
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * A handle: one queue pair with its buffers, used by one thread at a time. All of it is that
+ * thread's own; what is shared lies in the session and the world.
+ */
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/include/gracekv.h"
+#include "client/src/know/reader.h"
+#include "client/src/link/session.h"
+#include "common/base/error.h"
+#include "common/base/time.h"
+#include "common/layout/wire_rpc.h"
+#include "common/rdma/cm.h"
+#include "common/rdma/qp.h"
+#include "common/rdma/region.h"
+
+#define HANDLE_CREDITS	  8u /* requests in flight that are asked for; one call uses one */
+#define HANDLE_BUFFER_MIN (64u << 10)
+#define HANDLE_LANES	  8u /* chains of READs in flight, of operations that were submitted */
+#define HANDLE_SECTIONS	  (1 + HANDLE_LANES)
+#define SECTION_CALL	  0u /* of the call under way; lanes have the others */
+#define HANDLE_READS_MAX  256u /* in flight, of operations that were submitted */
+#define HANDLE_LEAVE_NS	  (100 * NS_PER_MS) /* for what is said to others when a handle closes */
+
+/* A request on its way. */
+struct rpc_slot {
+	bool reply_due; /* the server has, or will have, the request */
+	bool send_due; /* the SEND's completion was not polled: its frame is not ours */
+	uint64_t sequence; /* of the request in it */
+	uint64_t posted_ns; /* the time before it was posted */
+	union {
+		struct rpc_reply reply; /* the last one received, with what is inline */
+		uint8_t reply_bytes[RPC_REPLY_MAX];
+	};
+};
+
+enum handle_owner { OWNER_NONE, OWNER_CALL, OWNER_HOUSEKEEPER };
+
+struct async;
+
+struct gkv {
+	struct gkv_session *session;
+	unsigned number; /* of this handle in its session; HOUSEKEEPER_QP: hidden */
+	unsigned sections; /* open now */
+	uint64_t pin[HANDLE_SECTIONS]; /* of each; 0: it is not open */
+
+	/* Who is at work with it; looked at where owned is set: by GKV_CHECK_THREADS. */
+	bool owned; /* written by its thread only */
+	_Atomic uint32_t owner; /* enum handle_owner */
+
+	/*
+	 * Operations in flight (flight/); NULL: none were ever submitted. The handle's owner calls
+	 * on_lost(), under no lock, before it destroys the queue pair; NULL: nobody listens. It
+	 * neither connects nor disconnects.
+	 */
+	struct async *async;
+	void (*on_lost)(struct gkv *h);
+	unsigned depth; /* of operations in flight, at most */
+
+	/* The connection. */
+	bool live;
+	bool connected_before;
+	bool attempted; /* the next attempt is "again" to gkv_trace */
+	bool worked; /* a request was answered since the queue pair was opened */
+	struct backoff backoff; /* of queue pairs that break before they did any work */
+	uint64_t session_number; /* of the session when the queue pair was opened */
+	uint64_t hints_after; /* round of the housekeeper; hints may be used after a later one */
+	bool hints_ready; /* there was one */
+	uint64_t generation;
+	unsigned credits_wish; /* up to HANDLE_CREDITS; 0: no requests at all */
+	unsigned credits; /* granted */
+	int lifeline; /* a duplicate, to be polled only; -1: none */
+	struct rdma_cq cq;
+	struct rdma_qp qp;
+	struct cm *cm; /* that connected it; NULL: the exchange did */
+
+	/* READs. Chains end in the order in which they were posted. */
+	uint64_t chains_posted;
+	uint64_t chains_done;
+	unsigned reads_max; /* of operations that were submitted, in flight */
+	struct ibv_send_wr wr[READER_BATCH];
+	struct ibv_sge sge[READER_BATCH][READ_PIECES];
+	struct reader reader;
+
+	/* Requests on their way, and which calls have them (request/rpc.h; NULL: none is sent). */
+	struct rpc_slot slot[HANDLE_CREDITS];
+	struct requests *requests;
+
+	/* Registered memory. */
+	struct rdma_buffer fetch; /* buckets, scratch, reply frames */
+	struct rdma_buffer frames; /* RPC_REQUEST_MAX each, by slot */
+	struct rdma_buffer arena;
+
+	unsigned spin_polls; /* empty polls before a wait yields */
+	uint64_t deadline_ns; /* of the call under way; 0: no clock was read for it yet */
+
+	/* By the last reply the server's wall clock was so far ahead of our monotonic one. */
+	uint64_t clock_ahead_ms; /* modulo 2^64 */
+	uint64_t clock_at_ns; /* when the request of it was posted; 0: there was none */
+
+	uint64_t heard_ns; /* when the last reply was polled */
+	_Atomic uintptr_t
+		visitor; /* gkv_visit runs: handle_thread() of who runs it; 0: it does not */
+
+	struct error error;
+	struct error lost; /* why the queue pair was; code 0: it was not, or it is not known */
+	bool tended; /* by the housekeeper: the application may be reading error */
+};
+
+/*
+ * handle_new - of @session, without buffers and connection. NULL: no memory.
+ * @credits_wish: requests in flight that it asks for.
+ */
+struct gkv *handle_new(struct gkv_session *s, unsigned number, unsigned credits_wish);
+
+/* handle_init - the same of @h, which is zero. */
+void handle_init(struct gkv *h, struct gkv_session *s, unsigned number, unsigned credits_wish);
+
+/* handle_thread - which thread this is, as a number. */
+uintptr_t handle_thread(void);
+
+/* handle_foreign - -EPERM, handle_visiting - -EDEADLK, with their sentences; or -EBUSY without. */
+int handle_foreign(struct gkv *h);
+int handle_visiting(struct gkv *h);
+
+/*
+ * handle_own - the handle is this thread's until handle_end(). Waits for the housekeeper, which has
+ * it for microseconds. Returns 0 or -EBUSY.
+ */
+int handle_own(struct gkv *h);
+
+/* handle_fetch_create - the buffer that READs of metadata and replies go to. 0, or as verbs. */
+int handle_fetch_create(struct gkv *h);
+
+/* handle_buffers_create - that one, and those that calls need. 0, or as verbs. */
+int handle_buffers_create(struct gkv *h);
+void handle_buffers_destroy(struct gkv *h);
+
+/* figures_of_all - by all handles, those that were closed included. Any thread. */
+struct handle_figures figures_of_all(struct gkv_session *s);
+
+/* figures_retire - the handle goes: what it has done is kept, and nobody looks at it any more. */
+void figures_retire(struct gkv *h);
+
+/*
+ * handle_begin - every call starts here, and ends in handle_end() where it returns 0.
+ * Returns 0; -EINVAL, -EPERM, -EDEADLK; -EBUSY: another thread is in a call, and h->error is that
+ * one's.
+ */
+static inline int handle_begin(struct gkv *h)
+{
+	int rc;
+
+	if (!h)
+		return -EINVAL;
+	if (session_foreign(h->session))
+		return handle_foreign(h);
+	/* relaxed: one's own, or a thread too many, which is to be told */
+	if (atomic_load_explicit(&h->visitor, memory_order_relaxed))
+		return handle_visiting(h);
+	if (h->owned) {
+		rc = handle_own(h);
+		if (rc)
+			return rc;
+	}
+	h->deadline_ns = 0;
+	return 0;
+}
+
+/* handle_end - the call is over. Returns @rc. */
+static inline int handle_end(struct gkv *h, int rc)
+{
+	if (h->owned) /* release pairs with handle_own(), and tend.c's */
+		atomic_store_explicit(&h->owner, OWNER_NONE, memory_order_release);
+	return rc;
+}
+
+/* handle_deadline - when the call under way must have ended. */
+static inline uint64_t handle_deadline(struct gkv *h)
+{
+	if (!h->deadline_ns)
+		h->deadline_ns =
+			time_now_ns() + (uint64_t)h->session->settings.timeout_ms * NS_PER_MS;
+	return h->deadline_ns;
+}
+
+/* handle_key - check a key. Returns 0 or -EINVAL. */
+int handle_key(struct gkv *h, const void *key, size_t key_len);
+
+/* handle_grow - @buffer anew, at least @len bytes long: what stood in it is lost. 0 or -ENOMEM. */
+int handle_grow(struct gkv *h, struct rdma_buffer *buffer, size_t len, unsigned access,
+		const char *what);
+
+/*
+ * handle_attach - one attempt to open a queue pair on the connection that the session has, told to
+ * nobody: for the housekeeper. @welcome: of that connection.
+ * Returns 0; -ENOTCONN: there is none; why it did not come about, with the sentence in h->error.
+ */
+int handle_attach(struct gkv *h, uint64_t deadline_ns, struct wire_welcome *welcome);
+
+/*
+ * handle_attempt - one attempt at a queue pair, connecting the session where that is lost. @due:
+ * when the next one may be; @again: whether it may go well. Returns 0 or why not;
+ * handle_disconnect() then.
+ */
+int handle_attempt(struct gkv *h, uint64_t deadline_ns, uint64_t *due, bool *again);
+
+/*
+ * handle_adopt - take the queue pair of @fresh, which is live and has h's buffers, and its
+ * world.
+ */
+void handle_adopt(struct gkv *h, struct gkv *fresh);
+
+/* handle_worth_another - whether a queue pair that was refused with @rc may be had a little later:
+ * a server that has no room says so at once; an address may come back. */
+bool handle_worth_another(int rc);
+
+static inline bool handle_current(const struct gkv *h)
+{
+	/* acquire pairs with session_lost() */
+	return h->live &&
+	       h->session_number == atomic_load_explicit(&h->session->number, memory_order_acquire);
+}
+
+/*
+ * handle_connect_by_cm - must hold the session's lock: connect the queue pair, which is in INIT,
+ * and post its receives (attach_cm.c). Returns 0 or why not, as handle_connect().
+ */
+int handle_connect_by_cm(struct gkv *h, uint64_t deadline_ns);
+
+/* handle_leave - tell the server that the queue pair is about to go, so that it takes its end
+ * apart. Best effort; waits a tenth of a second at most. */
+void handle_leave(struct gkv *h);
+
+/* handle_disconnect - destroy the queue pair: no memory of ours is named by anything after it. (But
+ * where a device neither destroys nor resets it: it is broken then, and logged.) */
+void handle_disconnect(struct gkv *h);
+
+/*
+ * handle_age - of the hints that may be used and remembered now; 0: none. Ask before READs or a
+ * request are posted, of a section behind its pin.
+ */
+static inline uint32_t handle_age(struct gkv *h)
+{
+	if (!h->reader.hints)
+		return 0;
+	if (!h->hints_ready) {
+		/* acquire pairs with the housekeeper's round: what it dropped */
+		if (atomic_load_explicit(&h->session->rounds_applied, memory_order_acquire) <=
+		    h->hints_after)
+			return 0;
+		h->hints_ready = true;
+	}
+	return hints_age(h->reader.hints);
+}
+
+/* sections_repin - one has closed, others are open. */
+void sections_repin(struct gkv *h);
+
+/*
+ * Sections (DESIGN 5.2): the span of a batch of READs, under a pin of the session's newest epoch.
+ * They post on one connection only, and nothing found in one is followed in another but hints, of
+ * the age that section_open() returns. Several may be open at once, one for each @which: what the
+ * housekeeper sees is the oldest one's pin (epochs.c).
+ */
+static inline uint32_t section_open(struct gkv *h, unsigned which)
+{
+	struct epochs *ep = &h->session->epochs;
+
+	assert(!h->pin[which]);
+	h->pin[which] =
+		h->sections++ ? epochs_pin_beside(ep, h->number) : epochs_pin(ep, h->number);
+	return handle_age(h);
+}
+
+static inline void section_close(struct gkv *h, unsigned which)
+{
+	assert(h->pin[which]);
+	h->pin[which] = 0;
+	if (--h->sections == 0)
+		epochs_unpin(&h->session->epochs, h->number, 0);
+	else
+		sections_repin(h);
+}
+
+/* A wait for completions: zero it to start. */
+struct waiter {
+	unsigned empty; /* polls that found nothing */
+	uint64_t since_ns;
+	uint64_t patience_ns; /* then the queue pair is given up; 0: as long as the call may take */
+};
+
+/* channel_spin_polls - how many polls in vain a wait spins for: few on an only core. */
+unsigned channel_spin_polls(void);
+
+/*
+ * channel_progress - poll once and take what came: chains_done grows, slots change. Where nothing
+ * came it spins, yields, then sleeps on completion channel and life line.
+ * Returns 0; -ETIMEDOUT: the call's deadline has passed; -ECONNRESET: the queue pair is lost, or
+ * patience is over.
+ */
+int channel_progress(struct gkv *h, struct waiter *w);
+
+/*
+ * channel_probe - look at the life line, where nothing was heard of the server for a while: a write
+ * that is posted to a server that has gone has an unknown outcome, one that is not has none.
+ */
+void channel_probe(struct gkv *h);
+
+/* channel_look - at the life line, now. */
+void channel_look(struct gkv *h);
+
+/*
+ * channel_patience - how long the transport may take for @bytes. The peer's device answers by
+ * itself, so what takes longer than the life line's time-out is stuck, whatever retries are left;
+ * the life line may go another way, and know nothing of it.
+ */
+uint64_t channel_patience(const struct gkv *h, uint64_t bytes);
+
+/* channel_read - reader_ops.read of a handle. */
+int channel_read(void *ctx, const struct read_op *ops, unsigned count);
+
+/*
+ * channel_post - the same without waiting: chains_posted is its number, and the bytes are there
+ * when chains_done has come to it. Returns 0 or -ECONNRESET.
+ */
+int channel_post(struct gkv *h, const struct read_op *ops, unsigned count);
+
+/* channel_poll - take what came, and do not wait. Returns how many completions, or -ECONNRESET. */
+int channel_poll(struct gkv *h);
+
+/*
+ * channel_write - WRITE @len bytes to @remote and wait for the completion. They stand in registered
+ * memory of the fetch buffer. Returns as channel_read().
+ */
+int channel_write(struct gkv *h, uint64_t remote, uint32_t rkey, const void *bytes, uint32_t len);
+
+/* channel_send - post the frame of @len bytes that stands in the slot's buffer. */
+int channel_send(struct gkv *h, unsigned slot, uint32_t len);
+
+/* channel_fail - the queue pair is of no use any more; says why. Returns -ECONNRESET. */
+int channel_fail(struct gkv *h, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* channel_receive - post the reply buffer @number. */
+int channel_receive(struct gkv *h, unsigned number);
+
+static inline void *handle_request_at(const struct gkv *h, unsigned slot)
+{
+	return (uint8_t *)h->frames.addr + (size_t)slot * RPC_REQUEST_MAX;
+}
+
+/* Places in the fetch buffer. */
+#define FETCH_SCRATCH (READER_BATCH * BUCKET_BYTES)
+#define FETCH_REPLIES (FETCH_SCRATCH + READER_SCRATCH_BYTES)
+#define FETCH_BYTES   (FETCH_REPLIES + HANDLE_CREDITS * RPC_REPLY_MAX)
+
+static inline void *handle_reply_at(const struct gkv *h, unsigned number)
+{
+	return (uint8_t *)h->fetch.addr + FETCH_REPLIES + (size_t)number * RPC_REPLY_MAX;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/* Requests filled with what the application gives, and results with what replies say. */
+#include "client/src/request/rpc.h"
+
+/*
+ * write_key and so on - fill in a call, zeroed before, whose arguments are checked. Key and value
+ * are pointed to. Return 0, or -EINVAL with the sentence.
+ */
+int write_key(struct gkv *h, struct rpc_call *c, enum rpc_op op, const void *key, size_t key_len);
+int write_put(struct gkv *h, struct rpc_call *c, const void *value, size_t value_len,
+	      const struct gkv_terms *terms);
+int write_del(struct gkv *h, struct rpc_call *c, const struct gkv_terms *terms);
+int write_touch(struct gkv *h, struct rpc_call *c, uint64_t ttl_ms);
+
+/*
+ * write_done - a call has ended with @rc, behind rpc_step() or rpc_run(): count it, and remember
+ * where the record is. @age: handle_age() before the request was first posted.
+ * @meta: of the record then; with -EEXIST its version is that of the one that is there; may be
+ * NULL.
+ */
+void write_done(struct gkv *h, const struct rpc_call *c, uint32_t age, int rc,
+		struct gkv_meta *meta);
+
+/*
+ * rpc_found - what the reply of a GET says, into @l: FOUND. @age: of what may be remembered, taken
+ * before the request was posted. Returns 0, or -EPROTO.
+ */
+int rpc_found(struct gkv *h, const struct rpc_call *c, struct lookup *l, uint32_t age);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "server/clients/clients.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/mutant.h"
+#include "common/base/time.h"
+
+/* A search tree of entries by id (tsearch), and its size. */
+struct clients {
+	pthread_mutex_t lock;
+	void *tree;
+	unsigned count;
+	struct client_entry *oldest; /* scratch of the walk in give_way() */
+};
+
+static int compare(const void *a, const void *b)
+{
+	return memcmp(((const struct client_entry *)a)->id, ((const struct client_entry *)b)->id,
+		      sizeof(((const struct client_entry *)a)->id));
+}
+
+static void entry_free(void *p)
+{
+	struct client_entry *e = p;
+
+	for (unsigned i = 0; i < SESSION_QPS_MAX; i++)
+		free(e->replies[i]);
+	pthread_mutex_destroy(&e->lock);
+	free(e);
+}
+
+int clients_create(struct clients **out)
+{
+	struct clients *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	pthread_mutex_init(&c->lock, NULL);
+	*out = c;
+	return 0;
+}
+
+void clients_destroy(struct clients *c)
+{
+	if (!c)
+		return;
+	tdestroy(c->tree, entry_free);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+static void find_oldest(const void *node, VISIT which, void *closure)
+{
+	struct clients *c = closure;
+	struct client_entry *e = *(struct client_entry *const *)node;
+
+	if ((which == postorder || which == leaf) && !e->connected &&
+	    (!c->oldest || e->left_ns < c->oldest->left_ns))
+		c->oldest = e;
+}
+
+/* Must hold the table's lock. Forget the client that has been away the longest. */
+static int give_way(struct clients *c)
+{
+	c->oldest = NULL;
+	twalk_r(c->tree, find_oldest, c);
+	if (!c->oldest)
+		return -EUSERS;
+	tdelete(c->oldest, &c->tree, compare);
+	entry_free(c->oldest);
+	c->count--;
+	return 0;
+}
+
+/* Must hold the table's lock. */
+static int entry_add(struct clients *c, const uint64_t id[2], uint64_t first_sequence,
+		     struct client_entry **out)
+{
+	struct client_entry *e;
+	int rc = 0;
+
+	if (c->count >= CLIENTS_MAX)
+		rc = give_way(c);
+	if (rc)
+		return rc;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return -ENOMEM;
+	memcpy(e->id, id, sizeof(e->id));
+	e->first_sequence = first_sequence;
+	pthread_mutex_init(&e->lock, NULL);
+	if (!tsearch(e, &c->tree, compare)) {
+		entry_free(e);
+		return -ENOMEM;
+	}
+	c->count++;
+	*out = e;
+	return 0;
+}
+
+int clients_attach(struct clients *c, const uint64_t id[2], uint64_t generation,
+		   uint64_t first_sequence, struct client_entry **out, bool *resumed)
+{
+	struct client_entry key = { .id = { id[0], id[1] } }, **found, *e = NULL;
+	int rc = 0;
+
+	pthread_mutex_lock(&c->lock);
+	found = tfind(&key, &c->tree, compare);
+	*resumed = found;
+	if (found)
+		e = *found;
+	else
+		rc = entry_add(c, id, first_sequence, &e);
+	if (rc == 0) {
+		e->connected = true;
+		pthread_mutex_lock(&e->lock);
+		e->generation = generation;
+		pthread_mutex_unlock(&e->lock);
+		*out = e;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return rc;
+}
+
+void clients_detach(struct clients *c, struct client_entry *e)
+{
+	pthread_mutex_lock(&c->lock);
+	pthread_mutex_lock(&e->lock);
+	e->generation = 0;
+	pthread_mutex_unlock(&e->lock);
+	e->connected = false;
+	e->left_ns = time_now_ns();
+	pthread_mutex_unlock(&c->lock);
+}
+
+int client_queue_pair(struct client_entry *e, unsigned handle, unsigned slots)
+{
+	struct client_reply *grown;
+	int rc = 0;
+
+	pthread_mutex_lock(&e->lock);
+	if (slots > e->slots[handle]) {
+		grown = realloc(e->replies[handle], slots * sizeof(*grown));
+		if (grown) {
+			memset(grown + e->slots[handle], 0,
+			       (slots - e->slots[handle]) * sizeof(*grown));
+			e->replies[handle] = grown;
+			e->slots[handle] = (uint8_t)slots;
+		} else {
+			rc = -ENOMEM;
+		}
+	}
+	pthread_mutex_unlock(&e->lock);
+	return rc;
+}
+
+enum client_verdict client_check(struct client_entry *e, uint64_t generation, unsigned handle,
+				 unsigned slot, uint64_t sequence, bool retry,
+				 const struct client_reply **reply)
+{
+	const struct client_reply *last = &e->replies[handle][slot];
+
+	if (e->generation != generation)
+		return CLIENT_STALE;
+	if (last->sequence == sequence) {
+		*reply = last;
+		return CLIENT_REPEAT;
+	}
+	if (sequence < last->sequence)
+		return retry ? CLIENT_UNKNOWN : CLIENT_STALE;
+	if (retry && sequence < e->first_sequence)
+		return CLIENT_UNKNOWN;
+	return CLIENT_APPLY;
+}
+
+void client_store(struct client_entry *e, unsigned handle, unsigned slot,
+		  const struct client_reply *reply)
+{
+	if (!MUTANT(forget_reply))
+		e->replies[handle][slot] = *reply;
+}

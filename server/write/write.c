@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Writes, applied exactly once.
+ *
+ * ONE HOLD. A client's lock is held from decide() to remember(): the generation is checked, a
+ * remembered reply is looked for, the write is applied, and its reply is remembered. Whoever fences
+ * the session takes the same lock to clear the generation. So a write of the old session is either
+ * applied and remembered before the fence, and a retry finds its reply, or it finds the generation
+ * gone and changes nothing. Two frames of one request cannot both find no reply.
+ *
+ * NOT NOW. -EBUSY is the one result of apply() that is not remembered: nothing was applied, and the
+ * client asks again.
+ *
+ * WHERE A LOG GOES. apply() judges the record and publishes it in one hold of the bucket's lock
+ * (store.h), so remember() and the answer may follow at once. Once a write has to be durable before
+ * it is published, apply() ends with the judgement, and publishing, remember() and the answer
+ * follow when the log has the write; a retry that comes meanwhile has to wait in decide() for it.
+ *
+ * The value of a large PUT is fetched between write_take() and write_run(), without the lock.
+ * Before memory is taken for it, is_over() looks up a retry, and a record that makes the condition
+ * fail.
+ */
+#include "server/write/write.h"
+
+#include <errno.h>
+
+#include "common/base/time.h"
+#include "server/reclaim/qsbr.h"
+
+#define GROWTH_WAIT_MS 10u /* once: the worker's other clients wait as well */
+
+/*
+ * Must hold the client's lock. Returns true where the write is to be applied; false where the
+ * result is there already.
+ */
+static bool decide(struct write *w)
+{
+	const struct write_request *ask = &w->ask;
+	const struct client_reply *last;
+
+	switch (client_check(ask->client, ask->generation, ask->handle, ask->slot, ask->sequence,
+			     ask->retry, &last)) {
+	case CLIENT_APPLY:
+		return true;
+	case CLIENT_REPEAT:
+		w->result = *last;
+		w->repeated = true;
+		return false;
+	case CLIENT_UNKNOWN:
+		w->result.status = -EREMOTEIO;
+		return false;
+	case CLIENT_STALE:
+		w->result.status = -ESTALE;
+		return false;
+	}
+	return false;
+}
+
+static struct store_terms terms_of(const struct write_door *d, const struct write_request *ask)
+{
+	return (struct store_terms){
+		.condition = ask->condition,
+		.version = ask->version,
+		.now_ms = ask->now_ns / NS_PER_MS,
+		.force = reclaim_patience_over(d->store->store->reclaim, ask->waited_ms),
+	};
+}
+
+/*
+ * There is no memory (-ENOMEM), too much waits for grace periods (-EBUSY), or memory grows
+ * (-EAGAIN). Where some is on its way the client is told to come again, for as long as sessions may
+ * take to let go of it, or to be fenced; and so at the first time, as what was missing may have
+ * come since. Anything else is its own status.
+ */
+static int short_status(const struct write_door *d, const struct write_request *ask, int rc)
+{
+	struct store *s = d->store->store;
+	bool comes;
+
+	if (rc != -ENOMEM && rc != -EBUSY && rc != -EAGAIN)
+		return rc;
+	comes = rc == -EAGAIN || reclaim_wanting(s->reclaim) || store_sweeps(s);
+	if (rc == -ENOMEM && !comes && ask->waited_ms)
+		return -ENOMEM;
+	return reclaim_patience_over(s->reclaim, ask->waited_ms) ? -ENOMEM : -EBUSY;
+}
+
+/* Nothing found by look-up is held here. */
+static void growth_wait(const struct write_door *d)
+{
+	qsbr_offline();
+	memory_growth_wait(d->store->store->memory, GROWTH_WAIT_MS);
+	qsbr_online();
+}
+
+static void take_result(struct client_reply *to, int rc, const struct store_result *from)
+{
+	if (rc == 0 || rc == -EEXIST)
+		to->version = from->version;
+	if (rc)
+		return;
+	to->index_slot = from->slot;
+	to->incarnation = from->incarnation;
+	to->expiry_ms = from->expiry_ms;
+	to->value_len = from->value_len;
+}
+
+/* Must hold the client's lock. What the store makes of it, and its result. */
+static int apply(struct write_door *d, struct write *w)
+{
+	const struct write_request *ask = &w->ask;
+	const struct store_terms terms = terms_of(d, ask);
+	struct store_result result;
+	int rc = -EINVAL;
+
+	switch (ask->op) {
+	case WRITE_PUT:
+		rc = store_put_commit(d->store, &w->put, &terms, &result);
+		if (rc == 0)
+			w->put.block = NULL; /* the store's now */
+		break;
+	case WRITE_DEL:
+		rc = store_del(d->store, ask->key, ask->key_len, &terms, &result);
+		break;
+	case WRITE_INCR:
+		rc = store_incr(d->store, ask->key, ask->key_len, ask->delta, &terms,
+				&w->result.number, &result);
+		break;
+	case WRITE_TOUCH:
+		rc = store_touch(d->store, ask->key, ask->key_len,
+				 store_expiry(ask->now_ns, ask->ttl_ms), &terms, &result);
+		break;
+	}
+	take_result(&w->result, rc, &result);
+	return rc;
+}
+
+/* Must hold the client's lock, since decide() said yes. */
+static void remember(struct write *w)
+{
+	const struct write_request *ask = &w->ask;
+
+	w->result.sequence = ask->sequence;
+	if (w->result.status != -EBUSY)
+		client_store(ask->client, ask->handle, ask->slot, &w->result);
+}
+
+/*
+ * Do not take memory, or fetch a value, for what was done already or will not be: a full store
+ * would call itself full where the record that is there decides. True: there is a result.
+ */
+static bool is_over(struct write_door *d, struct write *w)
+{
+	const struct write_request *ask = &w->ask;
+	const struct store_terms terms = terms_of(d, ask);
+	struct store_result found;
+	bool over;
+
+	pthread_mutex_lock(&ask->client->lock);
+	over = !decide(w);
+	if (!over && ask->condition != RPC_ALWAYS) {
+		w->result.status =
+			store_put_refused(d->store, ask->key, ask->key_len, &terms, &found);
+		over = w->result.status != 0;
+		if (over) {
+			take_result(&w->result, w->result.status, &found);
+			remember(w);
+		}
+	}
+	pthread_mutex_unlock(&ask->client->lock);
+	return over;
+}
+
+/* Take a block, waiting a little for growth where it is under way. */
+static int take_block(struct write_door *d, struct write *w)
+{
+	const struct write_request *ask = &w->ask;
+
+	for (bool again = false;; again = true) {
+		int rc = store_put_begin(d->store, ask->key, ask->key_len, ask->value_len,
+					 store_expiry(ask->now_ns, ask->ttl_ms), &w->put);
+
+		if (rc != -EAGAIN || again)
+			return short_status(d, ask, rc);
+		growth_wait(d);
+	}
+}
+
+bool write_take(struct write_door *d, struct write *w, bool fetched)
+{
+	const struct write_request *ask = &w->ask;
+	int rc;
+
+	if ((ask->retry || ask->condition != RPC_ALWAYS) && is_over(d, w)) {
+		d->answer(d, w);
+		return false;
+	}
+	if (fetched && store_put_waits(d->store, ask->key, ask->key_len))
+		rc = short_status(d, ask, -EBUSY);
+	else
+		rc = take_block(d, w);
+	if (rc == 0)
+		return true;
+	w->result.status = rc == -E2BIG ? -EINVAL : rc;
+	d->answer(d, w);
+	return false;
+}
+
+void write_drop(struct write_door *d, struct write *w)
+{
+	if (w->put.block)
+		store_put_abort(d->store, &w->put);
+}
+
+/* Where memory for the index grows the lock is dropped once, and all is decided again. */
+void write_run(struct write_door *d, struct write *w)
+{
+	struct client_entry *client = w->ask.client;
+	bool again = false;
+	int rc;
+
+	pthread_mutex_lock(&client->lock);
+	while (decide(w)) {
+		rc = apply(d, w);
+		if (rc == -EAGAIN && !again) {
+			pthread_mutex_unlock(&client->lock);
+			growth_wait(d);
+			pthread_mutex_lock(&client->lock);
+			again = true;
+			continue;
+		}
+		w->result.status = short_status(d, &w->ask, rc);
+		remember(w);
+		break;
+	}
+	pthread_mutex_unlock(&client->lock);
+	write_drop(d, w);
+	d->answer(d, w);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * The one door for writes. A caller fills a struct write_request, and the door calls its `answer`
+ * with the result, once for each write. The door knows records and clients, but neither frames nor
+ * queue pairs: RPC uses it today, and every later way to write will.
+ *
+ * A write goes through these steps (write.c):
+ *	take      a PUT gets its block, and the caller brings the value into it, at once or later;
+ *	decide    the session may write, and the request was not answered before;
+ *	apply     the condition holds, and the record is published;
+ *	remember  the reply is kept for a retry;
+ *	answer    the caller hears of it.
+ * Today the answer comes before the call returns. A caller must not rely on that: it keeps the
+ * struct write in place until then, and learns the result from `answer` alone.
+ *
+ * Threads: a door belongs to one worker thread, which is registered with liburcu and online.
+ * write_take() and write_run() may go offline for a moment while memory grows, so the caller holds
+ * nothing that it found by look-up.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/clients/clients.h"
+#include "server/store/store.h"
+
+enum write_op { WRITE_PUT, WRITE_DEL, WRITE_INCR, WRITE_TOUCH };
+
+struct write_request {
+	/* Who asks, and with which request: exactly once goes by these. */
+	struct client_entry *client;
+	uint64_t generation;
+	uint64_t sequence;
+	unsigned handle;
+	unsigned slot;
+	bool retry; /* it may have been sent before */
+
+	enum write_op op;
+	enum rpc_condition condition; /* PUT, DEL */
+	uint64_t version; /* of RPC_IF_VERSION */
+	int64_t delta; /* INCR */
+	uint64_t now_ns; /* wall clock, since the request came: expiry is judged by it */
+	uint64_t ttl_ms; /* PUT, TOUCH; 0: the record never expires */
+	uint32_t waited_ms; /* since the client got its first -EBUSY for this; 0: none yet */
+	uint32_t key_len;
+	uint32_t value_len; /* PUT */
+	const void *key; /* a PUT needs it for write_take() only */
+};
+
+/* The caller sets `ask` and zeroes the rest. */
+struct write {
+	struct write_request ask;
+	struct client_reply result; /* what `answer` is about */
+	bool repeated; /* the result was remembered: this time nothing was applied */
+	struct store_put put; /* the door's; put.block: what write_take() took, or NULL */
+};
+
+struct write_door {
+	struct store_worker *store;
+	void (*answer)(struct write_door *door, struct write *w);
+};
+
+/*
+ * write_take - the first half of a PUT: take a block of value_len bytes. @fetched: the value comes
+ * later, so a PUT that would have to wait is refused before anybody fetches the value in vain.
+ * True: bring the value to write_value(), then call write_run() or write_drop(). False: it was
+ * answered.
+ */
+bool write_take(struct write_door *door, struct write *w, bool fetched);
+
+/* write_value - where the value of a PUT goes, between write_take() and write_run(). */
+static inline uint8_t *write_value(const struct write *w)
+{
+	return w->put.block->data + w->ask.key_len;
+}
+
+/* write_drop - the value cannot be had: give the block back. Nothing is answered. */
+void write_drop(struct write_door *door, struct write *w);
+
+/* write_run - decide, apply, remember and answer. */
+void write_run(struct write_door *door, struct write *w);

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* For the programs that do nothing but run their tests. */
+#include "tests/lib/unit.h"
+
+__attribute__((weak)) void unit_begin(const char *argument)
+{
+}
+
+int main(int argc, char **argv)
+{
+	unit_begin(argc > 1 ? argv[1] : NULL);
+	return unit_run(NULL, NULL);
+}

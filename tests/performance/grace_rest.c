@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * What a session costs that does nothing, and what its housekeeper adds to a GET.
+ *
+ * The same GETs, in turns, through two sessions of one process: the housekeeper of one is a
+ * thread, that of the other is gkv_tick(), called between the slices only and so at rest in them,
+ * for a part of the lease that nobody misses. READs are counted by the handles, messages by the
+ * housekeepers.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/base/time.h"
+#include "tests/performance/grace_bench.h"
+#include "tools/lib/samples.h"
+#include "tools/lib/store.h"
+
+struct side {
+	struct gkv_session *session;
+	struct gkv *kv;
+};
+
+static void sleep_ms(uint64_t ms)
+{
+	const struct timespec ts = { (time_t)(ms / 1000), (long)(ms % 1000 * NS_PER_MS) };
+
+	nanosleep(&ts, NULL);
+}
+
+static bool fail(const char *what, const char *why)
+{
+	program_failed(&grace_program, what, why);
+	return false;
+}
+
+static uint64_t reads_of(struct gkv *const *handles, unsigned count)
+{
+	struct gkv_stats stats;
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		gkv_stats_get(handles[i], &stats);
+		sum += stats.reads;
+	}
+	return sum;
+}
+
+bool grace_client_idle(struct grace_shared *s, struct gkv_session *session, struct gkv *kv)
+{
+	struct gkv *handles[GRACE_HANDLES] = { kv };
+	struct gkv_session_stats before, after;
+	bool ok = true;
+	uint64_t start;
+
+	for (unsigned i = 1; i < GRACE_HANDLES && ok; i++) {
+		if (gkv_open(session, &handles[i]) || gkv_ping(handles[i], NULL))
+			ok = fail("a handle of the idle client", gkv_session_error(session));
+	}
+	sleep_ms(2 * s->o.lease_ms); /* until it has noticed that nobody works */
+	s->idle.reads = reads_of(handles, ok ? GRACE_HANDLES : 1);
+	start = time_now_ns();
+	gkv_session_stats_get(session, &before);
+	sleep_ms(1000 * s->o.idle_s);
+	gkv_session_stats_get(session, &after);
+	s->idle.span_ns = time_now_ns() - start;
+	s->idle.rounds = after.rounds - before.rounds;
+	s->idle.messages = after.messages - before.messages;
+	s->idle.reads = reads_of(handles, ok ? GRACE_HANDLES : 1) - s->idle.reads;
+	for (unsigned i = 1; i < GRACE_HANDLES; i++)
+		gkv_close(handles[i]);
+	return ok;
+}
+
+static bool get(struct gkv *kv, uint64_t i)
+{
+	char key[GRACE_KEY_LEN + 1];
+	const void *value;
+
+	grace_key(i, key);
+	if (gkv_get_view(kv, key, GRACE_KEY_LEN, &value, NULL) == 0)
+		return true;
+	return fail("get of a key that exists", gkv_error(kv));
+}
+
+/* Every record once: what is learnt on the way is not counted. @ops: how many GETs fit a slice. */
+static bool warm_up(const struct grace_shared *s, const struct side *side, uint64_t *ops)
+{
+	uint64_t start = time_now_ns(), ns;
+
+	for (uint64_t i = 0; i < s->o.keys; i++) {
+		if (!get(side->kv, i))
+			return false;
+		if (i % 64 == 0)
+			gkv_tick(side->session);
+	}
+	ns = time_now_ns() - start + 1;
+	*ops = s->o.keys * (s->o.lease_ms * NS_PER_MS / 8) / ns + 1;
+	return true;
+}
+
+/* A housekeeper that rested sleeps for longer than a slice may last: GETs until it is at work. */
+static bool wake(const struct grace_shared *s, const struct side *side)
+{
+	uint64_t end = time_now_ns() + s->o.lease_ms * NS_PER_MS;
+	struct gkv_session_stats before, now;
+
+	gkv_session_stats_get(side->session, &before);
+	do {
+		if (!get(side->kv, 0))
+			return false;
+		gkv_session_stats_get(side->session, &now);
+	} while (now.rounds == before.rounds && time_now_ns() < end);
+	return true;
+}
+
+static bool slice(struct grace_cost *c, const struct side *side, uint64_t keys, uint64_t ops,
+		  unsigned round)
+{
+	uint64_t seed = round, start;
+	struct gkv_session_stats session[2];
+	struct gkv_stats stats[2];
+
+	gkv_session_stats_get(side->session, &session[0]);
+	gkv_stats_get(side->kv, &stats[0]);
+	start = time_now_ns();
+	for (uint64_t i = 0; i < ops; i++) {
+		if (!get(side->kv, bench_random(&seed) % keys))
+			return false;
+	}
+	c->ns[round] = (double)(time_now_ns() - start) / (double)ops;
+	gkv_stats_get(side->kv, &stats[1]);
+	gkv_session_stats_get(side->session, &session[1]);
+	c->gets += stats[1].gets - stats[0].gets;
+	c->reads += stats[1].reads - stats[0].reads;
+	c->rounds += session[1].rounds - session[0].rounds;
+	c->messages += session[1].messages - session[0].messages;
+	c->reconnects += session[1].reconnects - session[0].reconnects;
+	return true;
+}
+
+bool grace_client_cost(struct grace_shared *s, struct gkv_session *session, struct gkv *kv)
+{
+	struct side side[2] = { { session, kv } };
+	uint64_t ops;
+	bool ok;
+
+	memset(s->cost, 0, sizeof(s->cost));
+	ok = grace_connect(s, GKV_HOUSEKEEPER_TICK, &side[1].session, &side[1].kv) == 0 &&
+	     warm_up(s, &side[1], &ops) && warm_up(s, &side[0], &ops);
+	for (unsigned i = 0; i < 2 * s->o.rounds && ok; i++) {
+		unsigned which = (i / 2 + i) % 2;
+
+		if (gkv_tick(side[1].session) < 0)
+			ok = fail("gkv_tick", gkv_session_error(side[1].session));
+		else if (which == 0 && !wake(s, &side[0]))
+			ok = false;
+		else
+			ok = slice(&s->cost[which], &side[which], s->o.keys, ops, i / 2);
+	}
+	bench_store_close(side[1].session, side[1].kv);
+	return ok;
+}
+
+static int rpcs(struct grace_bench *b, uint64_t *sum)
+{
+	static const char *const names[] = { "rpc_gets", "rpc_puts", "rpc_dels", "rpc_pings" };
+	uint64_t values[4];
+	int rc = grace_stats(b, names, values, 4);
+
+	*sum = values[0] + values[1] + values[2] + values[3];
+	return rc;
+}
+
+int grace_measure_rest(struct grace_bench *b)
+{
+	uint64_t before = 0, span = b->o.idle_s + 2 * b->o.lease_ms / 1000 + 30;
+	int rc = grace_order(b, 0, GRACE_PARKED);
+
+	if (rc == 0)
+		rc = rpcs(b, &before);
+	if (rc == 0)
+		rc = grace_order(b, 0, GRACE_IDLE);
+	if (rc == 0)
+		rc = grace_results(b, 0, span);
+	if (rc == 0)
+		rc = rpcs(b, &b->rpcs);
+	b->rpcs -= before + GRACE_HANDLES - 1; /* the pings at its beginning */
+	if (rc == 0)
+		rc = grace_order(b, 0, GRACE_COST);
+	if (rc == 0)
+		rc = grace_results(b, 0, 600);
+	return rc ? rc : grace_order(b, 0, GRACE_CLOSED);
+}
