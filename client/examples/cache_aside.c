@@ -17,7 +17,7 @@
 
 #define ANSWER_MAX     64u
 #define DATABASE_MS    5
-#define LEAVE_ALONE_MS 1000u /* a cache that failed is not asked for so long */
+#define LEAVE_ALONE_MS 1000u /* a cache that failed is not asked for this long */
 
 struct cache {
 	struct gkv_session *session;

@@ -107,7 +107,7 @@ struct gkv_cursor; /* a scan under way */
  * by the RDMA CM without gid, and with two steps for those from offer to rts:
  *	route    which device leads there   cm      request and answer, the queue pair is raised
  * and at any time:
- *	again    a connection was lost, and why: what is missing is done anew
+ *	again    a connection was lost, and why: what is missing is done again
  * @words: NULL: the step begins. Otherwise it has gone well, with what came of it; valid during
  *	the call. A step that fails has no end: the call that connects returns, or "again" follows.
  * Runs in the thread that connects, under the session's lock, one call at a time, and never on
@@ -329,7 +329,7 @@ struct gkv_terms {
 	unsigned condition; /* GKV_ALWAYS, ... */
 	unsigned reserved; /* 0 */
 	uint64_t version; /* of GKV_IF_VERSION, as a get or a write told it; else 0 */
-	uint64_t ttl_ms; /* the record expires so long after it was written; 0: never */
+	uint64_t ttl_ms; /* the record expires this long after it was written; 0: never */
 };
 
 /*
@@ -369,7 +369,7 @@ GKV_API int gkv_incr(struct gkv *handle, const void *key, size_t key_len, int64_
 		     int64_t *sum);
 
 /*
- * gkv_touch - the record expires @ttl_ms from now; 0: never. It is written anew, with another
+ * gkv_touch - the record expires @ttl_ms from now; 0: never. It is rewritten, with another
  * version. -ENOENT. @meta: of the record then; may be NULL.
  */
 GKV_API int gkv_touch(struct gkv *handle, const void *key, size_t key_len, uint64_t ttl_ms,
@@ -453,7 +453,7 @@ GKV_API int gkv_submit(struct gkv *handle, const struct gkv_request *requests, s
 
 /*
  * gkv_poll - what has completed, at most @max; goes on with all that is in flight. Never waits,
- * but for a queue pair where a lost connection is made anew and there is no thread for it
+ * but for a queue pair where a lost connection is made again and there is no thread for it
  * (GKV_HOUSEKEEPER_TICK). Returns how many, 0 or more.
  */
 GKV_API int gkv_poll(struct gkv *handle, struct gkv_completion *out, size_t max);
@@ -490,7 +490,7 @@ GKV_API int gkv_arm(struct gkv *handle);
  * the scan is visited exactly once; one written meanwhile may be, in its old or new version.
  * @visit: returns 0 to go on, anything else ends the scan with that value. Its pointers are valid
  *	during the call; it must not use the same handle (calls return -EDEADLK), nor close it.
- * timeout_ms is the limit of each step, not of the scan. -ESTALE: the server was started anew; what
+ * timeout_ms is the limit of each step, not of the scan. -ESTALE: the server restarted; what
  * it has now has to be scanned from the beginning. -EPROTO: a place of the index could not be read.
  */
 typedef int (*gkv_visit)(void *arg, const void *key, size_t key_len, const void *value,
@@ -507,7 +507,7 @@ GKV_API int gkv_scan(struct gkv *handle, gkv_visit visit, void *arg);
  * the next call with it. Returns how many, which may be fewer than @max at any time; 0: that were
  * all. Behind an error the scan goes on where it was, or is closed: -ETIMEDOUT (also: nothing was
  * found in that time), -ECONNRESET and the like, as any call; -EPROTO, as gkv_scan(); -ESTALE, from
- * then on: the server was started anew, what it has now has to be scanned from the beginning.
+ * then on: the server restarted, what it has now has to be scanned from the beginning.
  * -EINVAL: @cursor or @out is NULL, or @max 0.
  * gkv_scan_close - before its handle is closed: a scan is of no use after that, and must not be
  * handed to gkv_scan_next() any more, only closed. NULL is fine.
@@ -553,7 +553,7 @@ struct gkv_stats {
 	uint64_t retry_checksum; /* a block was torn or not what the slot promised */
 	uint64_t retry_directory; /* the cached directory was stale */
 	uint64_t rpc_fallbacks; /* gets that ended by asking the server */
-	uint64_t reconnects; /* queue pairs made anew, where one was lost */
+	uint64_t reconnects; /* queue pairs made again, where one was lost */
 	uint64_t hint_hits; /* gets that ended with the record that a hint led to */
 	uint64_t hint_stale; /* hints that led to another record, or to none */
 	uint64_t writes; /* of any kind, puts and dels included */

@@ -17,7 +17,7 @@
 	  "the housekeeper announces the newest epoch, whatever sections are open")              \
 	X(scan_first, "it looks at the pins before its READ of the epoch has completed")         \
 	X(no_pin_fence, "no full fence between the pin of a section and its READs")              \
-	X(carry_section, "a section goes on over a connection that is made anew")                \
+	X(carry_section, "a section goes on over a connection that is made again")               \
 	X(expire_unfenced,                                                                       \
 	  "a session whose lease is over is left out of the wait, and not fenced")               \
 	X(no_grace, "nothing waits for remote sessions")                                         \
@@ -26,7 +26,7 @@
 	X(acknowledge_first, "a write is acknowledged before the block it replaced is OBSOLETE") \
 	X(no_incarnation, "a reader does not compare incarnations")                              \
 	X(moved_late, "a segment is marked MOVED after writes were applied in its successors")   \
-	X(recut_early, "a slab is cut anew without waiting for hints")                           \
+	X(recut_early, "a slab is recut without waiting for hints")                              \
 	X(ignore_floor, "a client keeps its hints and says that it dropped them")                \
 	X(tell_early, "it says so while sections that were open then may use some")              \
 	X(trust_hint, "what a hint leads to is taken as it is")                                  \

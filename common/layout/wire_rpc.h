@@ -18,7 +18,7 @@
  *    56  staging_addr  8 B   registered memory of the client: the value to pull (PUT), or room
  *    64  staging_len   4 B   for the reply's value (GET, STATS, MEASURE)
  *    68  staging_rkey  4 B
- *    72  ttl_ms        8 B   PUT, TOUCH: the record expires so long after the request; 0: never
+ *    72  ttl_ms        8 B   PUT, TOUCH: the record expires this long after the request; 0: never
  *    80  waited_ms     4 B   since the first -EBUSY that this call got; 0: none yet
  *    84  condition     4 B   PUT, DEL: enum rpc_condition
  *    88  operand       8 B   RPC_IF_VERSION: the version; INCR: what is added, two's complement
@@ -48,7 +48,7 @@
  *
  * INCR takes a value that is a decimal number of 64 bits, with its sign, and nothing else; a key
  * that is not there counts as 0. It writes the sum as such, and keeps the record's expiry. TOUCH
- * writes the record anew with another expiry.
+ * rewrites the record with another expiry.
  *
  * Status values: -ENOENT no such key, -ENOMEM the store is full, -EINVAL malformed,
  * -EMSGSIZE staging too small, -EBADMSG the pulled value had another hash, -ESTALE the

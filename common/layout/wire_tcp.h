@@ -14,7 +14,7 @@
  *	                                <-    QP_LIVE: both sides know
  *	...
  *	QP_CLOSE (about to be destroyed) ->   no answer
- *	                                <-    QP_LOST: the server's end broke; open it anew. Also
+ *	                                <-    QP_LOST: the server's end broke; open it again. Also
  *	                                      between any two frames of an exchange
  *	BYE                             ->    or the connection just ends
  *	                                <-    BYE: the server shuts down

@@ -75,7 +75,7 @@ int gid_table(const struct rdma_device *dev, struct ibv_gid_entry **out, struct 
  * gid_choose - where packets to the peer of an exchange come from.
  * @address: this side's address in the exchange, as text; NULL: not known.
  * dev->options.gid_index RDMA_GID_AUTO chooses; otherwise that index is taken or refused. The
- * table is read anew: addresses come and go.
+ * table is read again: addresses come and go.
  * Returns 0; -ERANGE: no such index; -ENODATA: no usable GID. @err says what the table holds.
  * Any thread.
  */

@@ -61,7 +61,7 @@
 #define DIRECTORY_EXTENTS	64u
 #define EXTENT_KINDS		4u
 
-/* After a failed growth the system is not asked again for so long. */
+/* After a failed growth the system is not asked again for this long. */
 #define GROWTH_RETRY_NS 1000000000ull
 
 enum slab_use {

@@ -12,7 +12,7 @@
  * INCARNATIONS. A slab keeps the highest incarnation that any address in it has used. Blocks of
  * the next cut, and the head of the next run, start above it: so no address repeats one, whatever
  * the slab was cut into before. A slab in which an address has used up all 2^32 - 1 of them can not
- * be cut anew, since a block of another class may start at that very address: it keeps its class
+ * be recut, since a block of another class may start at that very address: it keeps its class
  * while other blocks of it can be used, and is dead afterwards.
  */
 #include <assert.h>

@@ -64,7 +64,7 @@
  *    ends, so the reclaimer ends one without a batch, once all who are behind have announced the
  *    present one, and again: at first they may not have dropped anything yet. To end an epoch too
  *    many does no harm: what is stamped with it, if anything, is what was unlinked before.
- *  - that it is not asked for more meanwhile: with each drop it begins to wait anew. So hint_floor
+ *  - that it is not asked for more meanwhile: its wait starts over with each drop. So hint_floor
  *    is raised again when all have followed it; a slab that fell empty later waits for two drops.
  * Who was asked for longer than the section limit, and has not followed, is fenced while memory is
  * short.

@@ -24,7 +24,7 @@
 
 #define RESERVE_SHARE 256 /* of the budget, that a worker reserves at once */
 #define CHARGE_NS     (100 * NS_PER_MS) /* between two counts of what each session holds back */
-#define WANTED_NS     (50 * NS_PER_MS) /* memory is short for so long after it was wanted in vain */
+#define WANTED_NS     (50 * NS_PER_MS) /* memory is short for this long after it was wanted in vain */
 #define PATIENCE_MORE 500u /* ms behind the section limit: for fencing, and for freeing */
 #define PATIENCE_MIN  1000u /* ms */
 

@@ -71,7 +71,7 @@ bool reclaim_full(struct reclaim_worker *w, uint64_t bytes);
 /*
  * reclaim_wanting - there is no memory, or reclaim_reserve() refused. Returns whether some is on
  * its way: it comes when sessions announce, or are fenced.
- * reclaim_patience_over - whether who has waited for so long since then is refused for good.
+ * reclaim_patience_over - whether who has waited for this long since then is refused for good.
  */
 bool reclaim_wanting(struct reclaim *r);
 bool reclaim_patience_over(const struct reclaim *r, uint32_t waited_ms);

@@ -17,7 +17,7 @@ static bool recut(struct reclaim *r, bool stop)
 	passed = stop ? wanted : grace_pass_hints(&r->grace, wanted);
 	if (!memory_recut(r->memory, passed))
 		return false;
-	if (passed < r->asked) { /* grace.c says why nobody is asked anew meanwhile */
+	if (passed < r->asked) { /* grace.c says why nobody is asked again meanwhile */
 		grace_urge_hints(&r->grace, r->asked);
 		return true;
 	}

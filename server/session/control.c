@@ -87,7 +87,7 @@ static void accept_some(struct control *c)
 	}
 }
 
-/* Until there are no more, or a session was ended by one: then epoll is asked anew. */
+/* Until there are no more, or a session was ended by one: then epoll is asked again. */
 static void cm_events(struct control *c)
 {
 	struct sessions *all = c->all;
@@ -199,7 +199,7 @@ static void end_all(struct sessions *all)
 /*
  * One turn. Returns true to stop: a signal asks for it, or the device has failed.
  * An event can end other sessions than its own (a client comes back, strangers are late): then the
- * rest of the array may point to freed ones, and epoll is asked anew.
+ * rest of the array may point to freed ones, and epoll is asked again.
  */
 static bool turn(struct control *c)
 {

@@ -10,7 +10,7 @@
 #include "common/base/time.h"
 
 /*
- * The control thread waits so long for the last receives of queue pairs that it takes apart, for
+ * The control thread waits this long for the last receives of queue pairs that it takes apart, for
  * all those of a session together; and after so many waits in vain it takes the device for one that
  * never tells, and waits no more until it hears of one.
  */

@@ -79,7 +79,7 @@ int session_qp_make(struct session *s, unsigned handle, unsigned credits,
 	/* Before the old one goes and the new one can be used: grace.c, WITHOUT A QUEUE PAIR. Where
 	 * it is not made session_watch() looks again. */
 	lease_wait(sessions_grace(s->all), &s->lease, true, time_now_ns());
-	close_handles(s, handle, handle, 0); /* the client lost it and opens it anew */
+	close_handles(s, handle, handle, 0); /* the client lost it and opens it again */
 	if (handle == HOUSEKEEPER_QP)
 		credits = 0; /* silent as to requests: it would look as if it kept receives */
 	else if (credits < 1 || credits > RPC_SLOTS_MAX)

@@ -191,7 +191,7 @@ int store_incr(struct store_worker *w, const void *key, uint32_t key_len, int64_
 	       const struct store_terms *terms, int64_t *sum, struct store_result *out);
 
 /*
- * store_touch - write the record anew, with another expiry. Returns 0, -ENOENT, or as store_incr().
+ * store_touch - rewrite the record, with another expiry. Returns 0, -ENOENT, or as store_incr().
  * The copy is made here: a large one takes milliseconds.
  */
 int store_touch(struct store_worker *w, const void *key, uint32_t key_len, uint64_t expiry_ms,

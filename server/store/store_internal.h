@@ -73,7 +73,7 @@ int store_check_terms(const struct store_terms *t, const struct block *b, struct
 /*
  * store_delete_expired - delete the record, if it is there still and has expired by terms->now_ms:
  * before "absent" is said, or somebody may find it later. Returns 0: it is not there (any more);
- * 1: it was written anew, @out; -EBUSY, unless terms->force.
+ * 1: it was rewritten, @out; -EBUSY, unless terms->force.
  */
 int store_delete_expired(struct store_worker *w, uint64_t hash, const void *key, uint32_t key_len,
 			 const struct store_terms *t, struct store_result *out);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Writes that depend on what is there: the record is looked up, a new one made of it, and that is
- * put on the condition that nothing was written in between, or it begins anew. Whoever has to begin
- * anew was overtaken by a write that went through, so all together go on; one that is overtaken
- * UPDATE_TRIES times comes again by request.
+ * Writes that depend on what is there. The writer looks the record up, makes a new one from it, and
+ * publishes that on the condition that nothing was written in between; otherwise it starts over. A
+ * writer starts over only because another write went through, so some write always makes progress.
+ * After UPDATE_TRIES lost races the client asks again.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -41,7 +41,7 @@ void rpc_protocol_error(struct rpc_worker *w, struct conn *c, const char *why);
 
 /*
  * rpc_conn_lost - its queue pair broke, as it does when the client destroyed its end. That is no
- * fault of the session: its other queue pairs go on, and the client opens this one anew or closes.
+ * fault of the session: its other queue pairs go on, and the client opens this one again or closes.
  * The control thread tells it, over the life line: it may wait for a reply that cannot come.
  */
 void rpc_conn_lost(struct rpc_worker *w, struct conn *c, const char *why);

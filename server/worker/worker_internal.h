@@ -31,7 +31,7 @@ struct command {
 struct worker {
 	struct rpc_worker rpc;
 	unsigned number;
-	uint64_t spin_yield_ns; /* idle for so long, it spins; then it yields */
+	uint64_t spin_yield_ns; /* idle for this long, it spins; then it yields */
 	pthread_t thread;
 	struct rdma_cq cq;
 	struct receives receives;

@@ -14,7 +14,7 @@
  *	stream PREFIX FIRST COUNT SIZE	the same, with a line "ack N" for each that succeeded
  *	check PREFIX FIRST COUNT SIZE	read them: how many are found, missing, wrong
  *	drop PREFIX FIRST COUNT		delete them
- *	spin KEY MS			read KEY for so long
+ *	spin KEY MS			read KEY for this long
  *	raise KEY COUNT SIZE		write values 1 to COUNT, each filling SIZE bytes
  *	watch KEY MS SIZE		read such values: none may be torn or older than the last
  *	handles KEY COUNT		read KEY through so many handles more

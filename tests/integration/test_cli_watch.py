@@ -133,7 +133,7 @@ def test_another_size(watch):
     for rows, columns in ((50, 120), (5, 30)):
         drawn = len(it.pages())
         it.resize(rows, columns)
-        wait_until("it is drawn anew", lambda n=drawn: it.pump(0.01) and len(it.pages()) > n, 20)
+        wait_until("it is redrawn", lambda n=drawn: it.pump(0.01) and len(it.pages()) > n, 20)
     it.type("q")
     assert it.wait() == 0
     assert it.stands()

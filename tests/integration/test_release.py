@@ -14,7 +14,7 @@ BRIEF = 8  # so many lengths have the brief records, in blocks like those of sma
 
 
 class Neighbour:
-    """A client that stays, with records of its own that are read, written anew and deleted."""
+    """A client that stays, with records of its own that are read, rewritten and deleted."""
 
     def __init__(self, client):
         self.client = client

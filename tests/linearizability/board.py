@@ -16,7 +16,7 @@ FIRST_COUNT = 48
 
 
 class Board:
-    """Made anew at path; switches are set by the supervisor alone, counts by the clients."""
+    """Made again at path; switches are set by the supervisor alone, counts by the clients."""
 
     def __init__(self, path, slots, operations_max, open_max):
         self.path = path

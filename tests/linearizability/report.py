@@ -23,7 +23,7 @@ FIGURES = (
     ("hint_stale", "hints that led to another record, or to none"),
     ("retries", "looks that had to be repeated"),
     ("asked", "gets that the server answered"),
-    ("reconnects", "queue pairs made anew"),
+    ("reconnects", "queue pairs made again"),
     ("server.rpc_repeats", "writes that came again, and got the reply of the first time"),
     ("server.sessions_fenced_silent", "sessions fenced: they announced nothing for a lease"),
     ("server.sessions_fenced_stuck", "sessions fenced: they held memory back"),

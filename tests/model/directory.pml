@@ -33,7 +33,7 @@
  *	M_HEADERFIRST	the header is READ before the entries instead of last
  *	M_NODIRINC	the header's incarnation is not compared
  *	V_NODIRHEADER	the header is not looked at
- *	M_INVALIDLATE	memory is written anew before the headers that stand in it are cleared
+ *	M_INVALIDLATE	memory is rewritten before the headers that stand in it are cleared
  * With the grace period each of the first three is redundant: a sound descriptor names a directory
  * that was current inside this section. The fourth is needed without the grace period alone.
  *	M_NODIRSUM	a torn descriptor is believed: found with V_NODIRHEADER only. The header

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Slabs that are cut anew under hints (DESIGN 4, 5.1 and 5.7: h in the epoch slot, hint_floor in the
+ * Slabs that are recut under hints (DESIGN 4, 5.1 and 5.7: h in the epoch slot, hint_floor in the
  * root). How to run: README.md.
  *
  * MODELLED. One slab, one key K that stands in it or elsewhere. CUTS times: K is written elsewhere,
  * its block in the slab retired, given back after its grace period; the slab is empty: s = E;
- * hint_floor is raised to s; once every session's h >= s the slab is cut anew, and K written there
+ * hint_floor is raised to s; once every session's h >= s the slab is recut, and K written there
  * again. EXTRA grace periods pass for other blocks at any time. One client: NT threads with GETS
  * GETs each and one cache of hints, {address, pin of the section in which the block was last seen
  * LIVE}; a housekeeper that READs epoch and hint_floor (in either order), drops hints whose pin is
@@ -52,7 +52,7 @@
  *	M_FLOORLATE	hint_floor is raised after the look at h
  *	M_SEARLY	s is the epoch of the retirement, not of the empty slab
  *	M_HSTARTE	a new slot begins with h = E
- *	M_KEEPNODROP	hints are used before hint_floor was READ anew: over a reconnect (DETACH=0); when
+ *	M_KEEPNODROP	hints are used before hint_floor was READ again: over a reconnect (DETACH=0); when
  *			the same session had no queue pair for a while (FENCES=0)
  *	M_TAKEFIRST	a hint is taken out of the cache before its section's pin is set
  *	M_RECORDLATE	a hint is remembered after its section was closed

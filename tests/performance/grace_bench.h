@@ -31,7 +31,7 @@ enum grace_order {
 	GRACE_PARKED, /* a session that does nothing */
 	GRACE_MIX, /* GETs and PUTs of random keys */
 	GRACE_WRITE, /* PUTs that overwrite keys of its own */
-	GRACE_HOLD, /* a section, held open for ever; anew when it was fenced */
+	GRACE_HOLD, /* a section, held open for ever, and again once it was fenced */
 	GRACE_IDLE, /* many handles, nothing to do: results in grace_shared.idle */
 	GRACE_COST, /* GETs with a housekeeper and without: grace_shared.cost */
 	GRACE_END,

@@ -42,7 +42,7 @@ struct growth_shared {
 };
 
 /* Orders besides kinds. */
-#define GROWTH_CONNECT 6u /* anew, and warm up */
+#define GROWTH_CONNECT 6u /* connect again, and warm up */
 #define GROWTH_END     7u
 
 struct growth_bench {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * The reader: one process, one handle, one GET at a time of a key that exists. It connects anew
+ * The reader: one process, one handle, one GET at a time of a key that exists. It connects again
  * between rounds, so that memory that was overwritten can come back.
  */
 #include <errno.h>

@@ -305,7 +305,7 @@ def arguments():
     parser.add_argument("--cpus", type=int, default=1,
                         help="of each guest; emulated, one is the fastest (default %(default)s)")
     parser.add_argument("--silence", type=float, default=120, metavar="S",
-                        help="end guests that print nothing for so long (default %(default)s)")
+                        help="end guests that print nothing for this long (default %(default)s)")
     parser.add_argument("--show", action="store_true", help="print the jobs' output on success too")
     parser.add_argument("jobs", nargs="+", metavar="JOB")
     options = parser.parse_args()

@@ -115,7 +115,7 @@ torture_mutants() {
     torture_form build-mutants "no rule is broken" 10
     torture_form build-mutants "no rule is broken, few readers" 5 "${few[@]}"
     torture_form build-mutants "no rule is broken, slow writers" 5 "${slow[@]}"
-    torture_form build-mutants "no rule is broken, slabs cut anew" 10 "${hints[@]}"
+    torture_form build-mutants "no rule is broken, slabs recut" 10 "${hints[@]}"
     torture_form build-mutants "10^6 look-ups, no torn block" 100 --gets 1000000 "${big[@]}"
     torture_mutant announce_newest "$freed_early"
     torture_mutant scan_first "$freed_early" "${few[@]}" # two threads must meet within microseconds

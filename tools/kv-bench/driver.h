@@ -10,7 +10,7 @@
 
 #include "common/base/error.h"
 
-#define DRIVER_PATIENCE_S 20u /* a system that answers nothing for so long has failed */
+#define DRIVER_PATIENCE_S 20u /* a system that answers nothing for this long has failed */
 
 enum kv_verb { KV_GET, KV_PUT, KV_DEL };
 

@@ -198,7 +198,7 @@ static int delete_some(struct perf *p, uint64_t *from)
 
 /*
  * Whether the server is reached still, or again, after a run that ended with @rc: -EREMOTEIO is of
- * one that may have been started anew, and has some of the records.
+ * one that may have restarted, and has some of the records.
  */
 static bool reached(const struct perf *p, int rc)
 {

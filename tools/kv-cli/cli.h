@@ -164,7 +164,7 @@ int cli_print_json_line(json_t *document);
 /* cli_watch_signals - SIGINT and SIGTERM only set what cli_stopped() returns, once each. */
 void cli_watch_signals(void);
 
-/* cli_unwatch_signals - they do again what they did before, and cli_stopped() begins anew. */
+/* cli_unwatch_signals - they do again what they did before, and cli_stopped() starts over. */
 void cli_unwatch_signals(void);
 
 /* cli_stopped - the number of the signal that came, or 0. */

@@ -192,7 +192,7 @@ const struct command cli_commands[] = {
 	{
 		.name = "stats",
 		.usage = "[--watch [--interval S] [-c COUNT]]",
-		.summary = "the server's counters, or with --watch what happens, drawn anew every "
+		.summary = "the server's counters, or with --watch what happens, redrawn every "
 			   "second",
 		.details =
 			"Sizes are rounded in the table and exact with --json.\n"

@@ -117,7 +117,7 @@ static int read_file(const char *path, struct ring *r)
 	return ring_read(r, fd);
 }
 
-/* The file anew with these lines, whole or not at all. */
+/* Replaces the file by these lines, whole or not at all. */
 static int write_file(const char *path, const struct ring *r)
 {
 	char part[PATH_MAX + 8];

@@ -342,7 +342,7 @@ static int options_words(struct cli *cli, int argc, char **argv)
 	int option, rc = 0;
 
 	opterr = 0;
-	optind = 0; /* glibc: start anew, also where a program parses twice */
+	optind = 0; /* glibc: start again, also where a program parses twice */
 	while (rc == 0) {
 		if (options_negative(cli, argc, argv)) {
 			rc = options_operand(cli, argv[optind++]);

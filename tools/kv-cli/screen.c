@@ -40,7 +40,7 @@ static const int screen_signals[] = {
 #define SIGNALS_DEADLY	4u
 
 /*
- * stdout's terminal opened anew: its description is shared with whoever started us, who does not
+ * stdout's terminal opened again: its description is shared with whoever started us, who does not
  * want it to be non-blocking. A terminal that stands still must not hold up a signal.
  */
 static int terminal_fd(void)

@@ -9,7 +9,7 @@
  *
  * A segment is looked at in passes, a section each: all of its buckets, then blocks of slots that
  * were not dealt with, SECTION_BYTES at most. Where the segment was replaced between two passes it
- * is begun anew. Chains are judged by the buckets of the last pass.
+ * is started over. Chains are judged by the buckets of the last pass.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,7 +21,7 @@
 #include "tools/kv-inspect/segment_walk.h"
 
 #define SECTION_BYTES (4u << 20)
-#define BEGUN_MAX     64u /* times that a segment is begun anew */
+#define BEGUN_MAX     64u /* times that a segment is started over */
 
 /* A sound block: is it where it belongs, and what does it add up to? */
 static void take_record(struct segment_walk *w, const struct block *b, unsigned position,

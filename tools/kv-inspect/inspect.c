@@ -41,7 +41,7 @@
  * pauses are between sections. One that lasts longer than a lease while memory is short is fenced:
  * its READs fail, and the look is made again over a new connection.
  *
- * A LOST CONNECTION ends the section, and its look begins anew in another one. What it had judged
+ * A LOST CONNECTION ends the section, and its look starts over in another one. What it had judged
  * before stands: those READs had ended well, before the server can have fenced us. Another life of
  * the server is another store: that ends the program (-ESTALE).
  *
@@ -76,7 +76,7 @@ static int same_life(struct inspect *in)
 	if (in->incarnation == met)
 		return 0;
 	return inspect_failed(in, -ESTALE,
-			      "the server was started anew meanwhile (incarnation %016llx, it was "
+			      "the server restarted meanwhile (incarnation %016llx, it was "
 			      "%016llx; begin again)",
 			      (unsigned long long)met, (unsigned long long)in->incarnation);
 }

@@ -39,7 +39,7 @@ typedef int (*inspect_look)(struct inspect *in, void *arg);
 /*
  * inspect_section - make @look in a section of its own; again in another one where the connection
  * was lost, a bounded number of times.
- * Returns what @look does; -ESTALE: the server was started anew; or why there is no connection.
+ * Returns what @look does; -ESTALE: the server restarted; or why there is no connection.
  */
 int inspect_section(struct inspect *in, inspect_look look, void *arg);
 

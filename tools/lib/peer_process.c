@@ -226,7 +226,7 @@ static int own_folder(struct peer_process *p, struct error *err)
 	return 0;
 }
 
-/* @args names the port as @port does; anew, where it was taken. */
+/* @args names the port that @port holds; another is tried where it was taken. */
 static int start_on_port(struct peer_process *p, const char *const *args, char port[8], bool tcp,
 			 struct error *err)
 {

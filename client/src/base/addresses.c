@@ -13,7 +13,7 @@ int addresses_find(struct addresses *a, const char *host, const char *port, stru
 	if (a->list && (!a->failed || time_now_ns() - a->asked_ns < ADDRESSES_AGAIN_MS * NS_PER_MS))
 		return 0;
 	rc = tcp_resolve(host, port, &fresh, err);
-	a->asked_ns = time_now_ns(); /* anew, also in vain: it may have taken long */
+	a->asked_ns = time_now_ns(); /* read again, even if in vain: it may have taken long */
 	if (rc)
 		return a->list ? 0 : rc;
 	addresses_drop(a);

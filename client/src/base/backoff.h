@@ -6,7 +6,7 @@
  * half of a step to all of it, by chance, so that many clients that lost one server do not come
  * back in step. Steps double from BACKOFF_FIRST_MS to BACKOFF_LAST_MS. An attempt counts whether it
  * went well or not: a server that takes connections and drops them is not hammered either. What
- * lasted for BACKOFF_CALM_MS was a success: steps begin anew, and the next attempt is free.
+ * lasted for BACKOFF_CALM_MS was a success: steps start over, and the next attempt is free.
  *
  * One thread at a time. The clock and the chance are the caller's.
  */

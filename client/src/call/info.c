@@ -178,7 +178,7 @@ const char *gkv_strerror(int code)
 	case -EDEADLK:
 		return "the call was made from the handle's own gkv_visit";
 	case -ESTALE:
-		return "the server was started anew during the scan";
+		return "the server restarted during the scan";
 	case -EPERM:
 		return "the session belongs to the parent process";
 	case -EBUSY:

@@ -58,6 +58,6 @@ int handle_connect(struct gkv *h)
 	h->connected_before = true;
 	if (h->async)
 		async_up(h->async);
-	bell_ring(&h->session->bell); /* its queue pair is to be made anew as well */
+	bell_ring(&h->session->bell); /* its queue pair is to be made again as well */
 	return 0;
 }

@@ -80,7 +80,7 @@ static int run_again(struct run *run)
 	return rc;
 }
 
-/* A step that changed something starts patience anew. */
+/* A step that changed something makes the wait start over. */
 static int run_step(struct run *run, unsigned i)
 {
 	struct rpc_call *c = &run->call[i];

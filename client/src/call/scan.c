@@ -44,7 +44,7 @@
  *    What was found but not handed out is not handed out any more.
  *
  * Memory: this struct, 110 KiB; the records of one step, 256 KiB or one larger record; keys met,
- * 4 KiB as a rule, and SCAN_SEEN_MAX of them at most (2 MiB, twice while the table is made anew):
+ * 4 KiB as a rule, and SCAN_SEEN_MAX of them at most (2 MiB, twice while the table is made again):
  * 2480 come from one segment, more only where it is split and merged under one group again and
  * again, with new keys each time.
  *
@@ -78,7 +78,7 @@ int scan_same_life(struct gkv_cursor *s)
 	if (!s->incarnation || s->h->reader.world->incarnation == s->incarnation)
 		return 0;
 	return error_set(&s->h->error, -ESTALE,
-			 "the server at %s:%s was started anew during the scan (scan again)",
+			 "the server at %s:%s restarted during the scan (scan again)",
 			 session->settings.host, session->settings.port);
 }
 

@@ -19,7 +19,7 @@
  * moment, which ends sections of a handle that nobody polls, so that the server gets its memory
  * back (DESIGN 5.3). handle_own() and tend.c take it, both by compare-and-swap with
  * acquire, and give it back with release: all that is here is the owner's. The housekeeper only
- * tries; a call waits for it, for a poll and a few lists. What it gives up begins anew with the
+ * tries; a call waits for it, for a poll and a few lists. What it gives up starts over with the
  * next call: READs again, so nothing is lost but their time. The connector (connector.c) shares
  * nothing but its own state.
  *

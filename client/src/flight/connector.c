@@ -106,7 +106,7 @@ static bool finish(struct async *a)
 	set_state(c, CONNECTOR_IDLE);
 	if (live) {
 		handle_adopt(a->h, fresh);
-		bell_ring(&a->h->session->bell); /* its queue pair is to be made anew as well */
+		bell_ring(&a->h->session->bell); /* its queue pair is to be made again as well */
 		async_up(a);
 	} else {
 		a->h->backoff = fresh->backoff;

@@ -9,7 +9,7 @@
  * follows, or ends. What must be looked at in another section waits again, before all others.
  *
  * Keys were hashed when they were submitted, so that their hints are in the cache by now. A server
- * that was started anew hashes by another seed: then a key is hashed again, or it would be sought
+ * that restarted hashes by another seed: then a key is hashed again, or it would be sought
  * where it can not be.
  *
  * Memory of a lane is used again when its chain has come, or when the queue pair is destroyed: a
@@ -223,7 +223,7 @@ void lane_drop(struct async *a, struct op *op)
 	lane->lookup[op->at % READER_BATCH].state = LOOKUP_ABSENT; /* not judged any more */
 }
 
-/* All begin anew. */
+/* All start over. */
 static void lane_again(struct async *a, struct lane *lane)
 {
 	for (unsigned i = 0; i < lane->count; i++) {

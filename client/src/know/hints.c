@@ -5,7 +5,7 @@
  *
  * A hint says: a record whose key has this hash stood in the block at this slot, in this
  * incarnation. It is verified like any other block, so a wrong one costs a READ and no more, as
- * long as what stands at the address is a block of that size class. Slabs are cut anew, so the
+ * long as what stands at the address is a block of that size class. Slabs are recut, so the
  * server has to know that no client holds a hint from before (HINTS in server/reclaim/grace.c; the
  * proof is tests/model/recut.pml, V_AGES).
  *

@@ -43,7 +43,7 @@
  * Ordering: READs of one chain may execute in any order; a block is READ only after the poll of
  * the completion of the bucket that names it, which is ordered after the server's block-before-slot
  * release (pairs with index_publish()). Blocks are judged before buckets, as a directory that is
- * READ anew passes through the arena.
+ * READ again passes through the arena.
  *
  * Progress: each conflict counts, READER_ATTEMPTS of them end in ASK; a chain has at most
  * SEGMENT_OVERFLOW + 1 buckets of BUCKET_SLOTS slots; a hint is followed once. So the rounds are

@@ -64,8 +64,8 @@ struct batch {
 
 /*
  * batch_init - of no look-up yet; batch_add() takes those at @l, one after the other, whose READs
- * go to @fetch. To be called before the section is opened that gives it its age; anew where the
- * connection was lost.
+ * go to @fetch. To be called before the section is opened that gives it its age, and again after
+ * the connection was lost.
  */
 void batch_init(struct reader *r, struct batch *b, struct lookup *l, struct fetch *fetch);
 

@@ -179,7 +179,7 @@ static int queue_pair(struct gkv *h, uint64_t deadline_ns)
 	int rc = 0;
 
 	tcp_local_address(s->lifeline, address);
-	if (!by_cm) { /* anew each time: an address comes back at another place of the table */
+	if (!by_cm) { /* found each time: an address may return at another place of the table */
 		trace_begin(s, "gid");
 		rc = gid_choose(s->dev, address, &choice, &h->error);
 		if (rc)

@@ -284,7 +284,7 @@ static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct erro
 			     : rdma_device_open(&s->dev, &s->settings.rdma, address, err);
 	if (rc)
 		return rc;
-	/* what stands behind the first ';' is about GIDs, which each queue pair chooses anew */
+	/* after the first ';' comes the choice of a GID, which each queue pair makes for itself */
 	trace_done(s, "%.*s", (int)strcspn(s->dev->choice, ";"), s->dev->choice);
 	rc = greet(s, fd, handshake_ns, err);
 	if (rc)

@@ -41,7 +41,7 @@
  * Why 3 holds. A connection's number, last and newest are replaced in epochs_reset(), under lock,
  * while the one that connects holds the session's lock and no queue pair of the new connection
  * exists. A round whose READ went over an older queue pair finds another number, under the same
- * lock, and is abandoned: a server that was started anew counts from the start, and an E of its
+ * lock, and is abandoned: a server that restarted counts from the start, and an E of its
  * earlier life would be one that it never had. A pin that an old section left is no danger either:
  * that section's queue pair is gone at the server, which fences the old session before it answers
  * with a WELCOME, so its READs fail, and it starts again (5.7). Until it notices, its pin can only

@@ -193,7 +193,7 @@ static inline uint64_t handle_deadline(struct gkv *h)
 /* handle_key - check a key. Returns 0 or -EINVAL. */
 int handle_key(struct gkv *h, const void *key, size_t key_len);
 
-/* handle_grow - @buffer anew, at least @len bytes long: what stood in it is lost. 0 or -ENOMEM. */
+/* handle_grow - make @buffer at least @len bytes long; its contents are lost. 0 or -ENOMEM. */
 int handle_grow(struct gkv *h, struct rdma_buffer *buffer, size_t len, unsigned access,
 		const char *what);
 

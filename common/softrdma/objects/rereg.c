@@ -2,9 +2,9 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * Changing a region: the old key is taken back and fenced as in dereg_mr, then the entry is filled
- * in anew and published with the next key. In between neither is valid. All that can fail comes
- * first, so that a call that fails leaves the region as it was: it returns IBV_REREG_MR_ERR_INPUT,
- * the code of verbs for that, and errno says why.
+ * in again and published with the next key. In between neither key is valid. Whatever can fail
+ * comes first, so a call that fails leaves the region as it was: it returns IBV_REREG_MR_ERR_INPUT,
+ * as verbs define, and sets errno.
  */
 #include <errno.h>
 

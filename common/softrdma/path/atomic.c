@@ -201,7 +201,7 @@ int soft_atomic(struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_lo
 		return IBV_WC_LOC_QP_OP_ERR;
 	rc = qp->asked ? answer(qp, &before) : atomic_begin(qp, wr, &before);
 	if (rc != EXECUTE_ASKED)
-		soft_atomic_withdraw(qp); /* it is over: the next one asks anew */
+		soft_atomic_withdraw(qp); /* it is over: the next one asks again */
 	if (rc != IBV_WC_SUCCESS)
 		return rc;
 	for (unsigned i = 0; i < local->pieces; i++) {

@@ -14,7 +14,7 @@ package main
 // history. And an order that fits the history keeps to the versions, so it fits what is narrowed;
 // where nothing is left of an operation's time there is no such order.
 //
-// Only what lies within the life of one server is narrowed: the next one's versions begin anew. What
+// Only what lies within the life of one server is narrowed: the next one's versions start over. What
 // shares a moment with a wipe may be on either side of it.
 
 import "sort"

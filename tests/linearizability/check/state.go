@@ -8,7 +8,7 @@ package main
 // Versions are the server's, and grow with each write. Not all are told: a record whose version is
 // not known has one above `floor`, and the first who says which binds it. A write's version, and a
 // DEL's, is above all that the key had before, also before it was deleted; a wipe begins a life in
-// which they begin anew.
+// which they start over.
 //
 // A shrunk history begins in the middle (shrink.go), with a state of which nothing is known: is the
 // key there, which value, which version. What is seen first binds that, too. Where a state keeps

@@ -18,7 +18,7 @@ import (
 
 const (
 	windowCheck = time.Second            // of each
-	wholeCheck  = 300 * time.Millisecond // for so long the whole is tried first
+	wholeCheck  = 300 * time.Millisecond // for this long the whole is tried first
 )
 
 var windowSizes = []int{32, 128, 512}

@@ -4,7 +4,7 @@
  * Processes that do nothing which is recorded, when they are asked to. One fills the part of the
  * index in which the recorded keys lie, and empties it again: segments split and merge under their
  * readers and writers many times a second. The other fills the memory, until writes are refused,
- * with values of all sizes, and empties that: slabs are cut anew, and what is replaced is short of
+ * with values of all sizes, and empties that: slabs are recut, and what is replaced is short of
  * room.
  */
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Sessions and handles, which come and go, and the server, which is killed and started anew. */
+/* Sessions and handles, which come and go, and the server, which is killed and restarted. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -151,12 +151,12 @@ void links_close(struct differ *d)
 			link_close(d, &d->link[i], false);
 }
 
-/* It is killed and started anew on the same port, with nothing in it. */
+/* It is killed and restarted on the same port, with nothing in it. */
 void server_renew(struct differ *d)
 {
 	if (d->server) {
 		server_stop(d->server, SIGKILL);
-		printf("differ: after %llu operations the server is killed, and started anew\n",
+		printf("differ: after %llu operations the server is killed, and restarted\n",
 		       (unsigned long long)d->deeds);
 	}
 	d->server = server_start(&d->port, MEMORY);

@@ -121,13 +121,13 @@ static void test_server_gone(void **state)
 	assert_true(api_gone(gkv_get_into(kv, "k", 1, m, room, 8, NULL), &api_calls[0]));
 	api_server = server_start(&api_port, "128M");
 	api_works(api_kv);
-	assert_int_equal(gkv_put(api_kv, "k", 1, "anew", 4, NULL), 0);
+	assert_int_equal(gkv_put(api_kv, "k", 1, "next", 4, NULL), 0);
 	until = time_now_ns() + API_SLACK_MS * NS_PER_MS;
 	do /* the next attempt to connect may be due later than a call of 400 ms waits */
 		rc = gkv_get_into(kv, "k", 1, m, room, 8, NULL);
 	while (api_gone(rc, &api_calls[0]) && time_now_ns() < until);
 	assert_int_equal(rc, 0);
-	assert_memory_equal(room, "anew", 4);
+	assert_memory_equal(room, "next", 4);
 	assert_int_equal(gkv_memory_release(m), 0);
 	gkv_close(kv);
 	gkv_session_close(s);

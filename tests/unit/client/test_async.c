@@ -336,7 +336,7 @@ static void test_closing_with_operations_in_flight(void **state)
 	memset(slot, 0, sizeof(slot));
 	assert_int_equal(gkv_open(session, &kv), 0);
 	assert_int_equal(gkv_ping(kv, NULL), 0);
-	/* while it is being connected anew */
+	/* while it is being connected again */
 	server_stop(server, SIGKILL);
 	q[0] = request(GKV_OP_GET, 1, 0);
 	assert_int_equal(gkv_submit(kv, q, 1), 1);

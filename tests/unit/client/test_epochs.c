@@ -108,7 +108,7 @@ static void test_a_round_of_a_lost_connection_is_abandoned(void **state)
 	struct announcement say = { 99, 98 };
 
 	epochs_pin(ep, 0);
-	epochs_reset(ep, 2, 4, false); /* a server that was started anew */
+	epochs_reset(ep, 2, 4, false); /* a server that restarted */
 	assert_int_equal(atomic_load(&ep->newest), 4);
 	assert_int_equal(epochs_announce(ep, 1, 30, 20, 0, &say), -ESTALE);
 	assert_true(say.e == 99 && say.h == 98);
@@ -150,7 +150,7 @@ static void test_hints_follow_the_floor(void **state)
 	epochs_unpin(ep, 1, 0);
 	assert_int_equal(epochs_announce(ep, 1, 16, 14, 0, &say), 0);
 	assert_true(say.e == 16 && say.h == 14);
-	/* a session of the same life goes on from there, another life begins anew */
+	/* a session of the same life goes on from there, another life starts over */
 	epochs_reset(ep, 2, 20, true);
 	epochs_unpin(ep, 2, 0);
 	assert_int_equal(epochs_announce(ep, 2, 20, 14, 0, &say), 0);

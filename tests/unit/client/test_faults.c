@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* A kv-server that is stopped, killed, started anew. */
+/* A kv-server that is stopped, killed, restarted. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Scans in chunks against a kv-server that grows, is started anew, and is used in between. */
+/* Scans in chunks against a kv-server that grows, is restarted, and is used in between. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -208,7 +208,7 @@ static void test_a_server_started_anew(void **state)
 	start_anew();
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(go_on(s, 10, 0), -ESTALE);
-	assert_non_null(strstr(gkv_error(kv), "started anew"));
+	assert_non_null(strstr(gkv_error(kv), "restarted"));
 	gkv_scan_close(s);
 	/* another call has met it: what lies in the memory is of the old life */
 	fill();
@@ -235,7 +235,7 @@ static void test_a_visit_of_a_server_started_anew(void **state)
 	fill();
 	assert_int_equal(gkv_scan(kv, start_anew_at_100, &count), -ESTALE);
 	assert_in_range(count, 100, RECORDS - 1);
-	assert_string_equal(gkv_strerror(-ESTALE), "the server was started anew during the scan");
+	assert_string_equal(gkv_strerror(-ESTALE), "the server restarted during the scan");
 	count = RECORDS;
 	assert_int_equal(gkv_scan(kv, start_anew_at_100, &count), 0);
 }

@@ -225,7 +225,7 @@ static void test_another_life_of_the_server(void **state)
 	w->h.reader.world->incarnation++;
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(gkv_scan_next(s, &rec, 1), -ESTALE);
-		assert_non_null(strstr(gkv_error(&w->h), "started anew"));
+		assert_non_null(strstr(gkv_error(&w->h), "restarted"));
 	}
 	gkv_scan_close(s);
 	w->h.reader.world->incarnation--;

@@ -84,7 +84,7 @@ static void a_lost_request_is_applied(void **state)
 	clients_destroy(c);
 }
 
-/* A server that started anew knows nothing of what was sent to the one before it. */
+/* A server that restarted knows nothing of what was sent to the one before it. */
 static void a_retry_to_a_stranger_is_unknown(void **state)
 {
 	const struct client_reply *reply;

@@ -21,7 +21,7 @@ static int take(bool latency, const char *line, struct perf_options *o, int *sta
 		*at++ = 0;
 		argv[argc++] = at;
 	}
-	optind = 0; /* getopt_long() begins anew */
+	optind = 0; /* getopt_long() starts over */
 	return perf_options(latency, argc, argv, o, status);
 }
 

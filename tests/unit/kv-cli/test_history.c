@@ -58,7 +58,7 @@ static unsigned mode(const char *name)
 	return st.st_mode & 07777;
 }
 
-static int anew(void **state)
+static int fresh_home(void **state)
 {
 	char text[160];
 
@@ -196,13 +196,13 @@ static void test_places(void **state)
 	history_keep(&f, "into nothing");
 	history_close(&f);
 	setenv("HOME", folder, 1);
-	anew(NULL);
+	fresh_home(NULL);
 	snprintf(command, sizeof(command), "mkdir -p %s", path());
 	assert_int_equal(system(command), 0);
 	assert_true(history_open(&f, see, NULL, &err) < 0);
 	history_keep(&f, "into a folder");
 	history_close(&f);
-	anew(NULL);
+	fresh_home(NULL);
 	snprintf(command, sizeof(command), "mkdir -p %s/state/gracekv && mkfifo %s", folder,
 		 path());
 	assert_int_equal(system(command), 0);
@@ -222,12 +222,12 @@ static int remove_folder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_kept, anew),
-		cmocka_unit_test_setup(test_of_the_user_alone, anew),
-		cmocka_unit_test_setup(test_bounded, anew),
-		cmocka_unit_test_setup(test_long_and_foreign_lines, anew),
-		cmocka_unit_test_setup(test_two_at_once, anew),
-		cmocka_unit_test_setup(test_places, anew),
+		cmocka_unit_test_setup(test_kept, fresh_home),
+		cmocka_unit_test_setup(test_of_the_user_alone, fresh_home),
+		cmocka_unit_test_setup(test_bounded, fresh_home),
+		cmocka_unit_test_setup(test_long_and_foreign_lines, fresh_home),
+		cmocka_unit_test_setup(test_two_at_once, fresh_home),
+		cmocka_unit_test_setup(test_places, fresh_home),
 	};
 
 	if (!mkdtemp(folder))

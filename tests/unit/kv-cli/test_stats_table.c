@@ -115,7 +115,7 @@ static void test_rates(void **state)
 	same(stats_rate(&table, "gets"), 400);
 	same(stats_rate(&table, "reads"), 600);
 	same(stats_rate(&table, "same"), 0);
-	same(stats_rate(&table, "less"), STATS_UNKNOWN); /* as of a client that began anew */
+	same(stats_rate(&table, "less"), STATS_UNKNOWN); /* as of a client that started over */
 	same(stats_rate(&table, "new"), STATS_UNKNOWN);
 	same(stats_rate(&table, "gone"), STATS_UNKNOWN);
 	same(stats_ratio(stats_find(&table, "reads"), stats_find(&table, "gets")), 1.5);

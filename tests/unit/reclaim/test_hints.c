@@ -102,7 +102,7 @@ static void hints_go_on_a_quiet_server(void **state)
 }
 
 /*
- * A slab falls empty between any two rounds of the client. Who drops hints must not be asked anew
+ * A slab falls empty between any two rounds of the client. Who drops hints must not be asked again
  * before it has said so.
  */
 static void hints_go_on_a_busy_server(void **state)
@@ -194,7 +194,7 @@ static void who_keeps_hints_is_stuck(void **state)
 		assert_int_equal(hoarding_round(), 0);
 }
 
-/* Who follows may be asked for ever: the time of who does not begins anew each time. */
+/* Who follows may be asked for ever: the time of who does not starts over each time. */
 static void who_follows_is_not_stuck(void **state)
 {
 	const uint64_t limit_ns = FIXTURE_LIMIT_MS * NS_PER_MS,

@@ -200,7 +200,7 @@ static void a_stuck_session_of_a_busy_server(void **state)
 	goes(&b);
 }
 
-/* A session that opens its only queue pair anew all the time is waited for all the time. */
+/* A session that reopens its only queue pair all the time is waited for all the time. */
 static void queue_pairs_that_come_and_go(void **state)
 {
 	comes(&a, 1, 0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Taking memory back while a peer uses it as fast as it can. The owner deregisters (or registers
- * anew, or puts its QP into ERR, or destroys it), then fills the memory with REWRITTEN. No READ
- * that succeeds may show that byte, and no WRITE, SEND or atomic may change it afterwards.
+ * Taking memory back while a peer uses it as fast as it can. The owner deregisters or re-registers
+ * it, or puts its QP into ERR or destroys it, then fills the memory with REWRITTEN. No READ that
+ * succeeds may show that byte, and no WRITE, SEND or atomic may change it afterwards.
  */
 #include <pthread.h>
 #include <stdatomic.h>
