@@ -153,7 +153,7 @@ static_assert(offsetof(struct extent_entry, checksum) == 24, "extent_entry.check
  *    48  reads       8 B   READs that they posted for them
  *    56  retries     8 B   looks that had to be repeated: of blocks, of the directory
  *
- * The last three are figures for who watches: nothing depends on them.
+ * The last three are figures for people to watch: nothing depends on them.
  */
 struct epoch_slot {
 	_Atomic uint64_t generation;

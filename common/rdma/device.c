@@ -272,7 +272,7 @@ static const struct {
 	{ IBV_EVENT_SRQ_ERR, { .text = "a shared receive queue has failed", .fatal = true } },
 	{ IBV_EVENT_PORT_ERR,
 	  { .text = "the port has gone down; what is sent meanwhile is lost, and life lines "
-		    "decide who stays",
+		    "decide which sessions stay",
 	    .port = true } },
 	{ IBV_EVENT_PORT_ACTIVE, { .text = "the port has become ACTIVE", .port = true } },
 	{ IBV_EVENT_QP_FATAL, { .text = "a queue pair has failed" } },

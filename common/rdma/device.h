@@ -73,7 +73,8 @@ int rdma_device_open(struct rdma_device **out, const struct rdma_options *option
 void rdma_device_close(struct rdma_device *dev);
 
 /*
- * Steps of opening and their sentences, for who looks at devices and does not use them (survey.h).
+ * Steps of opening and their sentences, for callers that look at devices without using them
+ * (survey.h).
  * rdma_context_open - context, name, software and attr of @ibdev, into a device with ops.
  * rdma_port_query - port and port_attr of an opened one.
  * rdma_port_check - whether a device of @count ports has @port. Returns 0 or -ERANGE.

@@ -10,9 +10,9 @@
 #include "common/rdma/gid.h"
 
 /*
- * IBTA: 22 is 20.48 ms, what a responder asks for between RNR retries. Who keeps to the credits
- * never meets it. Where another client takes all receives of a shared queue, or the responder
- * does not get to run, six retries must outlast that.
+ * IBTA: 22 is 20.48 ms, what a responder asks for between RNR retries. A client that keeps
+ * to the credits never meets it. Where another client takes all receives of a shared queue, or the
+ * responder does not get to run, six retries must outlast that.
  */
 #define MIN_RNR_TIMER 22
 

@@ -3,7 +3,7 @@
 #pragma once
 /*
  * What there is: every RDMA device with its ports and GIDs, also those that could not be used.
- * For people who look for a fault (kv-cli doctor); who wants to connect uses rdma_device_open().
+ * For people who look for a fault (kv-cli doctor). To connect, use rdma_device_open().
  */
 #include <net/if.h>
 

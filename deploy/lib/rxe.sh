@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
 #
-# shellcheck disable=SC2034 # used by who reads this
+# shellcheck disable=SC2034 # used by the scripts that read this
 #
 # What rxe-up and rxe-down share: the record of what was done, and how they speak. Read by both.
 
@@ -31,7 +31,7 @@ fail() {
 	exit "$1"
 }
 
-# Whoever calls has said what it is for; with --dry-run only the words are printed.
+# The caller has said what it is for; with --dry-run only the words are printed.
 run() {
 	if [ "$rxe_dry" = yes ]; then
 		more "would run: $*"

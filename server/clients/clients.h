@@ -11,9 +11,9 @@
  * the client: whether it was applied, nobody knows, and it is answered "outcome unknown".
  *
  * Locks: an entry's mutex is held while a worker checks the generation, looks for a remembered
- * reply, applies the write and stores the reply: one step for anyone who fences the session. It is
- * one client's own; the table's mutex is the control thread's side only. Order: table, entry,
- * then the bucket's lock (store.h).
+ * reply, applies the write and stores the reply: one step as seen by the thread that fences the
+ * session. It is one client's own; the table's mutex is the control thread's side only. Order:
+ * table, entry, then the bucket's lock (store.h).
  */
 #include <pthread.h>
 #include <stdatomic.h>

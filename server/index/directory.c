@@ -12,8 +12,8 @@
  * REPLACEMENT. A directory never changes its size: it is copied into one of twice or half the
  * size. Nothing but the shape's lock is needed, since entries change under it only. The old one
  * is retired like a block; until its memory is reused it keeps the entries of that day. They may
- * lead to segments that are MOVED by now, whose headers say so. Who finds one of those looks at
- * root, which names the new directory since before the next segment could be marked
+ * lead to segments that are MOVED by now, whose headers say so. A reader that finds one of those
+ * looks at root, which names the new directory since before the next segment could be marked
  * (directory_publish() under the same hold of the lock).
  *
  * REUSE. The memory of a directory holds parts of others later, at any offset. Its header is zeroed

@@ -17,12 +17,12 @@
  * segment has, all of which is seen in one hold, and the walk goes on behind the range that the
  * segment has in that hold. Splits and merges change which range that is, but move no record to
  * another hash, nor to another stripe. So each such record is seen, or is replaced first, and then
- * it is published. Who takes an expired record from the walk and does not delete it gives it back
- * (index_expiry_put_back()).
+ * it is published. A caller that takes an expired record from the walk and does not delete it gives
+ * it back (index_expiry_put_back()).
  *
- * WHY `soonest` IS. A pass sets it to never, then looks at the stripes; who publishes lowers its
- * stripe's `due`, then looks at `soonest`. Both are sequentially consistent, so one of the two sees
- * the other; at its end the pass lowers `soonest` to the least `due`.
+ * WHY `soonest` IS. A pass sets it to never, then looks at the stripes; a writer that publishes
+ * lowers its stripe's `due`, then looks at `soonest`. Both are sequentially consistent, so one of
+ * the two sees the other; at its end the pass lowers `soonest` to the least `due`.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
  *
  * A segment is split when its overflow buckets run out, by the writer that needs one, and merged
  * with its buddy when most of both is deleted. What a change of the shape unlinks, segments and
- * directories, goes to the caller, who retires it (reclaim.h) like a block.
+ * directories, goes to the caller, which retires it (reclaim.h) like a block.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,8 +12,8 @@
  *             never has less depth, so all hashes of a bucket have one stripe, whatever the depth,
  *             and a segment has SEGMENT_BUCKETS of them, all its own but for its neighbours'
  *             under the same top bits.
- * Who changes the shape holds all stripes of the segments that it replaces; who holds a stripe may
- * rely on the directory's entries for its hashes.
+ * A change of the shape holds all stripes of the segments that it replaces; the holder of a stripe
+ * may rely on the directory's entries for its hashes.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -11,7 +11,7 @@
  * The answer is a hint, of words that were read one by one at some moment after the caller's load
  * of the header. Whoever acts on a set bit loads the slot itself (acquire) and judges again. A bit
  * that is not set is final for a reader that looks for a key which stands there all the time: its
- * slot's fingerprint stays the same while it is replaced. For who holds the lock all is exact.
+ * slot's fingerprint stays the same while it is replaced. For the holder of the lock all is exact.
  */
 #include <stdatomic.h>
 #include <stdint.h>

@@ -4,9 +4,9 @@
  * Changes, all under the lock of the bucket.
  *
  * ORDER OF A WRITE (DESIGN 3): new block LIVE, old block OBSOLETE, slot. Each is a release store,
- * so nobody who sees one of them misses an earlier one: who reads the new block through the slot
- * finds it LIVE and whole; and once the new value can be reached, no reader accepts the old block
- * any more, by whatever way it came to it.
+ * so no reader that sees one of them misses an earlier one: a reader of the new block through the
+ * slot finds it LIVE and whole; and once the new value can be reached, no reader accepts the old
+ * block any more, by whatever way it came to it.
  *
  * OVERFLOW BUCKETS. A segment's overflow buckets are given out in order by an atomic counter,
  * because chains of one segment have different locks. A fresh one is all zero but for its header,

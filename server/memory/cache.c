@@ -17,8 +17,8 @@
  *
  * ORDERING. The state word of a new life goes INVALID with the next incarnation, then comes a
  * release fence, then the caller's stores to the body. Readers that reached the old life lawfully
- * are gone, says the caller of memory_free(). Who follows a stray or outdated address and fetches
- * bytes of the new body, then looks at the state word, does not find the old incarnation.
+ * are gone, says the caller of memory_free(). A reader that follows a stray or outdated address and
+ * fetches bytes of the new body, then looks at the state word, does not find the old incarnation.
  *
  * ZEROES. Every extent begins as zeroes, and memory_free() zeroes the whole block but for its state
  * word, whatever was written of it. So a free block, the rest of a slab behind its last block, and

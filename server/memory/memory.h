@@ -124,7 +124,7 @@ static inline void *memory_map_at(const struct memory_map *map, unsigned extent,
 	return atomic_load_explicit(&map->base[extent], memory_order_relaxed) + offset;
 }
 
-/* memory_extent_region - registration of an extent, for who holds a block in it; NULL where it does
+/* memory_extent_region - registration of an extent, for a holder of a block in it; NULL: it does
  * not exist. Wait-free. */
 const struct memory_region *memory_extent_region(const struct memory *m, unsigned extent);
 

@@ -194,7 +194,7 @@ struct memory {
 	uint64_t slabs_dead;
 	uint64_t slabs_waiting; /* in recut */
 	struct slab_list recut; /* fell empty, oldest first */
-	struct slab_list waiting[SLAB_FORMATS]; /* the same, but for who may not be used again */
+	struct slab_list waiting[SLAB_FORMATS]; /* the same, but not yet to be used again */
 	uint64_t run_slabs;
 	uint64_t whole_bytes; /* of extents all of whose slabs are free */
 	struct segment_pool segments;

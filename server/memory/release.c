@@ -83,7 +83,7 @@ static bool extent_release(struct memory *m)
 	map.bytes = memory_extent_bytes(m, number);
 	map.fd = x->fd;
 	map.hugepages = x->hugepages;
-	/* relaxed: nobody who may ask for it is left; who has no right to ask gets NULL */
+	/* relaxed: no lawful caller is left; others get NULL */
 	atomic_store_explicit(&x->bytes, 0, memory_order_relaxed);
 	entry_clear(m, number);
 	atomic_store_explicit(&m->map.base[number], NULL, memory_order_relaxed);

@@ -66,8 +66,8 @@
  *    many does no harm: what is stamped with it, if anything, is what was unlinked before.
  *  - that it is not asked for more meanwhile: its wait starts over with each drop. So hint_floor
  *    is raised again when all have followed it; a slab that fell empty later waits for two drops.
- * Who was asked for longer than the section limit, and has not followed, is fenced while memory is
- * short.
+ * A client that was asked for longer than the section limit, and has not followed, is fenced while
+ * memory is short.
  *
  * FENCES are the CPU's. Slots are written, and E is read, by the device; on x86-64 it sees stores
  * in their order. Where devices are outside of the CPUs' coherence order these fences must be the

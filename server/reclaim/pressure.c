@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Memory that is short: how much may be deferred, and who holds it back.
+ * Memory that is short: how much may be deferred, and which sessions hold it back.
  *
  * THE BOUND (I5). The budget is what may still be deferred, 15/16 of deferred_max at first; the
- * rest is for pieces of the index, so that records that wait leave room for splits. Who is about to
- * unlink a block takes its bytes off the budget first, a share at a time, so that workers hardly
- * ever meet; the reclaimer gives back what it frees. So what was retired and not freed is at most
- * what was taken. Beyond it pass: a record larger than half of the budget, while nothing else is
- * deferred and the budget was not overdrawn; a directory that was doubled, and what merges replace,
- * each of which only follows a split or a delete that had room. How long a client has waited is its
- * own word (wire_rpc.h): one that lies can delete, and have expired records deleted, beyond the
- * bound.
+ * rest is for pieces of the index, so that records that wait leave room for splits. A worker that
+ * is about to unlink a block takes its bytes off the budget first, a share at a time, so that
+ * workers hardly ever meet; the reclaimer gives back what it frees. So what was retired and not
+ * freed is at most what was taken. Beyond it pass: a record larger than half of the budget, while
+ * nothing else is deferred and the budget was not overdrawn; a directory that was doubled, and what
+ * merges replace, each of which only follows a split or a delete that had room. How long a client
+ * has waited is its own word (wire_rpc.h): one that lies can delete, and have expired records
+ * deleted, beyond the bound.
  *
- * WHO IS REFUSED asks again for as long as the section limit and a bit (reclaim_patience_over()).
- * Within that time the sessions that hold the oldest batch back announce, or are fenced for it:
- * reclaim_stuck() names their epoch to the control thread. So are those that were asked to drop
- * hints for as long and have not, whether memory was short all the time or is only now: who was
- * asked needs milliseconds, and what it needs for that (grace.c) it gets at all times.
+ * A CLIENT THAT IS REFUSED asks again for as long as the section limit and a bit
+ * (reclaim_patience_over()). Within that time the sessions that hold the oldest batch back
+ * announce, or are fenced for it: reclaim_stuck() names their epoch to the control thread. So are
+ * those that were asked to drop hints for as long and have not, whether memory was short all the
+ * time or is only now: a client that was asked needs milliseconds, and gets what it needs (grace.c)
+ * at all times.
  */
 #include "common/base/time.h"
 #include "server/reclaim/reclaim_internal.h"
 
 #define RESERVE_SHARE 256 /* of the budget, that a worker reserves at once */
 #define CHARGE_NS     (100 * NS_PER_MS) /* between two counts of what each session holds back */
-#define WANTED_NS     (50 * NS_PER_MS) /* memory is short for this long after it was wanted in vain */
-#define PATIENCE_MORE 500u /* ms behind the section limit: for fencing, and for freeing */
+#define WANTED_NS     (50 * NS_PER_MS) /* memory is short this long after a request in vain */
+#define PATIENCE_MORE 500u /* ms after the section limit: for fencing, and for freeing */
 #define PATIENCE_MIN  1000u /* ms */
 
 /* A record as large as the budget would never find it whole: workers keep what they reserved. */

@@ -213,7 +213,7 @@ static void batch_free(struct reclaim *r, struct batch *batch, unsigned n)
 	/* release, as below */
 	atomic_fetch_add_explicit(&r->freed_bytes, bytes, memory_order_release);
 	atomic_fetch_add_explicit(&r->budget, (int64_t)bytes, memory_order_relaxed);
-	/* release pairs with reclaim_stats_get(): who sees these freed, sees them retired */
+	/* release pairs with reclaim_stats_get(): whatever it sees freed it sees retired */
 	atomic_fetch_add_explicit(&r->freed, freed, memory_order_release);
 }
 

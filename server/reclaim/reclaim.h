@@ -11,9 +11,9 @@
  * a later epoch (grace.h), skips blocks under a hazard pointer, and frees. So the longer it takes,
  * the more share the next grace period. A worker never waits for one.
  *
- * What is retired and not yet free is bounded (I5): who is about to unlink a block reserves its
- * bytes first, and is refused where `deferred_max` would be passed. Then sessions that hold memory
- * back for longer than the section limit are fenced (session/lease.c).
+ * What is retired and not yet free is bounded (I5): a worker that is about to unlink a block
+ * reserves its bytes first, and is refused where `deferred_max` would be passed. Then sessions that
+ * hold memory back for longer than the section limit are fenced (session/lease.c).
  *
  * Hazard pointers: a worker that posted an RDMA operation on a block holds that block in one of
  * its hazards until the completion is polled, and may pass quiescent states meanwhile. It sets
@@ -33,7 +33,7 @@ struct reclaim_worker; /* of one worker: its open batch and its hazards */
 
 struct reclaim_config {
 	uint64_t deferred_max; /* bytes that may wait for grace periods; 0: any */
-	unsigned limit_ms; /* the section limit: who holds memory back for longer may be fenced */
+	unsigned limit_ms; /* the section limit: sessions that hold memory longer may be fenced */
 };
 
 int reclaim_create(struct reclaim **out, struct memory *m, const struct reclaim_config *config,
@@ -71,7 +71,8 @@ bool reclaim_full(struct reclaim_worker *w, uint64_t bytes);
 /*
  * reclaim_wanting - there is no memory, or reclaim_reserve() refused. Returns whether some is on
  * its way: it comes when sessions announce, or are fenced.
- * reclaim_patience_over - whether who has waited for this long since then is refused for good.
+ * reclaim_patience_over - whether a client that has waited this long since then is refused for
+ * good.
  */
 bool reclaim_wanting(struct reclaim *r);
 bool reclaim_patience_over(const struct reclaim *r, uint32_t waited_ms);

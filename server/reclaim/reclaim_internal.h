@@ -4,10 +4,10 @@
 /*
  * Private to server/reclaim.
  *
- * Who owns what: a batch belongs to the worker that fills it, then to the queue, then to the
+ * Ownership: a batch belongs to the worker that fills it, then to the queue, then to the
  * reclaimer thread, then to the stack of empty ones. `lock` protects the list of workers, the
  * scratch array of hazards and what is told of the oldest batch; nobody holds it for long, and
- * on the data path only who was refused memory.
+ * on the data path only a worker that was refused memory.
  */
 #include <pthread.h>
 #include <stdatomic.h>

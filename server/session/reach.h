@@ -6,7 +6,7 @@
  *
  * On RoCE ibv_modify_qp to RTR looks for the peer's link address, and the kernel waits for up to
  * 1 s where nobody answers (ib_core: rdma_addr_find_l2_eth_by_grh()); there is no call that asks
- * without waiting. Who offers GIDs that lead nowhere would stop everybody's life lines.
+ * without waiting. A client that offers GIDs that lead nowhere would stop all life lines.
  *
  *  1. A GID that is vouched for is tried at once: it is the address of the far end of the client's
  *     life line, and ours is that of the near end. TCP knows the way.

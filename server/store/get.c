@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Finding records; what has expired is deleted by who finds it. */
+/* Finding records; what has expired is deleted by its finder. */
 #include <errno.h>
 
 #include "common/base/hash.h"

@@ -35,7 +35,7 @@ struct store {
 	uint64_t hash_seed;
 	_Atomic uint64_t version; /* last one drawn */
 	_Atomic uint64_t expired; /* records that were deleted because they had expired */
-	_Atomic(struct store_worker *) sweeper; /* who goes over them; NULL: nobody does */
+	_Atomic(struct store_worker *) sweeper; /* the worker that goes over them, or NULL */
 };
 
 struct store_config {

@@ -2,10 +2,10 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * Expired records that nobody asks for: one of the workers goes over the index (index/expiry.c) and
- * deletes them, each as whoever had found it would, so no reader can tell.
+ * deletes them, each as its finder would, so no reader can tell.
  *
- * WHO. The worker that first sees that something is due becomes the sweeper, for one pass. Where
- * nothing expires a worker's share is a load; where nothing is due, it looks once a second.
+ * WHICH WORKER. The worker that first sees that something is due becomes the sweeper, for one pass.
+ * Where nothing expires a worker's share is a load; where nothing is due, it looks once a second.
  *
  * PACE. A slice of 100 us, at most one bucket longer, every 2 ms: 5 % of a core. While memory is
  * short, every 300 us. A slice ends early where half of what may wait for grace periods does, as

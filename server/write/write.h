@@ -28,7 +28,7 @@
 enum write_op { WRITE_PUT, WRITE_DEL, WRITE_INCR, WRITE_TOUCH };
 
 struct write_request {
-	/* Who asks, and with which request: exactly once goes by these. */
+	/* The client and its request: exactly once goes by these. */
 	struct client_entry *client;
 	uint64_t generation;
 	uint64_t sequence;

@@ -6,7 +6,7 @@
  *
  *	kv-test-herd HOST:PORT DEVICE SESSIONS HANDLES TIMEOUT_MS LIFELINE_MS
  *
- *	run KEY MS	every handle reads KEY for this long, whatever comes: how many reads went well
+ *	run KEY MS	every handle reads KEY for this long, whatever comes: successful reads
  *			and how many not, the longest in us, for how many handles the last one went
  *			well, and how often queue pairs were opened again
  *	quit

@@ -178,7 +178,7 @@ unsigned async_tend(struct gkv_session *s, uint64_t patience_ns);
 uint64_t async_due(const struct async *a);
 
 /*
- * async_lost - the queue pair is about to be destroyed: what was READ or asked starts again over the
+ * async_lost - the queue pair is about to be destroyed: what was READ or asked starts again on the
  * next one.
  */
 void async_lost(struct async *a);

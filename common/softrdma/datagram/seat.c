@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Who receives datagrams, and when. For each index of a QP there is a seat with a lock that never
- * goes away. Who receives holds it from before he takes a message out of the socket until its
- * completion is in the CQ, so that messages complete in the order in which they came. Under it the
- * state is looked at, then the Q_Key, then the receive is taken, then its keys are looked at, then
- * the memory is written. An owner who takes one of these back (ERR, RESET, destroy, dereg_mr) first
- * changes the state or key and then takes and drops the lock, soft_ud_fence(). Who received before
- * has dropped it and is done; who receives after sees the change, by the lock. Hence, after the
- * fence, nobody writes to the memory, and no completion comes that belongs before those which a
- * flush makes then. Nobody waits for anything while he holds the lock, so its taker waits shortly.
+ * Which thread receives datagrams, and when. Each index of a QP has a seat with a lock that lasts
+ * as long as the process. A receiver holds it from before it takes a message out of the socket
+ * until the completion is in the CQ, so messages complete in the order in which they came. Under
+ * the lock the receiver checks the state, then the Q_Key, takes a receive, checks its keys, and
+ * writes the memory. An owner that takes one of these back (ERR, RESET, destroy, dereg_mr) first
+ * changes the state or key, then takes and drops the lock: soft_ud_fence(). An earlier receiver has
+ * dropped the lock and is done; a later one sees the change, by the lock. After the fence,
+ * therefore, nothing writes to the memory, and no completion comes that belongs before those of the
+ * flush that follows. No holder of the lock waits for anything, so taking it takes little time.
  *
- * The service thread receives, and so does who polls the CQ and finds it empty, which is faster.
- * While a CQ is polled all the time, the service thread would be woken by each message only to find
- * it taken. So it lets the socket rest: it leaves it alone, and looks every millisecond whether the
- * polling goes on, and at once when the CQ is armed. Who puts a seat to rest first counts that in
- * the CQ and then looks whether it is armed; who arms does so first and then looks at the count;
- * seq_cst on both sides, so that one sees the other.
+ * The service thread receives, and so does a thread that polls the CQ and finds it empty, which is
+ * faster. While a CQ is polled all the time, each message would wake the service thread only to be
+ * gone already. So the service thread lets the socket rest: it looks every millisecond whether the
+ * polling goes on, and at once when the CQ is armed. The service thread first counts the resting
+ * seat in the CQ and then looks whether the CQ is armed; arming comes first and then looks at the
+ * count. Both are seq_cst, so that one sees the other.
  *
  * RTR empties the socket, so that what was sent to a former life of the QP does not arrive in this.
  */

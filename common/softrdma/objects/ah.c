@@ -5,8 +5,8 @@
  *
  * The global route header that soft0 puts in front of a received datagram is always that of IBTA
  * 8.3: version 6, next header 0x1B, payload length, sender's GID, receiver's GID. A RoCE v2 NIC
- * writes there what was on the wire, for an IPv4 GID an IPv4 header in the last 20 bytes; who reads
- * the header by hand and wants to run on both must look at the version.
+ * writes there what was on the wire, for an IPv4 GID an IPv4 header in the last 20 bytes; a
+ * program that reads the header itself and runs on both must look at the version.
  */
 #include "common/softrdma/objects/ah.h"
 

@@ -3,7 +3,7 @@
 /*
  * A completion queue has two sources. Its own ring, under a lock, takes completions that this
  * process makes: of sends, and flushed receives. Completions of receives are made by the initiator
- * in the peer, who puts them into the ring of the QP in our arena (single producer, single
+ * in the peer, which puts them into the ring of the QP in our arena (single producer, single
  * consumer) and sets the QP's bit in the CQ. Polling takes from the own ring first and then from
  * the QPs whose bit is set; these come first next time where no room was left for them. Where
  * completions of one QP must stay in order across the two (a flush comes after what was received),
@@ -119,7 +119,7 @@ void soft_cq_notify_slow(struct shared_cq *cq, int fd, bool solicited)
 
 		if (!armed || (armed == NOTIFY_SOLICITED && !solicited))
 			return;
-		/* release: the completion is visible to who takes the event */
+		/* release: the completion is visible to the thread that takes the event */
 	} while (!atomic_compare_exchange_weak(&cq->notify, &seen,
 					       (seen & ~(uint64_t)NOTIFY_ARMED) + NOTIFY_EVENT));
 	if (fd >= 0)

@@ -26,7 +26,7 @@ struct soft_cq {
 		struct ibv_cq_ex ex;
 	};
 	uint32_t epoch, index;
-	bool serial; /* constant: who polls takes `poll`, and before any other lock; see cq_ex.c */
+	bool serial; /* constant: polling takes `poll`, before any other lock; see cq_ex.c */
 	struct shared_cq *shared;
 	struct lock lock; /* protects the ring, and base.cqe; see resize.c */
 	_Atomic uint32_t head, tail; /* written under the lock */
@@ -57,7 +57,7 @@ static inline struct soft_cq *soft_cq(struct ibv_cq *base)
 /* cq_count_own - tell peers how many completions the ring holds. Under the lock. */
 static inline void cq_count_own(struct soft_cq *cq, uint32_t count)
 {
-	/* relaxed: a limit, and who sees an old one loses a completion that came too close to it */
+	/* relaxed: a limit; an old one costs a completion that came too close to it */
 	atomic_store_explicit(&cq->shared->own, count, memory_order_relaxed);
 }
 

@@ -7,11 +7,11 @@
  * From start_poll to end_poll other pollers wait. They wait for `poll`, not for the lock of the
  * ring: the user's code runs in between and may post, and a request that is executed when it is
  * posted puts its completion into this very ring. So `poll` comes before all other locks, and
- * nobody who holds one takes it. As on hardware, ibv_poll_cq() in between waits for itself, unless
+ * no holder of one takes it. As on hardware, ibv_poll_cq() in between waits for itself, unless
  * the CQ is for one thread, which has no use for `poll`.
  *
  * As with rdma-core, there are read functions for what was asked for at creation, and NULL for the
- * rest. Not here: time stamps (who completes a receive is another process, and looks at no clock),
+ * rest. Not here: time stamps (another process completes a receive, and looks at no clock),
  * VLANs, flow tags and tag matching. IGNORE_OVERRUN is refused, since soft0 drops the new
  * completion, not the old one.
  */

@@ -157,7 +157,7 @@ static int modify_reset(struct soft_qp *qp)
 	soft_cq_forget(qp->recv_cq, qp);
 	qp->posted = qp->executed = 0;
 	atomic_store(&qp->sent_polled, 0);
-	lock_take(&qp->recv_cq->lock); /* who polls sees both or none */
+	lock_take(&qp->recv_cq->lock); /* a poll sees both or none */
 	qp->in_head = 0;
 	atomic_store(&qp->shared->in_head, 0);
 	atomic_store(&qp->shared->in_tail, 0);

@@ -62,7 +62,7 @@ int soft_mr_check(uint64_t addr, uint64_t iova, uint64_t length, unsigned access
 		return EOPNOTSUPP;
 	if (!length || addr + length < addr || iova + length < iova)
 		return EINVAL;
-	/* As the kernel wants it: who lets peers write must let itself write. */
+	/* As the kernel wants it: remote write access needs local write access. */
 	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
 	    !(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;

@@ -45,7 +45,7 @@ int soft_mr_check(uint64_t addr, uint64_t iova, uint64_t length, unsigned access
 /* soft_mr_publish - fill in the entry of @mr in the arena, from @mr, with a new key. */
 void soft_mr_publish(struct soft_mr *mr);
 
-/* soft_mr_withdraw - take the key back, and wait for who may still be at it. */
+/* soft_mr_withdraw - take the key back, and wait until no peer uses it any more. */
 void soft_mr_withdraw(struct soft_mr *mr);
 
 /* mr_covers - may @length bytes at @addr be used under @key, for @access, within @pd? */

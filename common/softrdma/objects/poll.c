@@ -32,7 +32,7 @@ bool soft_cq_inbound(struct soft_cq *cq, struct soft_qp *qp, struct ibv_wc *wc)
 	wc->wc_flags = atomic_load_explicit(&cqe->flags, memory_order_relaxed);
 	wc->qp_num = qp->base.qp_num;
 	wc->src_qp = atomic_load_explicit(&shared->dest_qpn, memory_order_relaxed);
-	/* release: pairs with the acquire of the producer, who may use the place again */
+	/* release: pairs with the acquire of the producer, which may use the place again */
 	atomic_store_explicit(&shared->in_head, ++qp->in_head, memory_order_release);
 	atomic_fetch_sub_explicit(&cq->shared->inbound, 1, memory_order_relaxed);
 	return true;
@@ -92,7 +92,7 @@ static int cq_poll_own(struct soft_cq *cq, int count, struct ibv_wc *wc)
 		struct soft_cqe *cqe = &cq->ring[head & cq->mask];
 
 		wc[n] = cqe->wc;
-		/* release: pairs with the acquire in the post of who finds the queue full */
+		/* release: pairs with the acquire in a post that finds the queue full */
 		if (cqe->sent)
 			atomic_store_explicit(&cqe->qp->sent_polled, cqe->sent,
 					      memory_order_release);
@@ -105,8 +105,8 @@ static int cq_poll_own(struct soft_cq *cq, int count, struct ibv_wc *wc)
 }
 
 /*
- * Who is answered faster than he polls always has own completions for all the room there is: those
- * of receives come first then, every other time. Under the lock.
+ * A program that is answered faster than it polls always has own completions for all the room there
+ * is. So receives come first every other time. Under the lock.
  */
 static int cq_poll_both(struct soft_cq *cq, int count, struct ibv_wc *wc)
 {
@@ -126,13 +126,13 @@ static int cq_poll_both(struct soft_cq *cq, int count, struct ibv_wc *wc)
 
 static bool cq_empty(struct soft_cq *cq)
 {
-	/* seq_cst: pairs with cq_notify(), for who has just armed */
+	/* seq_cst: pairs with cq_notify(), which may just have armed */
 	return atomic_load_explicit(&cq->head, memory_order_relaxed) ==
 		       atomic_load_explicit(&cq->tail, memory_order_acquire) &&
 	       !atomic_load(&cq->shared->summary);
 }
 
-/* Who polls for long keeps a core busy that here his peer may need: he lets others go first. */
+/* Long polling keeps a core busy that the peer may need here: let others go first. */
 static int cq_in_vain(struct soft_cq *cq)
 {
 	uint32_t polls = atomic_load_explicit(&cq->vain, memory_order_relaxed) + 1;

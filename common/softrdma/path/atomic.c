@@ -77,7 +77,7 @@ static void ask(struct soft_qp *qp, const struct ibv_send_wr *wr, uint64_t word)
 	struct shared_ask *ask = &qp->shared->ask;
 	uint64_t number = atomic_load_explicit(&ask->number, memory_order_relaxed);
 
-	/* release: who reads one of these sees that the number before was withdrawn */
+	/* release: a reader of one of these sees that the number before was withdrawn */
 	atomic_store_explicit(&ask->word, word, memory_order_release);
 	atomic_store_explicit(&ask->addr, wr->wr.atomic.remote_addr, memory_order_release);
 	atomic_store_explicit(&ask->compare_add, wr->wr.atomic.compare_add, memory_order_release);
@@ -237,7 +237,7 @@ static bool asked(struct soft_qp *qp, struct asked *out)
 	out->opcode = atomic_load_explicit(&ask->opcode, memory_order_relaxed);
 	/*
 	 * acquire: pairs with the release of the fields in ask(): none is of a later ask. It is
-	 * ours if it names our queue pair: who asks has seen that we are connected to each other.
+	 * ours if it names our queue pair: the asker has seen that both are connected.
 	 */
 	fence_loads();
 	return atomic_load_explicit(&ask->number, memory_order_relaxed) == out->number &&
@@ -245,9 +245,10 @@ static bool asked(struct soft_qp *qp, struct asked *out)
 }
 
 /*
- * Is there memory still, and may it be written? Hardware would hold on to it; here who has unmapped
- * it too early shall at least not die of it. Adds 0 to half of the word, through the kernel, which
- * gets no signal; where that half holds 2047, a futex waiter on it may wake for nothing.
+ * Is there memory still, and may it be written? Hardware would hold on to it; here a
+ * process that unmapped it too early at least survives. Adds 0 to half of the word, through the
+ * kernel, which gets no signal; where that half holds 2047, a futex waiter on it may wake for
+ * nothing.
  */
 static bool writable(uint64_t addr)
 {

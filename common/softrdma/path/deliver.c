@@ -3,8 +3,8 @@
 /*
  * What consumes a receive of the peer: SEND and WRITE with immediate. The initiator takes a receive
  * from the QP's queue or its SRQ (rq.c), copies into its buffers, puts a completion into the ring
- * of the peer's QP, of which it is the only producer, and wakes who sleeps on the CQ. All of it
- * lies between the stores to `busy` (execute.c), so that the owner can wait for it.
+ * of the peer's QP, of which it is the only producer, and wakes the thread that sleeps on the CQ.
+ * All of it lies between the stores to `busy` (execute.c), so that the owner can wait for it.
  *
  * No receive posted: the initiator leaves word that it waits and looks once more; the owner posts
  * and then looks for waiters; seq_cst on both sides, so that one sees the other.
@@ -43,7 +43,7 @@ static struct shared_cqe *inbound_place(struct soft_qp *qp, struct shared_cq *cq
 	return &ring[tail & (slots - 1)];
 }
 
-/* Complete a receive at the peer. @solicited: also for who asked for such ones only. */
+/* Complete a receive at the peer. @solicited: also where only such ones were asked for. */
 static void inbound_push(struct soft_qp *qp, const struct ibv_wc *wc, bool solicited)
 {
 	struct shared_qp *remote = qp->remote;

@@ -58,8 +58,8 @@ static bool fence_pause(unsigned *spins, uint64_t deadline)
 }
 
 /*
- * Who has waited for an operation in vain does not wait for it again: ERR comes before destroy, and
- * other regions and queue pairs go while the peer is stopped.
+ * An owner that has waited for an operation in vain does not wait for it again: ERR comes before
+ * destroy, and other regions and queue pairs go while the peer is stopped.
  */
 static bool fence_wait(struct soft_qp *qp, uint64_t deadline)
 {
@@ -109,7 +109,7 @@ bool soft_fence_qp(struct soft_qp *qp)
 
 /*
  * Wait until the sq lock of the QP of @index was seen free: what it was executing is over. Holds
- * walk, but not while it waits: who holds the sq lock may wait for walk himself. A QP that is gone
+ * walk, but not while it waits: a holder of the sq lock may wait for walk. A QP that is gone
  * meanwhile has been fenced by its destruction.
  */
 static void fence_own(uint32_t index, uint64_t deadline)

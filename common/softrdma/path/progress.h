@@ -12,7 +12,7 @@ void soft_progress_cq(struct soft_cq *cq);
 /* soft_progress_posted_slow - see soft_progress_posted(). */
 void soft_progress_posted_slow(struct shared_rq *rq);
 
-/* soft_progress_posted - receives were posted to @rq: wake who waits for them. Holds no lock. */
+/* soft_progress_posted - receives were posted to @rq: wake waiting senders. Holds no lock. */
 static inline void soft_progress_posted(struct shared_rq *rq)
 {
 	/* full fence: pairs with the one in take() of deliver.c */

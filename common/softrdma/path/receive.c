@@ -23,7 +23,7 @@ static void receive_flush_all(struct soft_qp *qp)
 
 	lock_take(&qp->rq.lock);
 	soft_cq_collect(qp->recv_cq, qp);
-	/* Who broke head or tail in the arena shall not keep us here: no more than there can be. */
+	/* Bounded by the slots: a peer may have broken head or tail in the arena. */
 	for (uint32_t i = 0; i < qp->rq.slots && soft_rq_take(own_arena(), qp->rq.shared, &recv);
 	     i++)
 		receive_flush(qp, recv.wr_id);

@@ -8,7 +8,7 @@
  *
  * Counters since RESET: sent_polled <= executed <= posted <= sent_polled + max_send_wr. The ring
  * holds [executed, posted). As on hardware, the places of requests are free once a completion that
- * comes after them was polled, so who never signals gets ENOMEM.
+ * comes after them was polled, so a program that never signals gets ENOMEM.
  */
 #include <errno.h>
 #include <string.h>

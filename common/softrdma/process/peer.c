@@ -131,7 +131,7 @@ static void peer_list(struct soft_peer *peer)
 	pthread_mutex_unlock(&peers.lock);
 }
 
-/* Say hello on a fresh connection: who is it, its arena, its kick descriptor. */
+/* Say hello on a fresh connection: learn the peer, its arena, its kick descriptor. */
 static int peer_hello(struct soft_peer *peer)
 {
 	struct ucred credentials;

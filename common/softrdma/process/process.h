@@ -46,7 +46,7 @@ struct soft_process {
 	_Atomic uint64_t next_id; /* of channels, files and peers */
 
 	/*
-	 * walk: who holds it may use any object of the tables below; objects leave the tables under
+	 * walk: its holder may use any object of the tables below; objects leave the tables under
 	 * it before they are freed. A QP's peer changes under its sq *and* walk. A holder only
 	 * tries sq locks, so that a holder of an sq lock may wait for walk.
 	 */

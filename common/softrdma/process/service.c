@@ -85,8 +85,8 @@ void soft_service_forget(int fd)
 static bool admit_all; /* SOFTRDMA_SHARE; constant while the thread runs */
 
 /*
- * Who is let in gets our arena, to write: he could steer what we and our other peers do with our
- * memory. So only our own user, and root, who could do so anyway.
+ * A process that is let in gets our arena, to write: it could steer what we and our other peers do
+ * with our memory. So only our own user is let in, and root, who could do so anyway.
  */
 static bool service_admits(int fd)
 {

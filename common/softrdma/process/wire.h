@@ -2,10 +2,10 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * The socket between processes, for the control path only: who sits in a slot, and file
- * descriptors on request. Abstract Unix sockets of type SEQPACKET; a slot is claimed by binding its
- * name, which is exclusive and vanishes with the process. One request, one reply. RoCE and
- * InfiniBand (port.c) have names of their own.
+ * The socket between processes, for the control path only: which process holds a slot,
+ * and file descriptors on request. Abstract Unix sockets of type SEQPACKET; a slot is claimed by
+ * binding its name, which is exclusive and vanishes with the process. One request, one reply. RoCE
+ * and InfiniBand (port.c) have names of their own.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -5,9 +5,10 @@
  * What the processes on soft0 see of each other: one arena a process, a sparse memfd.
  *
  * The owner of an arena runs its control path; the initiators of its peers read and write in it.
- * Each field says who writes it. Fields are atomics, mostly relaxed ones, because a reader may look
+ * Each field names its writer. Fields are atomics, mostly relaxed ones, because a reader may look
  * at an entry while it is being taken over by another object; `word` of a QP or MR tells whether
- * what was read counts. Nothing here is ever locked: whoever stops or dies, holds up nobody.
+ * what was read counts. Nothing here is ever locked: a process that stops or dies holds up no
+ * other.
  *
  * Values found in a peer's arena are bounded before use: a broken peer must not break us.
  * Both sides run the same build on one machine; SHARED_VERSION and the size are compared at
