@@ -22,7 +22,6 @@
 
 #include "common/base/error.h"
 #include "common/layout/limits.h"
-#include "common/layout/wire_rpc.h"
 
 #define CLIENTS_MAX 4096u /* ids remembered; the longest absent one gives way */
 
@@ -79,7 +78,7 @@ enum client_verdict {
 	CLIENT_STALE, /* the generation is not current, or the sequence went backwards */
 };
 
-/* client_check - must hold the entry's lock. @retry: the frame has RPC_RETRY. */
+/* client_check - must hold the entry's lock. @retry: it may have been sent before. */
 enum client_verdict client_check(struct client_entry *e, uint64_t generation, unsigned handle,
 				 unsigned slot, uint64_t sequence, bool retry,
 				 const struct client_reply **reply);

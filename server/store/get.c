@@ -59,13 +59,13 @@ int store_check_terms(const struct store_terms *t, const struct block *b, struct
 	if (b)
 		out->version = b->version;
 	switch (t->condition) {
-	case RPC_ALWAYS:
+	case STORE_ALWAYS:
 		return 0;
-	case RPC_IF_ABSENT:
+	case STORE_IF_ABSENT:
 		return b ? -EEXIST : 0;
-	case RPC_IF_PRESENT:
+	case STORE_IF_PRESENT:
 		return b ? 0 : -ENOENT;
-	case RPC_IF_VERSION:
+	case STORE_IF_VERSION:
 		return !b ? -ENOENT : b->version == t->version ? 0 : -EEXIST;
 	}
 	return -EINVAL;

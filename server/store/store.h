@@ -78,13 +78,15 @@ struct store_result {
 	struct memory_place place;
 };
 
+enum store_condition { STORE_ALWAYS, STORE_IF_ABSENT, STORE_IF_PRESENT, STORE_IF_VERSION };
+
 /*
  * What a write is bound to, looked at under the bucket's lock. A record that has expired by @now_ms
  * is not there for any condition; it is deleted before -ENOENT is returned.
  */
 struct store_terms {
-	enum rpc_condition condition;
-	uint64_t version; /* of RPC_IF_VERSION */
+	enum store_condition condition;
+	uint64_t version; /* of STORE_IF_VERSION */
 	uint64_t now_ms; /* wall clock */
 	bool force; /* as in store_del(), for a record that has expired */
 };
@@ -173,7 +175,7 @@ int store_get(struct store_worker *w, const void *key, uint32_t key_len, uint64_
 	      bool force, struct store_result *out);
 
 /*
- * store_del - on @terms, RPC_ALWAYS or RPC_IF_VERSION. Returns 0 (out->version: of the deletion),
+ * store_del - on @terms, STORE_ALWAYS or STORE_IF_VERSION. Returns 0 (out->version: of the deletion),
  * -ENOENT, -EEXIST: it has another version, out->version; or -EBUSY: too much waits for grace
  * periods, unless terms->force.
  */

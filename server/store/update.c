@@ -60,7 +60,7 @@ static int put_over(struct store_worker *w, const void *key, uint32_t key_len,
 		    uint32_t value_len, uint64_t expiry_ms, struct store_result *out)
 {
 	const struct store_terms terms = {
-		.condition = hit ? RPC_IF_VERSION : RPC_IF_ABSENT,
+		.condition = hit ? STORE_IF_VERSION : STORE_IF_ABSENT,
 		.version = hit ? hit->block->version : 0,
 		.now_ms = t->now_ms,
 		.force = t->force,

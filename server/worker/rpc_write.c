@@ -9,6 +9,11 @@
 #include "common/base/hash.h"
 #include "common/base/time.h"
 
+static_assert((int)RPC_ALWAYS == STORE_ALWAYS && (int)RPC_IF_ABSENT == STORE_IF_ABSENT &&
+		      (int)RPC_IF_PRESENT == STORE_IF_PRESENT &&
+		      (int)RPC_IF_VERSION == STORE_IF_VERSION,
+	      "conditions go from the frame to the door as they are");
+
 void rpc_answer(struct write_door *door, struct write *write)
 {
 	struct rpc_worker *w = caa_container_of(door, struct rpc_worker, door);
@@ -24,25 +29,23 @@ static void fill(struct request *r, enum write_op op, const struct rpc_request_v
 	const struct rpc_request *q = view->header;
 	const struct conn *c = r->conn;
 
-	r->write = (struct write){
-		.ask = {
-			.client = c->client,
-			.generation = c->generation,
-			.sequence = q->sequence,
-			.handle = c->handle,
-			.slot = r->slot,
-			.retry = q->flags & RPC_RETRY,
-			.op = op,
-			.condition = (enum rpc_condition)q->condition,
-			.version = q->condition == RPC_IF_VERSION ? q->operand : 0,
-			.delta = (int64_t)q->operand,
-			.now_ns = r->now_ns,
-			.ttl_ms = q->ttl_ms,
-			.waited_ms = q->waited_ms,
-			.key_len = q->key_len,
-			.value_len = q->value_len,
-			.key = view->key,
-		},
+	write_begin(&r->write);
+	r->write.ask = (struct write_request){
+		.client = c->client,
+		.generation = c->generation,
+		.sequence = q->sequence,
+		.handle = c->handle,
+		.slot = r->slot,
+		.retry = q->flags & RPC_RETRY,
+		.op = op,
+		.condition = (enum store_condition)q->condition,
+		.operand = q->operand,
+		.now_ns = r->now_ns,
+		.ttl_ms = q->ttl_ms,
+		.waited_ms = q->waited_ms,
+		.key_len = q->key_len,
+		.value_len = q->value_len,
+		.key = view->key,
 	};
 }
 

@@ -61,9 +61,10 @@ static struct store_terms terms_of(const struct write_door *d, const struct writ
 {
 	return (struct store_terms){
 		.condition = ask->condition,
-		.version = ask->version,
+		.version = ask->operand,
 		.now_ms = ask->now_ns / NS_PER_MS,
-		.force = reclaim_patience_over(d->store->store->reclaim, ask->waited_ms),
+		.force = ask->waited_ms &&
+			 reclaim_patience_over(d->store->store->reclaim, ask->waited_ms),
 	};
 }
 
@@ -124,7 +125,7 @@ static int apply(struct write_door *d, struct write *w)
 		rc = store_del(d->store, ask->key, ask->key_len, &terms, &result);
 		break;
 	case WRITE_INCR:
-		rc = store_incr(d->store, ask->key, ask->key_len, ask->delta, &terms,
+		rc = store_incr(d->store, ask->key, ask->key_len, (int64_t)ask->operand, &terms,
 				&w->result.number, &result);
 		break;
 	case WRITE_TOUCH:
@@ -159,7 +160,7 @@ static bool is_over(struct write_door *d, struct write *w)
 
 	pthread_mutex_lock(&ask->client->lock);
 	over = !decide(w);
-	if (!over && ask->condition != RPC_ALWAYS) {
+	if (!over && ask->condition != STORE_ALWAYS) {
 		w->result.status =
 			store_put_refused(d->store, ask->key, ask->key_len, &terms, &found);
 		over = w->result.status != 0;
@@ -192,7 +193,7 @@ bool write_take(struct write_door *d, struct write *w, bool fetched)
 	const struct write_request *ask = &w->ask;
 	int rc;
 
-	if ((ask->retry || ask->condition != RPC_ALWAYS) && is_over(d, w)) {
+	if ((ask->retry || ask->condition != STORE_ALWAYS) && is_over(d, w)) {
 		d->answer(d, w);
 		return false;
 	}

@@ -37,9 +37,8 @@ struct write_request {
 	bool retry; /* it may have been sent before */
 
 	enum write_op op;
-	enum rpc_condition condition; /* PUT, DEL */
-	uint64_t version; /* of RPC_IF_VERSION */
-	int64_t delta; /* INCR */
+	enum store_condition condition; /* PUT, DEL */
+	uint64_t operand; /* STORE_IF_VERSION: the version; INCR: what is added, two's complement */
 	uint64_t now_ns; /* wall clock, since the request came: expiry is judged by it */
 	uint64_t ttl_ms; /* PUT, TOUCH; 0: the record never expires */
 	uint32_t waited_ms; /* since the client got its first -EBUSY for this; 0: none yet */
@@ -48,13 +47,21 @@ struct write_request {
 	const void *key; /* a PUT needs it for write_take() only */
 };
 
-/* The caller sets `ask` and zeroes the rest. */
+/* The caller sets `ask`; write_begin() the rest. */
 struct write {
 	struct write_request ask;
 	struct client_reply result; /* what `answer` is about */
 	bool repeated; /* the result was remembered: this time nothing was applied */
 	struct store_put put; /* the door's; put.block: what write_take() took, or NULL */
 };
+
+/* write_begin - a new write, in place of one that was answered or dropped. */
+static inline void write_begin(struct write *w)
+{
+	w->result = (struct client_reply){ 0 };
+	w->repeated = false;
+	w->put.block = NULL;
+}
 
 struct write_door {
 	struct store_worker *store;

@@ -38,7 +38,7 @@ static int setup(void **state)
 	return store_create(&store, &config, &err) || store_worker_create(&worker, &store, 8);
 }
 
-static struct store_terms terms(enum rpc_condition condition, uint64_t version)
+static struct store_terms terms(enum store_condition condition, uint64_t version)
 {
 	return (struct store_terms){ condition, version, NOW, false };
 }
@@ -57,13 +57,13 @@ static int put_by(struct store_worker *w, const char *value, uint64_t expiry_ms,
 	return store_put_commit(w, &p, &t, out);
 }
 
-static int put(const char *value, uint64_t expiry_ms, enum rpc_condition condition,
+static int put(const char *value, uint64_t expiry_ms, enum store_condition condition,
 	       uint64_t version, struct store_result *out)
 {
 	return put_by(&worker, value, expiry_ms, terms(condition, version), out);
 }
 
-static int del(enum rpc_condition condition, uint64_t version, struct store_result *out)
+static int del(enum store_condition condition, uint64_t version, struct store_result *out)
 {
 	const struct store_terms t = terms(condition, version);
 
@@ -72,14 +72,14 @@ static int del(enum rpc_condition condition, uint64_t version, struct store_resu
 
 static int incr(int64_t delta, int64_t *sum, struct store_result *out)
 {
-	const struct store_terms t = terms(RPC_ALWAYS, 0);
+	const struct store_terms t = terms(STORE_ALWAYS, 0);
 
 	return store_incr(&worker, KEY, KEY_LEN, delta, &t, sum, out);
 }
 
 static int touch(uint64_t expiry_ms, struct store_result *out)
 {
-	const struct store_terms t = terms(RPC_ALWAYS, 0);
+	const struct store_terms t = terms(STORE_ALWAYS, 0);
 
 	return store_touch(&worker, KEY, KEY_LEN, expiry_ms, &t, out);
 }
@@ -140,33 +140,33 @@ static void conditions_where_nothing_is(void **state)
 	struct store_result r;
 
 	for (unsigned expired = 0; expired < 2; expired++) {
-		static const enum rpc_condition never[] = { RPC_IF_PRESENT, RPC_IF_VERSION };
+		static const enum store_condition never[] = { STORE_IF_PRESENT, STORE_IF_VERSION };
 		uint64_t version = 0;
 
 		for (unsigned i = 0; i < 2; i++) {
 			if (expired) {
-				assert_int_equal(put("old", NOW, RPC_ALWAYS, 0, &r), 0);
+				assert_int_equal(put("old", NOW, STORE_ALWAYS, 0, &r), 0);
 				version = r.version;
 			}
 			assert_int_equal(put("new", 0, never[i], version, &r), -ENOENT);
 			assert_int_equal(records(), 0); /* "absent" was said: it is */
 		}
 		if (expired) {
-			assert_int_equal(put("old", NOW, RPC_ALWAYS, 0, &r), 0);
+			assert_int_equal(put("old", NOW, STORE_ALWAYS, 0, &r), 0);
 			version = r.version;
 		}
-		assert_int_equal(del(RPC_IF_VERSION, version, &r), -ENOENT);
+		assert_int_equal(del(STORE_IF_VERSION, version, &r), -ENOENT);
 		assert_int_equal(records(), 0);
 		if (expired)
-			assert_int_equal(put("old", 1, RPC_ALWAYS, 0, &r), 0);
-		assert_int_equal(del(RPC_ALWAYS, 0, &r), -ENOENT);
+			assert_int_equal(put("old", 1, STORE_ALWAYS, 0, &r), 0);
+		assert_int_equal(del(STORE_ALWAYS, 0, &r), -ENOENT);
 		assert_int_equal(records(), 0);
 		if (expired)
-			assert_int_equal(put("old", 1, RPC_ALWAYS, 0, &r), 0);
-		assert_int_equal(put("new", NOW + 1, RPC_IF_ABSENT, 0, &r), 0);
+			assert_int_equal(put("old", 1, STORE_ALWAYS, 0, &r), 0);
+		assert_int_equal(put("new", NOW + 1, STORE_IF_ABSENT, 0, &r), 0);
 		assert_int_equal(found("new", NOW + 1), r.version);
 		assert_int_equal(records(), 1);
-		assert_int_equal(del(RPC_ALWAYS, 0, &r), 0);
+		assert_int_equal(del(STORE_ALWAYS, 0, &r), 0);
 	}
 }
 
@@ -174,28 +174,28 @@ static void conditions_where_a_record_is(void **state)
 {
 	struct store_result first, r;
 
-	assert_int_equal(put("one", NOW + 1, RPC_ALWAYS, 0, &first), 0);
-	assert_int_equal(put("two", 0, RPC_IF_ABSENT, 0, &r), -EEXIST);
+	assert_int_equal(put("one", NOW + 1, STORE_ALWAYS, 0, &first), 0);
+	assert_int_equal(put("two", 0, STORE_IF_ABSENT, 0, &r), -EEXIST);
 	assert_int_equal(r.version, first.version); /* and tells the version */
 	r.version = 0;
-	assert_int_equal(put("two", 0, RPC_IF_VERSION, first.version - 1, &r), -EEXIST);
+	assert_int_equal(put("two", 0, STORE_IF_VERSION, first.version - 1, &r), -EEXIST);
 	assert_int_equal(r.version, first.version);
 	r.version = 0;
-	assert_int_equal(del(RPC_IF_VERSION, first.version + 1, &r), -EEXIST);
+	assert_int_equal(del(STORE_IF_VERSION, first.version + 1, &r), -EEXIST);
 	assert_int_equal(r.version, first.version);
 	assert_int_equal(found("one", NOW + 1), first.version); /* nothing was done */
-	assert_int_equal(put("two", 0, RPC_IF_PRESENT, 0, &r), 0);
+	assert_int_equal(put("two", 0, STORE_IF_PRESENT, 0, &r), 0);
 	assert_true(r.version > first.version);
 	assert_int_equal(found("two", 0), r.version);
 	first = r;
-	assert_int_equal(put("three", 7 * NOW, RPC_IF_VERSION, first.version, &r), 0);
+	assert_int_equal(put("three", 7 * NOW, STORE_IF_VERSION, first.version, &r), 0);
 	assert_true(r.version > first.version);
 	assert_int_equal(found("three", 7 * NOW), r.version);
 	first = r;
-	assert_int_equal(del(RPC_IF_VERSION, first.version, &r), 0);
+	assert_int_equal(del(STORE_IF_VERSION, first.version, &r), 0);
 	assert_true(r.version > first.version);
 	assert_int_equal(records(), 0);
-	assert_int_equal(put("four", 0, (enum rpc_condition)9, 0, &r), -EINVAL);
+	assert_int_equal(put("four", 0, (enum store_condition)9, 0, &r), -EINVAL);
 	assert_int_equal(records(), 0);
 }
 
@@ -252,7 +252,7 @@ static void numbers_are_added(void **state)
 		int64_t sum = 5;
 		int rc;
 
-		assert_int_equal(put(numbers[i].text, 9 * NOW, RPC_ALWAYS, 0, &first), 0);
+		assert_int_equal(put(numbers[i].text, 9 * NOW, STORE_ALWAYS, 0, &first), 0);
 		rc = incr(numbers[i].delta, &sum, &r);
 		if (rc != numbers[i].rc)
 			print_error("\"%s\": %d\n", numbers[i].text, rc);
@@ -277,11 +277,11 @@ static void numbers_begin_at_zero(void **state)
 	assert_true(sum == INT64_MIN);
 	assert_int_equal(found("-9223372036854775808", 0), r.version);
 	/* an expired one is not there: neither its number nor its expiry counts */
-	assert_int_equal(put("5", NOW, RPC_ALWAYS, 0, &r), 0);
+	assert_int_equal(put("5", NOW, STORE_ALWAYS, 0, &r), 0);
 	assert_int_equal(incr(-3, &sum, &r), 0);
 	assert_int_equal(sum, -3);
 	assert_int_equal(found("-3", 0), r.version);
-	assert_int_equal(put("no number", NOW - 1, RPC_ALWAYS, 0, &r), 0);
+	assert_int_equal(put("no number", NOW - 1, STORE_ALWAYS, 0, &r), 0);
 	assert_int_equal(incr(0, &sum, &r), 0);
 	assert_int_equal(found("0", 0), r.version);
 }
@@ -305,17 +305,17 @@ static void touch_sets_the_expiry(void **state)
 	struct store_result first, r;
 
 	assert_int_equal(touch(0, &r), -ENOENT);
-	assert_int_equal(put("value", 0, RPC_ALWAYS, 0, &first), 0);
+	assert_int_equal(put("value", 0, STORE_ALWAYS, 0, &first), 0);
 	assert_int_equal(touch(2 * NOW, &r), 0);
 	assert_true(r.version > first.version);
 	assert_int_equal(r.expiry_ms, 2 * NOW);
 	assert_int_equal(found("value", 2 * NOW), r.version);
 	assert_int_equal(touch(0, &r), 0);
 	assert_int_equal(found("value", 0), r.version);
-	assert_int_equal(put("", 2 * NOW, RPC_ALWAYS, 0, &r), 0);
+	assert_int_equal(put("", 2 * NOW, STORE_ALWAYS, 0, &r), 0);
 	assert_int_equal(touch(3 * NOW, &r), 0);
 	assert_int_equal(found("", 3 * NOW), r.version);
-	assert_int_equal(put("value", NOW, RPC_ALWAYS, 0, &r), 0);
+	assert_int_equal(put("value", NOW, STORE_ALWAYS, 0, &r), 0);
 	assert_int_equal(touch(2 * NOW, &r), -ENOENT); /* too late */
 	assert_int_equal(records(), 0);
 	assert_int_equal(touch(NOW, &r), -ENOENT);
@@ -340,7 +340,7 @@ static void thread_quiet(struct store_worker *w)
 
 static void *count_up(void *arg)
 {
-	const struct store_terms t = terms(RPC_ALWAYS, 0);
+	const struct store_terms t = terms(STORE_ALWAYS, 0);
 	struct thread *me = arg;
 	struct store_worker w;
 
@@ -371,7 +371,7 @@ static void *swap(void *arg)
 	qsbr_register();
 	me->failed = store_worker_create(&w, &store, 0) != 0;
 	for (unsigned i = 0; i < SWAPS; i++) {
-		struct store_terms t = terms(RPC_IF_VERSION, 0);
+		struct store_terms t = terms(STORE_IF_VERSION, 0);
 		struct store_result r;
 		int rc = -EBUSY;
 
@@ -422,7 +422,7 @@ static void of_a_version_one_swap_wins(void **state)
 	static struct thread threads[THREADS];
 	struct store_result r;
 
-	assert_int_equal(put("first", 0, RPC_ALWAYS, 0, &r), 0);
+	assert_int_equal(put("first", 0, STORE_ALWAYS, 0, &r), 0);
 	versions[0] = r.version;
 	pthread_barrier_init(&together, NULL, THREADS);
 	run_threads(swap, threads);
@@ -437,7 +437,7 @@ static void of_a_version_one_swap_wins(void **state)
 	assert_int_equal(found("swapped", 0), versions[SWAPS]);
 }
 
-static int refused(enum rpc_condition condition, uint64_t version, struct store_result *out)
+static int refused(enum store_condition condition, uint64_t version, struct store_result *out)
 {
 	const struct store_terms t = terms(condition, version);
 
@@ -450,26 +450,26 @@ static void refused_before_there_is_a_block(void **state)
 	struct store_result r;
 	uint64_t version;
 
-	assert_int_equal(refused(RPC_IF_ABSENT, 0, &r), 0);
-	assert_int_equal(refused(RPC_IF_PRESENT, 0, &r), -ENOENT);
-	assert_int_equal(refused(RPC_IF_VERSION, 1, &r), -ENOENT);
-	assert_int_equal(put("there", 0, RPC_ALWAYS, 0, &r), 0);
+	assert_int_equal(refused(STORE_IF_ABSENT, 0, &r), 0);
+	assert_int_equal(refused(STORE_IF_PRESENT, 0, &r), -ENOENT);
+	assert_int_equal(refused(STORE_IF_VERSION, 1, &r), -ENOENT);
+	assert_int_equal(put("there", 0, STORE_ALWAYS, 0, &r), 0);
 	version = r.version;
 	r.version = 0;
-	assert_int_equal(refused(RPC_IF_ABSENT, 0, &r), -EEXIST);
+	assert_int_equal(refused(STORE_IF_ABSENT, 0, &r), -EEXIST);
 	assert_int_equal(r.version, version);
 	r.version = 0;
-	assert_int_equal(refused(RPC_IF_VERSION, version + 1, &r), -EEXIST);
+	assert_int_equal(refused(STORE_IF_VERSION, version + 1, &r), -EEXIST);
 	assert_int_equal(r.version, version);
-	assert_int_equal(refused(RPC_IF_VERSION, version, &r), 0);
-	assert_int_equal(refused(RPC_IF_PRESENT, 0, &r), 0);
-	assert_int_equal(refused(RPC_ALWAYS, 0, &r), 0);
+	assert_int_equal(refused(STORE_IF_VERSION, version, &r), 0);
+	assert_int_equal(refused(STORE_IF_PRESENT, 0, &r), 0);
+	assert_int_equal(refused(STORE_ALWAYS, 0, &r), 0);
 	/* what has expired is deleted before "absent" is said, and that is the commit's */
-	assert_int_equal(put("late", NOW, RPC_ALWAYS, 0, &r), 0);
-	assert_int_equal(refused(RPC_IF_ABSENT, 0, &r), 0);
-	assert_int_equal(refused(RPC_IF_PRESENT, 0, &r), 0);
+	assert_int_equal(put("late", NOW, STORE_ALWAYS, 0, &r), 0);
+	assert_int_equal(refused(STORE_IF_ABSENT, 0, &r), 0);
+	assert_int_equal(refused(STORE_IF_PRESENT, 0, &r), 0);
 	assert_int_equal(records(), 1);
-	assert_int_equal(put("later", 0, RPC_IF_PRESENT, 0, &r), -ENOENT);
+	assert_int_equal(put("later", 0, STORE_IF_PRESENT, 0, &r), -ENOENT);
 	assert_int_equal(records(), 0);
 }
 

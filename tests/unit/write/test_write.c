@@ -62,14 +62,19 @@ static int tear_down(void **state)
 
 static struct write write_of(enum write_op op, uint64_t sequence, uint32_t value_len)
 {
-	return (struct write){ .ask = { .client = client,
+	struct write w;
+
+	memset(&w, 1, sizeof(w)); /* as another write leaves it */
+	write_begin(&w);
+	w.ask = (struct write_request){ .client = client,
 					.generation = GENERATION,
 					.sequence = sequence,
 					.op = op,
-					.delta = 1,
+					.operand = 1,
 					.key_len = 3,
 					.value_len = value_len,
-					.key = "key" } };
+					.key = "key" };
+	return w;
 }
 
 /* Run it to its one answer. Returns the status. */
@@ -157,7 +162,7 @@ static void a_refusal_is_remembered(void **state)
 
 	assert_int_equal(run(write_of(WRITE_PUT, 1, 100)), 0);
 	there = said.version;
-	w.ask.condition = RPC_IF_ABSENT;
+	w.ask.condition = STORE_IF_ABSENT;
 	assert_int_equal(run(w), -EEXIST);
 	assert_int_equal(said.version, there);
 	gone.ask.slot = 1;
