@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
-"""The programs of client/examples, as who copies them runs them."""
+"""The programs of client/examples, as somebody that copied them runs them."""
 import re
 import signal
 
@@ -102,7 +102,7 @@ def test_cache_aside_forgets(world):
 
 
 def test_cache_aside_in_company(world):
-    """Several at once that ask the same: who is second finds it done."""
+    """Several at once that ask the same: the second finds it done."""
     server = world.server()
     requests, keys = scaled(200), scaled(100)
     several = [Process([program("cache_aside"), str(requests), str(keys), str(HOUR_MS),

@@ -46,7 +46,7 @@ def test_if_version(cli):
 
 
 def test_cas_conflicts(cli):
-    """Of two who start from the same version one wins, the other is told which one is there."""
+    """Of two that start from the same version one wins; the other hears which one is there."""
     start = version(cli.good("put", "swapped", "0"))
     won = version(cli.good("cas", "swapped", str(start), "a"))
     result = cli("cas", "swapped", str(start), "b")

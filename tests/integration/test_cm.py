@@ -109,7 +109,7 @@ def rogue(world, server):
 
 
 def queue_pairs(server):
-    """Of all others than the one who asks."""
+    """Of all clients but the one that asks."""
     return Cli(server.address, connect="cm").stats()["queue_pairs"] - 2
 
 

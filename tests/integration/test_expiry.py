@@ -49,7 +49,7 @@ def test_expired_records_make_room(world, rogue):
 
 
 def test_a_full_store_of_expired_records_accepts_new_ones(world, rogue):
-    """At once: who finds no memory waits for those that are being deleted."""
+    """At once: a writer that finds no memory waits for those that are being deleted."""
     server = world.server(*PATIENT, memory="16M")
     it, client = rogue(server), world.client(server, 10000)
     done, _ = fill_with_brief_records(it, 1000)

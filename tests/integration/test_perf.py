@@ -334,7 +334,7 @@ def test_few_keys_of_large_values(world):
 
 @pytest.mark.soft_device
 def test_records_that_are_kept(shared):
-    """They are taken over by who names them, and stay then; others of that name are put right."""
+    """A run that names them takes them over, and they stay; others of that name are put right."""
     cli = Cli(shared.address)
     before = records(shared)
     mine = ["--keys", "3", "-n", "10", "-s", "64", "--name", "mine"]

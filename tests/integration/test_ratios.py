@@ -35,7 +35,7 @@ KEYS = 200  # each run puts and deletes them
 CPU_SPAN_S = 10
 BESIDE_ROUNDS, BESIDE_MAX = 3, 2  # raw READs of ours over perftest's, or the other way round
 TYPICAL, BW_AVERAGE = 4, 3  # columns of perftest's tables: the median in us; MB/s
-# One core, two processes: who polls keeps the core from the other until its slice ends.
+# One core, two processes: polling keeps the core from the other until its slice ends.
 EVENTS = [] if os.cpu_count() > 1 else ["-e"]
 
 

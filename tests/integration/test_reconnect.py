@@ -82,7 +82,7 @@ def test_many_sessions_come_back_without_a_storm(world, record_property):
     assert result["well"] == sessions, result
     assert sessions <= len(times) <= sessions * attempts_max(AWAY_S)
     assert sum(steady) > 0, "they go on trying"
-    # a machine that stood still for a moment gathers some; who comes in step does so each time
+    # a machine that stood still for a moment gathers some; clients in step do so each time
     assert sum(1 for n in steady if n > sessions / 2) <= 2, f"in step: {steady}"
     assert sum(1 for n in steady if n) >= len(steady) / 2, f"in step: {steady}"
 

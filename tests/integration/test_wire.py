@@ -25,7 +25,7 @@ def still_serves(shared, cli):
 
 
 def quiet(stats):
-    """Nobody is there but the one who asks."""
+    """Nobody is there but the client that asks."""
     return stats["sessions"] == 1 and stats["queue_pairs"] == 2 and stats["handshakes_pending"] == 0
 
 

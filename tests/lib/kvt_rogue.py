@@ -14,7 +14,7 @@ from kvt_process import Process, program, wait_until
 
 PING, GET, PUT, DEL, STATS, INCR, TOUCH, MEASURE = range(1, 9)
 INLINE, RETRY = 1, 2
-# For servers of rogues, who announce nothing unless they are told to.
+# For servers of rogues, which announce nothing unless they are told to.
 PATIENT = ("--lease", "60000")
 number = itertools.count(1)
 

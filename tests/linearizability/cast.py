@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
-"""Who takes part in a round: a server, its clients, and the relay between them."""
+"""The parts of a round: a server, its clients, and the relay between them."""
 import json
 import subprocess
 import time
@@ -106,7 +106,7 @@ class Cast:
         return self.rng.choice(sorted(self.clients))
 
     def kill_client(self, name):
-        self.look()  # who has ended by itself is not to be taken for killed
+        self.look()  # a client that ended by itself must not be taken for killed
         self.clients.pop(name).close()
 
     def kill_server(self):
@@ -129,7 +129,7 @@ class Cast:
                     self.served[name] = self.served.get(name, 0) + value
 
     def look(self):
-        """Everyone is there who should be."""
+        """All are there that should be."""
         if not self.server.running() and not self.server.expected_dead:
             raise Wrong(f"kv-server ended by itself: {self.server.returncode()}\n"
                         f"{self.server.stderr()[-4000:]}")

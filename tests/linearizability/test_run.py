@@ -111,7 +111,7 @@ class Signals(Case):
                     self.tmp.glob("*/round.0/history.*")), 30)
                 os.kill(process.pid, number)
                 time.sleep(0.05)
-                if process.poll() is None:  # as people do who wait
+                if process.poll() is None:  # as people do that wait
                     os.kill(process.pid, number)
                 out, _ = process.communicate(timeout=60)
                 self.assertEqual(process.returncode, 128 + number, out)

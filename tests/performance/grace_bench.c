@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * grace-bench: what grace periods across the wire cost those who behave, when others do not.
+ * grace-bench: what grace periods across the wire cost clients that behave, when others do not.
  *
  * Clients are processes of the public library (only the one that holds a section open looks
  * inside); they are forked before this process opens a device, and told what to do through shared

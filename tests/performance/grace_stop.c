@@ -48,7 +48,7 @@ static uint64_t others_ops(const struct grace_bench *b)
 	return sum;
 }
 
-/* Who is stopped is silent, and before that maybe stuck, where others want what he holds back. */
+/* A stopped client is silent, and maybe stuck before that, where others want what it holds. */
 static int fences(struct grace_bench *b, uint64_t *out)
 {
 	static const char *const name[] = { "sessions_fenced_silent", "sessions_fenced_stuck" };

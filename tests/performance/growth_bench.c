@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * growth-bench: what growth of the table costs those who read it one-sided.
+ * growth-bench: what growth of the table costs one-sided readers.
  *
  * Two busy threads: a reader, in a process of its own, that GETs existing keys one after the other,
  * and a writer, in the process of the server, straight into its store. Slices of growing, of a

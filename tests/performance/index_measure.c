@@ -251,7 +251,7 @@ static int phase_both(struct index_bench *b, enum index_phase phase, uint64_t ro
 	int rc;
 
 	for (unsigned s = 0; s < INDEX_SIDES; s++) {
-		/* Who begins changes from round to round. */
+		/* The first side changes from round to round. */
 		unsigned who = (unsigned)(s + round) % INDEX_SIDES;
 		const struct index_side *side = index_side[who];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
-/* Hugepages: how many are free, who makes malloc take them, and what really lies on them. */
+/* Hugepages: how many are free, what makes malloc take them, and what really lies on them. */
 #include <stdbool.h>
 #include <stdint.h>
 

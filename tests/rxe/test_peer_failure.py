@@ -330,7 +330,7 @@ def test_short_break_of_the_link_is_ridden_over(world, server):
 
 
 def test_address_removed_and_added_again(world, server, there):
-    """The GID table changes: who is connected goes on or comes back, who is new gets in."""
+    """The GID table changes: connected clients go on or come back, new ones get in."""
     client = world.client(server, 8000)
     client.put(b"key", b"value")
     address = f"{os.environ['RXE_HOST_PEER']}/24"

@@ -144,7 +144,7 @@ try 0 "$down" && [ "$(links)" = mine ] && [ -d /sys/module/rdma_rxe ]
 verdict "down leaves the link of others" $?
 rdma link delete mine
 
-# For those who use it after this.
+# For later users.
 try 0 "$up" "$netdev"
 verdict "up once more, after all that" $?
 [ -z "${RXE_DIR:-}" ] || echo "$good $bad 0" >"$RXE_DIR/counts"

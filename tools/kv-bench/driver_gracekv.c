@@ -58,7 +58,7 @@ static int driver_open(const struct system *system, unsigned depth, size_t value
 			 gkv_session_error(system->session));
 }
 
-/* What the library says of an operation, for the one who asked for it. */
+/* What the library says of an operation, for its caller. */
 static void settle(struct kv_op *op, int status, size_t len)
 {
 	op->status = status;

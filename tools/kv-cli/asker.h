@@ -2,9 +2,9 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * A thread that asks for the server's statistics, so that who watches keys and a terminal does not
- * wait for a server that does not answer. It has the handle between asker_start() and asker_stop().
- * All calls are of one thread.
+ * A thread that asks for the server's statistics, so that the thread that watches keys and a
+ * terminal does not wait for a server that does not answer. It has the handle between asker_start()
+ * and asker_stop(). All calls are of one thread.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * Signals that are only noted, for a while. They are blocked for all that time but where who waits
- * lets them in, so that none comes unseen. One at a time in a process, one thread.
+ * Signals that are only noted, for a while. They are blocked for all that time except where a wait
+ * lets them in, so none comes unseen. One at a time in a process, one thread.
  */
 #include <signal.h>
 #include <stdbool.h>

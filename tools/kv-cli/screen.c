@@ -40,8 +40,8 @@ static const int screen_signals[] = {
 #define SIGNALS_DEADLY	4u
 
 /*
- * stdout's terminal opened again: its description is shared with whoever started us, who does not
- * want it to be non-blocking. A terminal that stands still must not hold up a signal.
+ * stdout's terminal opened again: its description is shared with the program that started us, which
+ * does not want it to be non-blocking. A terminal that stands still must not hold up a signal.
  */
 static int terminal_fd(void)
 {

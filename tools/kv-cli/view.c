@@ -320,7 +320,7 @@ static void draw_tables(struct frame *f, const struct stats_table *t,
 	}
 }
 
-/* Who is at work comes first, then who holds memory back, then who came first. */
+/* Sessions at work come first, then those that hold memory back, then the oldest. */
 static int by_work(const void *a, const void *b)
 {
 	const struct stats_row *x = a, *y = b;

@@ -62,7 +62,7 @@ static uint64_t epoch_advance(struct rcu_domain *d)
 		if (of && of != 2 * now + 1)
 			return now;
 	}
-	/* seq_cst, acquires and releases: who sees the epoch, sees what was seen for it. */
+	/* seq_cst, acquires and releases: with the epoch comes what was seen for it. */
 	if (atomic_compare_exchange_strong_explicit(&d->epoch, &now, now + 1, memory_order_seq_cst,
 						    memory_order_seq_cst))
 		now++;

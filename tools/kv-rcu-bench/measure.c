@@ -2,7 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * Rounds. In each, for each pause, all strategies take turns, a slice of some 200 ms at a time
- * until each has had its seconds, so that a machine that drifts drifts for all; who begins changes
+ * until each has had its seconds, so that a machine that drifts drifts for all; the first changes
  * from round to round, and every other slice goes backwards, so that nobody always runs after the
  * same one. What is compared is a strategy's slices of a round together.
  */

@@ -25,7 +25,7 @@
 #define OBJECT_POISON 0xdeadbeefdeadbeefull
 
 struct rcu_object {
-	/* Owned by who retired it, then by its strategy; readers do not look. */
+	/* Owned by the thread that retired it, then by its strategy; readers do not look. */
 	union {
 		struct rcu_object *next;
 		struct cds_wfs_node stacked;
@@ -62,7 +62,7 @@ static inline bool object_read(struct rcu_object *o, uint64_t *serial)
 	return differ == 0;
 }
 
-/* object_poison - who reads it from now on notices. */
+/* object_poison - a reader notices from now on. */
 static inline void object_poison(struct rcu_object *o)
 {
 	for (unsigned i = 0; i < OBJECT_WORDS; i++)

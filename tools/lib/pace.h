@@ -4,7 +4,7 @@
 /*
  * The schedule of an open loop: operations have intended starts at one interval, dealt to the
  * threads in turns. What is late is started when there is room and still counts from its intended
- * start: users who come meanwhile do not wait for each other, and a server that stands still is
+ * start: users that come meanwhile do not wait for each other, and a server that stands still is
  * seen by all that should have started then, not by the one operation that it kept (coordinated
  * omission). Time is in any unit, ns or ticks. Pure; it does not drift.
  */

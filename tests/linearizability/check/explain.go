@@ -25,8 +25,8 @@ type explanation struct {
 	info  porcupine.LinearizationInfo
 }
 
-// explain says why a part is illegal; who made an operation is told by `who`. False: that was not
-// found in time.
+// explain says why a part is illegal; `who` names an operation's maker. False: that was not found
+// in time.
 func explain(p part, who func(o *operation) string) (*explanation, bool) {
 	e := &explanation{ops: append([]operation(nil), p.ops...), begin: never}
 	e.model = newModel(p.start, prepare(e.ops))

@@ -5,17 +5,17 @@ package main
 
 // When can an operation have taken place? Between its call and its return; and, since the versions
 // of a key only grow while a server lives, behind all that told a smaller version, and ahead of all
-// that told a greater one. So its time begins no earlier than the latest call of the ones before it,
-// and ends no later than the earliest return of the ones behind it. Porcupine, which knows nothing
-// of versions until it tries, has far fewer orders to try then: what took seconds takes
+// that told a greater one. So its time begins no earlier than the latest call of the ones before
+// it, and ends no later than the earliest return of the ones behind it. Porcupine, which knows
+// nothing of versions until it tries, has far fewer orders to try then: what took seconds takes
 // milliseconds.
 //
 // The verdict stays. What is narrowed lies within what it was, so an order that fits it fits the
 // history. And an order that fits the history keeps to the versions, so it fits what is narrowed;
 // where nothing is left of an operation's time there is no such order.
 //
-// Only what lies within the life of one server is narrowed: the next one's versions start over. What
-// shares a moment with a wipe may be on either side of it.
+// Only what lies within the life of one server is narrowed: the next one's versions start over.
+// What shares a moment with a wipe may be on either side of it.
 
 import "sort"
 
@@ -26,7 +26,7 @@ type span struct{ call, end int64 }
 type placed struct {
 	op      int
 	version uint64
-	found   bool // the version was there; those who found it come behind who wrote it
+	found   bool // the version was there; those that found it come after its writer
 }
 
 func (p placed) before(q placed) bool {

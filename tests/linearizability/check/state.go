@@ -6,7 +6,7 @@ package main
 // The model of one key: what it holds, and what each operation makes of it.
 //
 // Versions are the server's, and grow with each write. Not all are told: a record whose version is
-// not known has one above `floor`, and the first who says which binds it. A write's version, and a
+// not known has one above `floor`, and the first that says which binds it. A write's version, and a
 // DEL's, is above all that the key had before, also before it was deleted; a wipe begins a life in
 // which they start over.
 //

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// valueWords: bytes are told by who wrote them: process, thread, number.
+// valueWords: bytes are told by their writer: process, thread, number.
 func valueWords(value uint64) string {
 	switch {
 	case value == valueGarbage:

@@ -23,7 +23,7 @@ struct member {
 	struct gkv_session *session;
 	uint64_t random;
 	uint64_t end_ns; /* of the shift */
-	bool ticks; /* it is the actors who tick */
+	bool ticks; /* the actors tick */
 	struct actor *actor; /* o->threads */
 };
 

@@ -121,7 +121,7 @@ static void link_close(struct differ *d, struct link *l, bool session_first)
 	l->session = NULL;
 }
 
-/* What is closed is opened again by who chooses it. */
+/* The next user of a closed one opens it again. */
 void link_churn(struct differ *d, struct end *end)
 {
 	struct link *l = &d->link[below(d, DIFFER_LINKS)];

@@ -29,7 +29,7 @@ void shape_fill(const struct differ *d, const struct shape *s, uint8_t *out)
 	for (uint32_t i = 0; i < s->len; i += 8) {
 		uint64_t word = model_mix(from + i);
 
-		/* long ones say what they are, for who finds them where they do not belong */
+		/* long ones name themselves to a reader that finds them where they do not belong */
 		if (s->len >= 32 && i < 16)
 			word = i ? s->key : s->nonce;
 		memcpy(out + i, &word, s->len - i < 8 ? s->len - i : 8);

@@ -99,7 +99,7 @@ static void look(struct nursery *n)
 	}
 }
 
-/* Who is at work and may be disturbed: not a writer. */
+/* A child at work that may be disturbed: not a writer. */
 static struct child *choose(struct nursery *n)
 {
 	unsigned i;

@@ -137,7 +137,7 @@ static void test_another_thread(void **state)
 		api_works(handle[!i]); /* another handle is nobody else's business */
 		sem_post(&go_on);
 		pthread_join(thread, &rc);
-		assert_int_equal((intptr_t)rc, 7); /* who was first has noticed nothing */
+		assert_int_equal((intptr_t)rc, 7); /* the first thread has noticed nothing */
 		all_go_well(handle[i]);
 	}
 }

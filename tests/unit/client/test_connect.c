@@ -27,12 +27,12 @@
 #define NAME	"store.test"
 #define HOLD_MS 20000
 
-/* Who knows one name, and is asked about what is no address in digits. */
+/* A resolver that knows one name and is asked for all that is no address in digits. */
 static struct {
 	_Atomic unsigned asked;
 	bool down;
 	unsigned delay_ms;
-	_Atomic bool hold; /* who asks waits until it is taken back, HOLD_MS at most */
+	_Atomic bool hold; /* a query waits until it is taken back, HOLD_MS at most */
 	_Atomic bool held; /* somebody does */
 } resolver;
 

@@ -287,7 +287,7 @@ static void test_figures_travel_with_the_announcements(void **state)
 	assert_int_equal(server_figure("client_gets"), 3);
 }
 
-/* Who closes at once has said all, and the server goes on knowing it. */
+/* A session that closes at once has said all, and the server goes on knowing it. */
 static void test_figures_of_who_has_gone(void **state)
 {
 	struct gkv_session *first = session;

@@ -79,7 +79,7 @@ static void test_ends_that_differ(void **state)
 	assert_int_equal(tell_with_other_ends(), -EPROTO);
 	snprintf(wanted, sizeof(wanted), "256 at the client and %u at the", rdma_mtu_bytes(mtu));
 	assert_non_null(strstr(gkv_error(kv), wanted));
-	look.phase = MEASURE_LOOK; /* who only asks is not judged */
+	look.phase = MEASURE_LOOK; /* a mere question is not judged */
 	assert_int_equal(measure_tell(kv, &look, &told), 0);
 	kv->qp.mtu = mtu;
 	kv->qp.rd_initiator++;

@@ -90,7 +90,7 @@ static void test_nobody_listens(void **state)
 	expect_words("Connection refused");
 }
 
-/* Who lost it does not matter, nor what went wrong before. */
+/* Which side lost it does not matter, nor what went wrong before. */
 static void test_the_loss_is_told(void **state)
 {
 	struct gkv_completion c;

@@ -39,7 +39,7 @@ static void expect_gets(void)
 	}
 }
 
-/* Who submits and does not poll holds no memory back for longer than the housekeeper's patience. */
+/* Submitting without polling holds no memory for longer than the housekeeper's patience. */
 static void test_sections_of_a_handle_that_nobody_polls_end(void **state)
 {
 	struct gkv_session_stats before, now;

@@ -134,8 +134,8 @@ static int listen_silently(void)
 	return fd;
 }
 
-/* Without a thread gkv_poll() connects: it waits for who does not answer, but not for longer than
- * its own time. */
+/* Without a thread gkv_poll() connects: it waits for a silent server, but not for longer
+ * than its own time. */
 static void test_poll_that_connects_ends_in_time(void **state)
 {
 	struct gkv_completion c = { 0 };

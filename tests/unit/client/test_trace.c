@@ -115,7 +115,7 @@ static void test_a_connection_made_again_says_why(void **state)
 	server_stop(server, SIGKILL);
 }
 
-/* Somebody who takes connections and says nothing. */
+/* A listener that takes connections and says nothing. */
 static int deaf_listener(unsigned *port)
 {
 	struct sockaddr_in sa = { .sin_family = AF_INET };

@@ -45,7 +45,7 @@ UNIT_TEST(requests)
 	IS(codec_frame, KV_PUT, "flor\12\0\0\0\0\0\0\0\0\0\0\0user7hello");
 }
 
-/* A copy that ends with its last byte, so that a sanitizer sees who looks behind it. */
+/* A copy that ends with its last byte, so that a sanitizer sees a read beyond it. */
 static ssize_t reply_to(const struct codec *c, struct kv_op *op, const char *bytes, size_t len)
 {
 	char why[CODEC_WHY_MAX] = "", *in = malloc(len ? len : 1);

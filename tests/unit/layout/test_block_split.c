@@ -42,7 +42,7 @@ static struct block *make_block(uint32_t key_len, uint32_t value_len, uint32_t *
 	return b;
 }
 
-/* A copy of just these bytes: a sanitizer sees who looks beyond them. */
+/* A copy of just these bytes: a sanitizer sees a read beyond them. */
 static void *piece_of(const void *at, size_t len)
 {
 	void *copy = malloc(len ? len : 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Blocks against a map of who owns each 64-byte unit: no two overlap, not even within the READ
+ * Blocks against a map of the owner of each 64-byte unit: no two overlap, not even within the READ
  * that their size code stands for, and no address repeats an incarnation.
  */
 #include <pthread.h>

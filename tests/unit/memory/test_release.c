@@ -117,7 +117,7 @@ UNIT_TEST(an_extent_with_a_block_stays)
 	}
 }
 
-/* So do addresses whose incarnations are used up: who would count them for the next extent? */
+/* So do addresses whose incarnations are used up: nothing could count them for the next extent. */
 UNIT_TEST(an_extent_with_a_dead_slab_stays)
 {
 	struct memory *m = watch_begin(64 * MIB);

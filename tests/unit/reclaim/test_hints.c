@@ -102,8 +102,8 @@ static void hints_go_on_a_quiet_server(void **state)
 }
 
 /*
- * A slab falls empty between any two rounds of the client. Who drops hints must not be asked again
- * before it has said so.
+ * A slab falls empty between any two rounds of the client. A client that drops hints must not be
+ * asked again before it has said so.
  */
 static void hints_go_on_a_busy_server(void **state)
 {
@@ -128,7 +128,7 @@ static void hints_go_on_a_busy_server(void **state)
 	assert_in_range(atomic_load(&session.slot.h), 1, grace_now(the_grace()));
 }
 
-/* Epochs end for those who are asked, not for nothing. */
+/* Epochs end for clients that are asked, not for nothing. */
 static void no_epoch_ends_in_vain(void **state)
 {
 	uint64_t now;
@@ -194,7 +194,7 @@ static void who_keeps_hints_is_stuck(void **state)
 		assert_int_equal(hoarding_round(), 0);
 }
 
-/* Who follows may be asked for ever: the time of who does not starts over each time. */
+/* A client that follows may be asked for ever: each time the wait starts over. */
 static void who_follows_is_not_stuck(void **state)
 {
 	const uint64_t limit_ns = FIXTURE_LIMIT_MS * NS_PER_MS,

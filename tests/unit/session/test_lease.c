@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Whose lease is over: who lies, is silent, is stuck or hoards hints; and what is forgiven. */
+/* Leases end for sessions that lie, are silent, stuck, or hoard hints; and what is forgiven. */
 #include "tests/lib/unit.h"
 
 #include <stdatomic.h>

@@ -53,7 +53,7 @@ static void a_quick_refusal_costs_nothing(void **state)
 	assert_int_equal(reach_wait_ns(&r, other, false, SECOND + REACH_SLOW_NS), 0);
 }
 
-/* Somebody who offers a new GID that leads nowhere, whenever one is tried. */
+/* A client that offers a new GID that leads nowhere, whenever one is tried. */
 static void the_share_of_waits_is_bounded(void **state)
 {
 	struct reach r = { 0 };

@@ -162,7 +162,7 @@ UNIT_TEST(test_reply)
 	assert_int_equal(softrdma_init_ah_from_wc(w->context, 1, &wc, &bad, &attr), -1);
 	assert_null(softrdma_create_ah_from_wc(w->pd, &wc, &bad, 1));
 	bad = grh;
-	bad.sgid.raw[0] ^= 1; /* from somebody who is not here: a reply to him is no path */
+	bad.sgid.raw[0] ^= 1; /* from a sender that is not here: a reply has no path */
 	assert_int_equal(softrdma_init_ah_from_wc(w->context, 1, &wc, &bad, &attr), 0);
 	assert_null(softrdma_create_ah_from_wc(w->pd, &wc, &bad, 1));
 	assert_int_equal(softrdma_init_ah_from_wc(w->context, 2, &wc, &grh, &attr), -1);

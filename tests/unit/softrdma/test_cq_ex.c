@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Extended completion queues: what may be asked for, polling in batches, and who waits for whom. */
+/* Extended completion queues: what may be asked for, polling in batches, and which side waits. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -2,7 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * Processes killed in the middle of what they do to others, again and again, each time a little
- * later: who survives gets errors and goes on, and nothing is left behind.
+ * later: the survivor gets errors and goes on, and nothing is left behind.
  */
 #include <assert.h>
 #include <dirent.h>
@@ -29,7 +29,7 @@
 #define MESSAGE	  64
 #define TARGET	  65536 /* so much of the survivor's memory is written to */
 #define GUARD	  0x7e
-#define OTHERS	  500 /* messages of who is not killed */
+#define OTHERS	  500 /* messages of the survivor */
 #define SHARERS	  10 /* rounds */
 #define GROUPS	  20
 #define GROUP	  3
@@ -213,7 +213,7 @@ UNIT_TEST(test_destroy)
 	}
 }
 
-/* Who shares a receive queue with the dead goes on. */
+/* A process that shares a receive queue with the dead goes on. */
 UNIT_TEST(test_others_go_on)
 {
 	struct end_options other = { .rnr_retry = FOR_EVER, .timeout = 20, .call = storm_do };

@@ -220,8 +220,8 @@ static void fill_rtr(struct ibv_qp_attr *attr, uint32_t dest)
 }
 
 /*
- * Greet, and connect to who greets back: first with his address, which must be refused, with GRH
- * and without; then with an address of our own link, and his QP number.
+ * Greet, and connect to the answering peer: first with its address, which must be refused, with GRH
+ * and without; then with an address of our own link, and its QP number.
  */
 static void stranger(int from, int to)
 {

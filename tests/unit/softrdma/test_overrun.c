@@ -80,7 +80,7 @@ UNIT_TEST(test_both_count)
 	one_cq_close(&a, &b, cq);
 }
 
-/* Who polls @count at a time and posts as many READs, done at once, gets receives too. */
+/* A program that polls @count at a time and posts as many READs gets receives too. */
 static void turns(int count)
 {
 	unsigned posted = 0, own = 0, received = 0;

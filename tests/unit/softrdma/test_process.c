@@ -182,7 +182,7 @@ UNIT_TEST(test_connect_stopped)
 }
 
 /*
- * Who was reaped is not read: a successor may be running by then. Deterministic, since the kernel
+ * A reaped process is not read: a successor may be running by then. Deterministic, since the kernel
  * marks the arena before the parent can know (life.c); with the hang-up alone it fails now and
  * then.
  */

@@ -34,7 +34,7 @@
 enum way { WAY_PID, WAY_EXEC, WAYS };
 
 static struct {
-	unsigned char *memory; /* of the peer, and of who comes after it: at this address */
+	unsigned char *memory; /* of the peer and of its successors: at this address */
 	int hello[2], bye[2]; /* it says that it is there; it is told to look and to go */
 	struct far far;
 	enum way way;

@@ -12,7 +12,7 @@
 
 static const enum ibv_qp_type services[] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD };
 
-/* A receiver on an SRQ, and who sends to it. */
+/* A receiver on an SRQ, and its senders. */
 struct setting {
 	struct ibv_context *context;
 	struct ibv_pd *pd;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Unreliable connections: what arrives, what is lost and that nobody is told, and who fails. */
+/* Unreliable connections: what arrives, what is lost in silence, and what fails. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Unreliable datagrams in one process: what arrives and how it looks, what is lost, who fails. */
+/* Unreliable datagrams in one process: what arrives and how it looks, what is lost, what fails. */
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
@@ -59,7 +59,7 @@ UNIT_TEST(test_data)
 	assert_memory_equal(b.mem + 64 + GRH, a.mem, 101);
 	assert_int_equal(b.mem[63], 0xee);
 	assert_int_equal(b.mem[64 + GRH + 101], 0xee);
-	/* and back, to who it came from */
+	/* and back to its sender */
 	b.dest = wc.src_qp;
 	assert_int_equal(end_recv(&a, 6, 8192, 48), 0);
 	assert_int_equal(end_send(&b, 1, 64 + GRH, 8, IBV_SEND_SIGNALED), 0);

@@ -2,7 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * A message is being received, in the middle of its copy: its memory ends at a page whose first use
- * waits for us (userfaultfd). An owner who takes state, key or all of it back must wait as well.
+ * waits for us (userfaultfd). An owner that takes state, key or all of it back must wait as well.
  */
 #include <assert.h>
 #include <errno.h>
@@ -174,7 +174,7 @@ UNIT_TEST(test_dereg)
 	held_run(WAY_DEREG);
 }
 
-/* While the service thread is held, who polls gets what comes for all QPs of the CQ. */
+/* While the service thread is held, a poll gets what comes for all QPs of the CQ. */
 UNIT_TEST(test_polls)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD,

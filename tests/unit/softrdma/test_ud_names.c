@@ -97,7 +97,7 @@ UNIT_TEST(test_taken)
 	end_close(&a);
 }
 
-/* However often a QP was in RESET, who has its place next has another number. */
+/* However often a QP was in RESET, the next one in its place has another number. */
 UNIT_TEST(test_number_after_resets)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD };

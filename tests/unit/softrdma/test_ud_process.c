@@ -73,7 +73,7 @@ UNIT_TEST(test_sleep)
 	far_stop(&far);
 }
 
-/* Who receives from several: the last number of each, and how many came. */
+/* A receiver from several: the last number of each, and how many came. */
 struct crowd {
 	struct end end;
 	struct far far[SENDERS];

@@ -83,7 +83,7 @@ static void rewrite(unsigned round)
 	unsigned char byte = (unsigned char)round | 1;
 
 	memset(end->mem, byte, SLOTS * SLOT);
-	usleep(SETTLE_US); /* who was in the middle of it goes on */
+	usleep(SETTLE_US); /* a receive in the middle of its copy goes on */
 	for (size_t i = 0; i < SLOTS * SLOT; i++)
 		assert_int_equal(end->mem[i], byte);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* The schedule of an open loop: who starts what, when, and since when it counts. */
+/* The schedule of an open loop: what starts where, when, and since when it counts. */
 #include "tests/lib/unit.h"
 
 #include "common/base/time.h"
