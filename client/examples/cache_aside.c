@@ -55,8 +55,9 @@ static void store(struct cache *c, const char *key, const char *answer, size_t l
 	 * Only where the key is absent: who was slow to load does not replace what others have
 	 * loaded meanwhile: theirs may be newer.
 	 */
-	const struct gkv_terms terms = { .condition = GKV_IF_ABSENT, .ttl_ms = c->ttl_ms };
-	int rc = gkv_put_with(c->kv, key, strlen(key), answer, len, &terms, NULL);
+	const struct gkv_write_options options = { .condition = GKV_IF_ABSENT,
+						   .ttl_ms = c->ttl_ms };
+	int rc = gkv_put_with(c->kv, key, strlen(key), answer, len, &options, NULL);
 
 	switch (rc) {
 	case 0:

@@ -319,17 +319,22 @@ GKV_API int gkv_memory_release(struct gkv_memory *memory);
 GKV_API int gkv_get_into(struct gkv *handle, const void *key, size_t key_len,
 			 struct gkv_memory *memory, void *value, size_t cap, struct gkv_meta *meta);
 
-/* What a write is bound to. Zeroed: nothing, and the record never expires. */
+/* On what condition a write is applied. */
 #define GKV_ALWAYS     0u
 #define GKV_IF_ABSENT  1u /* -EEXIST where the key is there */
 #define GKV_IF_PRESENT 2u /* -ENOENT where it is not */
 #define GKV_IF_VERSION 3u /* -ENOENT where it is not, -EEXIST where it has another version */
 
-struct gkv_terms {
+/*
+ * Options of a write. Zeroed: it is always applied, and the record never expires. -EINVAL: the
+ * condition or a flag is unknown, or @reserved is not 0.
+ */
+struct gkv_write_options {
 	unsigned condition; /* GKV_ALWAYS, ... */
-	unsigned reserved; /* 0 */
+	unsigned flags; /* 0: there are none yet */
 	uint64_t version; /* of GKV_IF_VERSION, as a get or a write told it; else 0 */
 	uint64_t ttl_ms; /* the record expires this long after it was written; 0: never */
+	uint64_t reserved; /* 0 */
 };
 
 /*
@@ -340,11 +345,12 @@ GKV_API int gkv_put(struct gkv *handle, const void *key, size_t key_len, const v
 		    size_t value_len, uint64_t *version);
 
 /*
- * gkv_put_with - the same on terms; NULL: none. @meta: of the record written; with -EEXIST the
- * version of the one that is there; may be NULL.
+ * gkv_put_with - the same with options; NULL: the defaults. @meta: of the record written; with
+ * -EEXIST the version of the one that is there; may be NULL.
  */
 GKV_API int gkv_put_with(struct gkv *handle, const void *key, size_t key_len, const void *value,
-			 size_t value_len, const struct gkv_terms *terms, struct gkv_meta *meta);
+			 size_t value_len, const struct gkv_write_options *options,
+			 struct gkv_meta *meta);
 
 /*
  * gkv_cas - compare and swap: gkv_put_with() GKV_IF_VERSION. @version: the one that must be there;
@@ -378,8 +384,8 @@ GKV_API int gkv_touch(struct gkv *handle, const void *key, size_t key_len, uint6
 /*
  * One key of a batch. A field that a call does not name is not looked at.
  * gkv_mget	key, key_len, value (where it goes), cap	-> status, len, meta
- * gkv_mput	key, key_len, value (what is written), len, terms	-> status, meta
- * gkv_mdel	key, key_len, terms (condition, version)	-> status; meta is zeroed
+ * gkv_mput	key, key_len, value (what is written), len, options	-> status, meta
+ * gkv_mdel	key, key_len, options (condition, version)	-> status; meta is zeroed
  */
 struct gkv_item {
 	const void *key;
@@ -387,7 +393,7 @@ struct gkv_item {
 	void *value;
 	size_t cap;
 	size_t len; /* of the value, also with -EMSGSIZE */
-	struct gkv_terms terms;
+	struct gkv_write_options options;
 	struct gkv_meta meta;
 	int status;
 	unsigned reserved;
@@ -415,10 +421,10 @@ GKV_API int gkv_mdel(struct gkv *handle, struct gkv_item *items, size_t count);
  */
 #define GKV_OP_GET    1u /* value, len: where it goes, and its room; memory: where registered */
 #define GKV_OP_EXISTS 2u
-#define GKV_OP_PUT    3u /* value, len: what is written; terms */
-#define GKV_OP_DEL    4u /* terms.condition, terms.version */
-#define GKV_OP_INCR   5u /* delta */
-#define GKV_OP_TOUCH  6u /* terms.ttl_ms */
+#define GKV_OP_PUT    3u /* value, len: what is written; options */
+#define GKV_OP_DEL    4u /* options: condition, version, flags */
+#define GKV_OP_INCR   5u /* delta; options: flags */
+#define GKV_OP_TOUCH  6u /* options: ttl_ms, flags */
 
 struct gkv_request {
 	unsigned op; /* GKV_OP_... */
@@ -429,7 +435,7 @@ struct gkv_request {
 	void *value;
 	size_t len;
 	struct gkv_memory *memory; /* NULL, or what value lies in: a get without a copy */
-	struct gkv_terms terms;
+	struct gkv_write_options options;
 	int64_t delta;
 	uint64_t user_data; /* comes back with the completion */
 };

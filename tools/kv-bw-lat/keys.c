@@ -93,7 +93,7 @@ static int load_some(struct perf *p, uint64_t from, unsigned count)
 			.key_len = k->key_len,
 			.value = k->value,
 			.len = k->size,
-			.terms = { .condition = GKV_IF_ABSENT },
+			.options = { .condition = GKV_IF_ABSENT },
 		};
 	rc = gkv_mput(p->loader, item, count);
 	for (unsigned i = 0; i < count; i++) /* or perhaps */

@@ -165,17 +165,17 @@ static int load_left(struct load *l, const struct record *record, uint64_t early
 
 static int load_put(struct load *l, const struct record *record, void *arg)
 {
-	struct gkv_terms terms = { .condition = GKV_ALWAYS };
+	struct gkv_write_options options = { .condition = GKV_ALWAYS };
 	struct key_set *keys = arg;
 	char shown[TEXT_KEY_MAX];
 	struct gkv_meta meta;
 	const char *why;
-	int rc = load_left(l, record, 0, &terms.ttl_ms);
+	int rc = load_left(l, record, 0, &options.ttl_ms);
 
 	if (rc)
 		return rc;
 	rc = gkv_put_with(l->cli->handle, record->key, record->key_len, record->value,
-			  record->value_len, &terms, &meta);
+			  record->value_len, &options, &meta);
 	if (rc == 0) {
 		l->repeated += key_set_add(keys, record->key, record->key_len);
 		return 0;

@@ -41,7 +41,7 @@ static int read_stdin(struct buffer *b)
  * @version: of the record that is there; 0: there is none.
  */
 static int refused(const struct cli *cli, const char *key, size_t key_len, const char *done,
-		   const struct gkv_terms *terms, uint64_t version)
+		   const struct gkv_write_options *options, uint64_t version)
 {
 	char shown[TEXT_KEY_MAX];
 	json_t *object;
@@ -60,14 +60,14 @@ static int refused(const struct cli *cli, const char *key, size_t key_len, const
 	if (!found)
 		return cli_error(CLI_NO, "%s %s: not %s: there is no such key", cli->command->name,
 				 shown, done);
-	if (terms->condition == GKV_IF_ABSENT)
+	if (options->condition == GKV_IF_ABSENT)
 		return cli_error(CLI_NO, "%s %s: not %s: the key is there, in version %" PRIu64,
 				 cli->command->name, shown, done, version);
 	return cli_error(CLI_NO, "%s %s: not %s: version %" PRIu64 " is there, not %" PRIu64,
-			 cli->command->name, shown, done, version, terms->version);
+			 cli->command->name, shown, done, version, options->version);
 }
 
-/* "<done>, version N"; with @expires JSON says until when. @condition: of the terms. */
+/* "<done>, version N"; with @expires JSON says until when. @condition: of the options. */
 static int written(const struct cli *cli, const char *key, size_t key_len, const char *done,
 		   unsigned condition, bool expires, const struct gkv_meta *meta)
 {
@@ -94,24 +94,25 @@ static int written(const struct cli *cli, const char *key, size_t key_len, const
 }
 
 static int put_value(struct cli *cli, const char *key, size_t key_len, const void *value,
-		     size_t value_len, const struct gkv_terms *terms)
+		     size_t value_len, const struct gkv_write_options *options)
 {
 	struct gkv_meta meta;
 	int rc;
 
 	if (cli_connect(cli))
 		return CLI_FAILED;
-	rc = gkv_put_with(cli->handle, key, key_len, value, value_len, terms, &meta);
-	if (terms->condition && (rc == -ENOENT || rc == -EEXIST))
-		return refused(cli, key, key_len, "stored", terms,
+	rc = gkv_put_with(cli->handle, key, key_len, value, value_len, options, &meta);
+	if (options->condition && (rc == -ENOENT || rc == -EEXIST))
+		return refused(cli, key, key_len, "stored", options,
 			       rc == -EEXIST ? meta.version : 0);
 	if (rc)
 		return cli_call_failed(cli, rc, cli->command->name, key, key_len);
-	return written(cli, key, key_len, "stored", terms->condition, terms->ttl_ms != 0, &meta);
+	return written(cli, key, key_len, "stored", options->condition, options->ttl_ms != 0,
+		       &meta);
 }
 
 /* Store the operand at @index, or what stdin holds where it is "-". */
-static int put_operand(struct cli *cli, int index, const struct gkv_terms *terms)
+static int put_operand(struct cli *cli, int index, const struct gkv_write_options *options)
 {
 	const char *key = cli->operands[0], *value = cli->operands[index];
 	struct buffer input = { 0 };
@@ -122,7 +123,7 @@ static int put_operand(struct cli *cli, int index, const struct gkv_terms *terms
 	if (cli_key(cli, key, &key_len))
 		return CLI_USAGE;
 	if (strcmp(value, "-") != 0 || cli->literal_from <= index)
-		return put_value(cli, key, key_len, value, strlen(value), terms);
+		return put_value(cli, key, key_len, value, strlen(value), options);
 	if (cli_stdin(cli, value, "give the value itself; a dash behind --"))
 		return CLI_USAGE;
 	text_key(shown, key, key_len);
@@ -134,49 +135,50 @@ static int put_operand(struct cli *cli, int index, const struct gkv_terms *terms
 		rc = cli_error(CLI_FAILED, "%s %s: reading stdin: %s", cli->command->name, shown,
 			       error_name(rc));
 	else
-		rc = put_value(cli, key, key_len, input.data, input.len, terms);
+		rc = put_value(cli, key, key_len, input.data, input.len, options);
 	buffer_free(&input);
 	return rc;
 }
 
 int cli_put(struct cli *cli)
 {
-	struct gkv_terms terms = { .ttl_ms = cli->ttl_ms };
+	struct gkv_write_options options = { .ttl_ms = cli->ttl_ms };
 
 	if (cli->given & CLI_IF_ABSENT) {
-		terms.condition = GKV_IF_ABSENT;
+		options.condition = GKV_IF_ABSENT;
 	} else if (cli->given & CLI_IF_VERSION) {
-		terms.condition = GKV_IF_VERSION;
-		terms.version = cli->if_version;
+		options.condition = GKV_IF_VERSION;
+		options.version = cli->if_version;
 	}
-	return put_operand(cli, 1, &terms);
+	return put_operand(cli, 1, &options);
 }
 
 int cli_cas(struct cli *cli)
 {
-	struct gkv_terms terms = { .condition = GKV_IF_VERSION };
+	struct gkv_write_options options = { .condition = GKV_IF_VERSION };
 	struct error err;
 
-	if (parse_u64("cas: VERSION", cli->operands[1], 1, UINT64_MAX, &terms.version, &err))
+	if (parse_u64("cas: VERSION", cli->operands[1], 1, UINT64_MAX, &options.version, &err))
 		return cli_error(CLI_USAGE, "%s", err.text);
-	return put_operand(cli, 2, &terms);
+	return put_operand(cli, 2, &options);
 }
 
 /* Another version than the one to be deleted was there: which is it? */
 static int del_refused(struct cli *cli, const char *key, size_t key_len,
-		       const struct gkv_terms *terms)
+		       const struct gkv_write_options *options)
 {
 	struct gkv_meta meta;
 	int rc = gkv_exists(cli->handle, key, key_len, &meta);
 
 	if (rc && rc != -ENOENT)
 		return cli_call_failed(cli, rc, "del: looking for the version of", key, key_len);
-	return refused(cli, key, key_len, "deleted", terms, rc ? 0 : meta.version);
+	return refused(cli, key, key_len, "deleted", options, rc ? 0 : meta.version);
 }
 
 int cli_del(struct cli *cli)
 {
-	const struct gkv_terms terms = { .condition = GKV_IF_VERSION, .version = cli->if_version };
+	const struct gkv_write_options options = { .condition = GKV_IF_VERSION,
+						   .version = cli->if_version };
 	const char *key = cli->operands[0];
 	bool bound = cli->given & CLI_IF_VERSION;
 	json_t *object;
@@ -187,13 +189,13 @@ int cli_del(struct cli *cli)
 		return CLI_USAGE;
 	if (cli_connect(cli))
 		return CLI_FAILED;
-	rc = bound ? gkv_del_if(cli->handle, key, key_len, terms.version)
+	rc = bound ? gkv_del_if(cli->handle, key, key_len, options.version)
 		   : gkv_del(cli->handle, key, key_len);
 	if (rc == -ENOENT)
-		return bound ? refused(cli, key, key_len, "deleted", &terms, 0)
+		return bound ? refused(cli, key, key_len, "deleted", &options, 0)
 			     : record_missing(cli, key, key_len);
 	if (bound && rc == -EEXIST)
-		return del_refused(cli, key, key_len, &terms);
+		return del_refused(cli, key, key_len, &options);
 	if (rc)
 		return cli_call_failed(cli, rc, "del", key, key_len);
 	if (!cli->json) {

@@ -17,7 +17,7 @@ static int run(struct gkv *h, struct rpc_call *c, struct gkv_meta *meta)
 }
 
 int gkv_put_with(struct gkv *h, const void *key, size_t key_len, const void *value,
-		 size_t value_len, const struct gkv_terms *terms, struct gkv_meta *meta)
+		 size_t value_len, const struct gkv_write_options *options, struct gkv_meta *meta)
 {
 	struct rpc_call c = { 0 };
 	int rc = handle_begin(h);
@@ -26,7 +26,7 @@ int gkv_put_with(struct gkv *h, const void *key, size_t key_len, const void *val
 		return rc;
 	rc = write_key(h, &c, RPC_PUT, key, key_len);
 	if (rc == 0)
-		rc = write_put(h, &c, value, value_len, terms);
+		rc = write_put(h, &c, value, value_len, options);
 	if (rc == 0)
 		rc = run(h, &c, meta);
 	return handle_end(h, rc);
@@ -46,7 +46,7 @@ int gkv_put(struct gkv *h, const void *key, size_t key_len, const void *value, s
 int gkv_cas(struct gkv *h, const void *key, size_t key_len, uint64_t *version, const void *value,
 	    size_t value_len)
 {
-	struct gkv_terms terms = { .condition = GKV_IF_VERSION };
+	struct gkv_write_options options = { .condition = GKV_IF_VERSION };
 	struct gkv_meta meta;
 	int rc;
 
@@ -56,14 +56,15 @@ int gkv_cas(struct gkv *h, const void *key, size_t key_len, uint64_t *version, c
 			  : handle_end(h, error_set(&h->error, -EINVAL,
 						    "there is no version to compare with"));
 	}
-	terms.version = *version;
-	rc = gkv_put_with(h, key, key_len, value, value_len, &terms, &meta);
+	options.version = *version;
+	rc = gkv_put_with(h, key, key_len, value, value_len, &options, &meta);
 	if (rc == 0 || rc == -EEXIST)
 		*version = meta.version;
 	return rc;
 }
 
-static int del(struct gkv *h, const void *key, size_t key_len, const struct gkv_terms *terms)
+static int del(struct gkv *h, const void *key, size_t key_len,
+	       const struct gkv_write_options *options)
 {
 	struct rpc_call c = { 0 };
 	int rc = handle_begin(h);
@@ -72,7 +73,7 @@ static int del(struct gkv *h, const void *key, size_t key_len, const struct gkv_
 		return rc;
 	rc = write_key(h, &c, RPC_DEL, key, key_len);
 	if (rc == 0)
-		rc = write_del(h, &c, terms);
+		rc = write_del(h, &c, options);
 	if (rc == 0)
 		rc = run(h, &c, NULL);
 	return handle_end(h, rc);
@@ -85,9 +86,10 @@ int gkv_del(struct gkv *h, const void *key, size_t key_len)
 
 int gkv_del_if(struct gkv *h, const void *key, size_t key_len, uint64_t version)
 {
-	const struct gkv_terms terms = { .condition = GKV_IF_VERSION, .version = version };
+	const struct gkv_write_options options = { .condition = GKV_IF_VERSION,
+						   .version = version };
 
-	return del(h, key, key_len, &terms);
+	return del(h, key, key_len, &options);
 }
 
 int gkv_incr(struct gkv *h, const void *key, size_t key_len, int64_t delta, int64_t *sum)

@@ -21,8 +21,8 @@ static int make(void *arg, size_t i, struct rpc_call *c)
 
 	if (rc)
 		return rc;
-	return m->op == RPC_PUT ? write_put(m->h, c, item->value, item->len, &item->terms)
-				: write_del(m->h, c, &item->terms);
+	return m->op == RPC_PUT ? write_put(m->h, c, item->value, item->len, &item->options)
+				: write_del(m->h, c, &item->options);
 }
 
 static void done(void *arg, size_t i, const struct rpc_call *c, int status)

@@ -117,18 +117,20 @@ int op_request(struct gkv *h, struct rpc_call *c, const struct gkv_request *q)
 		return error_set(&h->error, -EINVAL,
 				 "the operation is %u, none that this library knows", q->op);
 	rc = write_key(h, c, ops[q->op], q->key, q->key_len);
+	if (rc == 0 && (q->op == GKV_OP_INCR || q->op == GKV_OP_TOUCH))
+		rc = write_known(h, &q->options);
 	if (rc)
 		return rc;
 	switch (q->op) {
 	case GKV_OP_PUT:
-		return write_put(h, c, q->value, q->len, &q->terms);
+		return write_put(h, c, q->value, q->len, &q->options);
 	case GKV_OP_DEL:
-		return write_del(h, c, &q->terms);
+		return write_del(h, c, &q->options);
 	case GKV_OP_INCR:
 		c->operand = (uint64_t)q->delta;
 		return 0;
 	case GKV_OP_TOUCH:
-		return write_touch(h, c, q->terms.ttl_ms);
+		return write_touch(h, c, q->options.ttl_ms);
 	}
 	return 0;
 }

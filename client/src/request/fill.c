@@ -35,30 +35,48 @@ static int take_ttl(struct gkv *h, struct rpc_call *c, uint64_t ttl_ms)
 	return 0;
 }
 
-static int take_condition(struct gkv *h, struct rpc_call *c, const struct gkv_terms *t)
+int write_known(struct gkv *h, const struct gkv_write_options *options)
 {
-	if (t->condition > GKV_IF_VERSION || t->reserved)
+	if (options->flags)
 		return error_set(&h->error, -EINVAL,
-				 t->reserved ? "a reserved field of the terms is %u, it must be 0"
-					     : "the condition is %u, none that this library knows",
-				 t->reserved ? t->reserved : t->condition);
-	if (t->version && t->condition != GKV_IF_VERSION)
+				 "the options' flags are 0x%x, this library knows none (set 0)",
+				 options->flags);
+	if (options->reserved)
+		return error_set(&h->error, -EINVAL,
+				 "the options' reserved field is %llu, it must be 0 (zero the "
+				 "options before you fill them)",
+				 (unsigned long long)options->reserved);
+	return 0;
+}
+
+static int take_condition(struct gkv *h, struct rpc_call *c,
+			  const struct gkv_write_options *options)
+{
+	int rc = write_known(h, options);
+
+	if (rc)
+		return rc;
+	if (options->condition > GKV_IF_VERSION)
+		return error_set(&h->error, -EINVAL,
+				 "the condition is %u, none that this library knows",
+				 options->condition);
+	if (options->version && options->condition != GKV_IF_VERSION)
 		return error_set(&h->error, -EINVAL,
 				 "there is a version, %llu, but the condition is not "
 				 "GKV_IF_VERSION",
-				 (unsigned long long)t->version);
-	c->condition = t->condition;
-	c->operand = t->version;
+				 (unsigned long long)options->version);
+	c->condition = options->condition;
+	c->operand = options->version;
 	return 0;
 }
 
 int write_put(struct gkv *h, struct rpc_call *c, const void *value, size_t value_len,
-	      const struct gkv_terms *terms)
+	      const struct gkv_write_options *options)
 {
-	int rc = terms ? take_condition(h, c, terms) : 0;
+	int rc = options ? take_condition(h, c, options) : 0;
 
-	if (rc == 0 && terms)
-		rc = take_ttl(h, c, terms->ttl_ms);
+	if (rc == 0 && options)
+		rc = take_ttl(h, c, options->ttl_ms);
 	if (rc)
 		return rc;
 	if (!value && value_len)
@@ -71,9 +89,9 @@ int write_put(struct gkv *h, struct rpc_call *c, const void *value, size_t value
 	return 0;
 }
 
-int write_del(struct gkv *h, struct rpc_call *c, const struct gkv_terms *terms)
+int write_del(struct gkv *h, struct rpc_call *c, const struct gkv_write_options *options)
 {
-	int rc = terms ? take_condition(h, c, terms) : 0;
+	int rc = options ? take_condition(h, c, options) : 0;
 
 	if (rc == 0 && c->condition != GKV_ALWAYS && c->condition != GKV_IF_VERSION)
 		rc = error_set(&h->error, -EINVAL,

@@ -96,8 +96,8 @@ void attempt_choose(struct actor *a, struct attempt *d, uint32_t kinds);
  */
 bool attempt_old(struct actor *a, struct attempt *d);
 
-/* attempt_terms - what a put or del of that kind is bound to. */
-struct gkv_terms attempt_terms(const struct attempt *d);
+/* attempt_options - what a put or del of that kind is bound to. */
+struct gkv_write_options attempt_options(const struct attempt *d);
 
 /*
  * attempt_begin - it is recorded. attempt_end - with what the library returned. @value: what was

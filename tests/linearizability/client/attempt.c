@@ -129,18 +129,19 @@ void attempt_choose(struct actor *a, struct attempt *d, uint32_t kinds)
 	}
 }
 
-struct gkv_terms attempt_terms(const struct attempt *d)
+struct gkv_write_options attempt_options(const struct attempt *d)
 {
 	switch (d->as.op) {
 	case HISTORY_PUT_NEW:
-		return (struct gkv_terms){ .condition = GKV_IF_ABSENT };
+		return (struct gkv_write_options){ .condition = GKV_IF_ABSENT };
 	case HISTORY_PUT_OLD:
-		return (struct gkv_terms){ .condition = GKV_IF_PRESENT };
+		return (struct gkv_write_options){ .condition = GKV_IF_PRESENT };
 	case HISTORY_CAS:
 	case HISTORY_DEL_IF:
-		return (struct gkv_terms){ .condition = GKV_IF_VERSION, .version = d->as.expected };
+		return (struct gkv_write_options){ .condition = GKV_IF_VERSION,
+						   .version = d->as.expected };
 	default:
-		return (struct gkv_terms){ 0 };
+		return (struct gkv_write_options){ 0 };
 	}
 }
 

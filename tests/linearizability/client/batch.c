@@ -16,7 +16,7 @@ static unsigned prepare(struct actor *a, struct gkv_item *items, uint32_t kinds,
 					      .value = d->place,
 					      .cap = VALUE_BYTES_MAX,
 					      .len = written ? d->len : 0,
-					      .terms = attempt_terms(d) };
+					      .options = attempt_options(d) };
 	}
 	for (unsigned i = 0; i < n; i++)
 		attempt_begin(a, &a->batch[i], HISTORY_BATCH);

@@ -95,12 +95,12 @@ static void exists(struct actor *a, struct attempt *d)
 
 static void put(struct actor *a, struct attempt *d)
 {
-	const struct gkv_terms terms = attempt_terms(d);
+	const struct gkv_write_options options = attempt_options(d);
 	struct gkv_meta meta = { 0 };
 	int rc;
 
 	attempt_begin(a, d, HISTORY_CALL);
-	rc = gkv_put_with(a->kv, d->key, d->key_len, d->place, d->len, &terms, &meta);
+	rc = gkv_put_with(a->kv, d->key, d->key_len, d->place, d->len, &options, &meta);
 	attempt_end(a, d, rc, NULL, 0, meta.version, 0, gkv_error(a->kv));
 }
 

@@ -33,7 +33,7 @@ static void submit(struct actor *a, struct attempt *d)
 	q = (struct gkv_request){ .op = op_of(d),
 				  .key = d->key,
 				  .key_len = d->key_len,
-				  .terms = attempt_terms(d),
+				  .options = attempt_options(d),
 				  .delta = d->delta,
 				  .user_data = (uint64_t)(d - a->flight) };
 	if (q.op == GKV_OP_GET || q.op == GKV_OP_PUT) {

@@ -75,7 +75,7 @@ static unsigned choose_different(struct differ *d, struct action *a, const struc
 	return have;
 }
 
-static void choose_terms(struct differ *d, struct action *a)
+static void choose_options(struct differ *d, struct action *a)
 {
 	const struct op *like = &ops[0];
 
@@ -98,12 +98,12 @@ static void writes(struct differ *d, struct end *end, const struct op *op,
 
 	end_use(d, end);
 	for (unsigned i = 0; i < n; i++) {
-		choose_terms(d, &a[i]);
+		choose_options(d, &a[i]);
 		item[i].key = d->keys[a[i].key].bytes;
 		item[i].key_len = d->keys[a[i].key].len;
 		item[i].value = d->room + (size_t)i * DIFFER_VALUE_MAX;
 		item[i].len = a[i].shape.len;
-		item[i].terms = a[i].terms;
+		item[i].options = a[i].options;
 		item[i].status = 1;
 		if (op->kind == KIND_PUT)
 			shape_fill(d, &a[i].shape, item[i].value);

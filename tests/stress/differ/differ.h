@@ -106,7 +106,7 @@ struct action {
 	struct end *end;
 	uint32_t key;
 	struct shape shape; /* of what is written */
-	struct gkv_terms terms;
+	struct gkv_write_options options;
 	int64_t delta;
 	size_t cap;
 	uint8_t *place; /* of a get, cap bytes */

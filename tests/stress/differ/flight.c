@@ -83,7 +83,7 @@ static void request(struct differ *d, struct flight *f, struct gkv_request *q)
 		.op = a->op->flies,
 		.key = k->bytes,
 		.key_len = k->len,
-		.terms = a->terms,
+		.options = a->options,
 		.delta = a->delta,
 		.user_data = f->number,
 	};

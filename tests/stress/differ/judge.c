@@ -61,15 +61,15 @@ int expected(const struct differ *d, const struct action *a, const struct record
 	case KIND_DEL:
 		break;
 	}
-	switch (a->terms.condition) {
+	switch (a->options.condition) {
 	case GKV_IF_ABSENT:
 		return there ? -EEXIST : 0;
 	case GKV_IF_PRESENT:
 		return there ? 0 : -ENOENT;
 	case GKV_IF_VERSION: /* one that was not told was not asked for */
-		return !there					      ? -ENOENT
-		       : r->version && r->version == a->terms.version ? 0
-								      : -EEXIST;
+		return !there						? -ENOENT
+		       : r->version && r->version == a->options.version ? 0
+									: -EEXIST;
 	}
 	return there || a->op->kind == KIND_PUT ? 0 : -ENOENT;
 }
@@ -225,13 +225,13 @@ static void judge_done(struct differ *d, struct action *a, struct record *r, boo
 		break;
 	case KIND_PUT:
 		r->shape = a->shape;
-		written(d, a, r, a->terms.ttl_ms);
+		written(d, a, r, a->options.ttl_ms);
 		break;
 	case KIND_DEL:
 		r->there = false;
 		break;
 	case KIND_TOUCH:
-		written(d, a, r, a->terms.ttl_ms);
+		written(d, a, r, a->options.ttl_ms);
 		break;
 	case KIND_INCR:
 		judge_incr(d, a, r, as_there, as_gone);

@@ -92,10 +92,10 @@ static void prepare_put(struct differ *d, struct action *a)
 static void prepare_put_with(struct differ *d, struct action *a)
 {
 	a->shape = shape_choose(d, a->key);
-	a->terms.condition = (unsigned)below(d, 4);
-	if (a->terms.condition == GKV_IF_VERSION)
-		a->terms.version = choose_version(d, a->key);
-	a->terms.ttl_ms = choose_ttl(d);
+	a->options.condition = (unsigned)below(d, 4);
+	if (a->options.condition == GKV_IF_VERSION)
+		a->options.version = choose_version(d, a->key);
+	a->options.ttl_ms = choose_ttl(d);
 }
 
 static void run_put(struct differ *d, struct action *a)
@@ -114,7 +114,7 @@ static void run_put_with(struct differ *d, struct action *a)
 
 	shape_fill(d, &a->shape, d->out);
 	a->has_meta = a->has_version = below(d, 4);
-	a->status = gkv_put_with(a->end->kv, k->bytes, k->len, d->out, a->shape.len, &a->terms,
+	a->status = gkv_put_with(a->end->kv, k->bytes, k->len, d->out, a->shape.len, &a->options,
 				 a->has_meta ? &a->meta : NULL);
 	a->version = a->meta.version;
 }
@@ -122,8 +122,8 @@ static void run_put_with(struct differ *d, struct action *a)
 static void prepare_cas(struct differ *d, struct action *a)
 {
 	a->shape = shape_choose(d, a->key);
-	a->terms.condition = GKV_IF_VERSION;
-	a->terms.version = choose_version(d, a->key);
+	a->options.condition = GKV_IF_VERSION;
+	a->options.version = choose_version(d, a->key);
 }
 
 static void run_cas(struct differ *d, struct action *a)
@@ -131,10 +131,10 @@ static void run_cas(struct differ *d, struct action *a)
 	const struct key *k = &d->keys[a->key];
 
 	shape_fill(d, &a->shape, d->out);
-	a->version = a->terms.version;
+	a->version = a->options.version;
 	a->has_version = true;
 	a->status = gkv_cas(a->end->kv, k->bytes, k->len, &a->version, d->out, a->shape.len);
-	if (a->status == -ENOENT && a->version != a->terms.version)
+	if (a->status == -ENOENT && a->version != a->options.version)
 		wrong(d, a->key, "version", "gkv_cas() has changed it where there was no record");
 }
 
@@ -147,15 +147,15 @@ static void run_del(struct differ *d, struct action *a)
 
 static void prepare_del_if(struct differ *d, struct action *a)
 {
-	a->terms.condition = GKV_IF_VERSION;
-	a->terms.version = choose_version(d, a->key);
+	a->options.condition = GKV_IF_VERSION;
+	a->options.version = choose_version(d, a->key);
 }
 
 static void run_del_if(struct differ *d, struct action *a)
 {
 	const struct key *k = &d->keys[a->key];
 
-	a->status = gkv_del_if(a->end->kv, k->bytes, k->len, a->terms.version);
+	a->status = gkv_del_if(a->end->kv, k->bytes, k->len, a->options.version);
 }
 
 static void prepare_incr(struct differ *d, struct action *a)
@@ -176,7 +176,7 @@ static void run_incr(struct differ *d, struct action *a)
 
 static void prepare_touch(struct differ *d, struct action *a)
 {
-	a->terms.ttl_ms = choose_ttl(d);
+	a->options.ttl_ms = choose_ttl(d);
 }
 
 static void run_touch(struct differ *d, struct action *a)
@@ -184,7 +184,7 @@ static void run_touch(struct differ *d, struct action *a)
 	const struct key *k = &d->keys[a->key];
 
 	a->has_meta = below(d, 2);
-	a->status = gkv_touch(a->end->kv, k->bytes, k->len, a->terms.ttl_ms,
+	a->status = gkv_touch(a->end->kv, k->bytes, k->len, a->options.ttl_ms,
 			      a->has_meta ? &a->meta : NULL);
 }
 

@@ -152,9 +152,9 @@ static int put(struct gkv *kv)
 
 static int put_with(struct gkv *kv)
 {
-	const struct gkv_terms terms = { .ttl_ms = 3600000 };
+	const struct gkv_write_options options = { .ttl_ms = 3600000 };
 
-	return gkv_put_with(kv, "call", 4, "7", 1, &terms, NULL);
+	return gkv_put_with(kv, "call", 4, "7", 1, &options, NULL);
 }
 
 static int cas(struct gkv *kv)

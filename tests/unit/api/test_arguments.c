@@ -165,16 +165,17 @@ static void test_values(void **state)
 	assert_int_equal(version, 1);
 }
 
-static void test_terms(void **state)
+static void test_put_options(void **state)
 {
 	static const struct {
-		struct gkv_terms terms;
+		struct gkv_write_options options;
 		const char *word;
 	} bad[] = {
 		{ { .condition = 4 }, "condition is 4" },
 		{ { .condition = UINT_MAX }, "condition is 4294967295" },
-		{ { .reserved = 1 }, "reserved field of the terms is 1" },
-		{ { .reserved = UINT_MAX }, "reserved" },
+		{ { .flags = 1 }, "flags are 0x1" },
+		{ { .flags = 1u << 31 }, "flags are 0x80000000" },
+		{ { .reserved = UINT64_MAX }, "reserved" },
 		{ { .condition = GKV_IF_VERSION, .version = 1, .reserved = 1 }, "reserved" },
 		{ { .version = 1 }, "GKV_IF_VERSION" },
 		{ { .condition = GKV_IF_ABSENT, .version = 1 }, "GKV_IF_VERSION" },
@@ -184,29 +185,29 @@ static void test_terms(void **state)
 		{ { .condition = GKV_IF_ABSENT, .ttl_ms = GKV_TTL_MAX + 1 }, "time to live" },
 	};
 	struct gkv_meta meta = { 1, 2, 3 };
-	struct gkv_terms longest = { .ttl_ms = GKV_TTL_MAX };
+	struct gkv_write_options longest = { .ttl_ms = GKV_TTL_MAX };
 
 	for (size_t i = 0; i < COUNT(bad); i++) {
-		REFUSED(gkv_put_with(api_kv, "terms", 5, "v", 1, &bad[i].terms, &meta), -EINVAL,
+		REFUSED(gkv_put_with(api_kv, "other", 5, "v", 1, &bad[i].options, &meta), -EINVAL,
 			bad[i].word);
-		assert_int_equal(gkv_exists(api_kv, "terms", 5, NULL), -ENOENT);
+		assert_int_equal(gkv_exists(api_kv, "other", 5, NULL), -ENOENT);
 		assert_true(meta.version == 1 && meta.expiry_ms == 2 && meta.value_len == 3);
 	}
 	REFUSED(gkv_touch(api_kv, "k", 1, GKV_TTL_MAX + 1, NULL), -EINVAL, "time to live");
 	REFUSED(gkv_touch(api_kv, "k", 1, UINT64_MAX, &meta), -EINVAL, "time to live");
-	assert_int_equal(gkv_put_with(api_kv, "terms", 5, "v", 1, &longest, &meta), 0);
+	assert_int_equal(gkv_put_with(api_kv, "other", 5, "v", 1, &longest, &meta), 0);
 	assert_true(meta.expiry_ms > GKV_TTL_MAX);
-	assert_int_equal(gkv_exists(api_kv, "terms", 5, NULL), 0);
-	assert_int_equal(gkv_touch(api_kv, "terms", 5, GKV_TTL_MAX, &meta), 0);
+	assert_int_equal(gkv_exists(api_kv, "other", 5, NULL), 0);
+	assert_int_equal(gkv_touch(api_kv, "other", 5, GKV_TTL_MAX, &meta), 0);
 	assert_true(meta.expiry_ms > GKV_TTL_MAX);
-	assert_int_equal(gkv_del(api_kv, "terms", 5), 0);
+	assert_int_equal(gkv_del(api_kv, "other", 5), 0);
 }
 
 /* Refusals of the server's. */
 static void test_conditions(void **state)
 {
-	struct gkv_terms absent = { .condition = GKV_IF_ABSENT };
-	struct gkv_terms version = { .condition = GKV_IF_VERSION };
+	struct gkv_write_options absent = { .condition = GKV_IF_ABSENT };
+	struct gkv_write_options version = { .condition = GKV_IF_VERSION };
 	struct gkv_meta meta;
 	uint64_t there, other;
 	int64_t sum = 5;
@@ -260,7 +261,7 @@ static void test_batches(void **state)
 			item[i].cap = 8;
 		else if (i % 6 == 5)
 			item[i].value = value, item[i].cap = sizeof(value);
-		item[i].terms.reserved = 77; /* not looked at */
+		item[i].options.reserved = 77; /* not looked at */
 		item[i].meta.version = UINT64_MAX;
 	}
 	api_stain(api_kv);
@@ -310,14 +311,10 @@ static void test_other_places(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_no_handle),
-		cmocka_unit_test(test_keys),
-		cmocka_unit_test(test_places_for_values),
-		cmocka_unit_test(test_values),
-		cmocka_unit_test(test_terms),
-		cmocka_unit_test(test_conditions),
-		cmocka_unit_test(test_batches),
-		cmocka_unit_test(test_other_places),
+		cmocka_unit_test(test_no_handle),	  cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_places_for_values), cmocka_unit_test(test_values),
+		cmocka_unit_test(test_put_options),	  cmocka_unit_test(test_conditions),
+		cmocka_unit_test(test_batches),		  cmocka_unit_test(test_other_places),
 	};
 
 	server_program(argc > 1 ? argv[1] : NULL);

@@ -24,10 +24,10 @@ static const struct gkv_item kinds[] = {
 	{ .key = "a", .key_len = 1, .value = NULL, .len = 1 },
 	{ .key = "a", .key_len = 1, .value = one, .len = GKV_VALUE_MAX + 1ul },
 	{ .key = "a", .key_len = 1, .value = one, .len = SIZE_MAX },
-	{ .key = "a", .key_len = 1, .value = one, .len = 1, .terms = { .condition = 4 } },
-	{ .key = "a", .key_len = 1, .value = one, .len = 1, .terms = { .reserved = 1 } },
-	{ .key = "a", .key_len = 1, .value = one, .len = 1, .terms = { .version = 1 } },
-	{ .key = "a", .key_len = 1, .value = one, .len = 1, .terms = { .ttl_ms = UINT64_MAX } },
+	{ .key = "a", .key_len = 1, .value = one, .len = 1, .options = { .condition = 4 } },
+	{ .key = "a", .key_len = 1, .value = one, .len = 1, .options = { .reserved = 1 } },
+	{ .key = "a", .key_len = 1, .value = one, .len = 1, .options = { .version = 1 } },
+	{ .key = "a", .key_len = 1, .value = one, .len = 1, .options = { .ttl_ms = UINT64_MAX } },
 	{ .key = "good", .key_len = 4, .value = five, .len = 5 },
 };
 
@@ -76,8 +76,8 @@ static void test_conditions(void **state)
 					     .key_len = i & 1 ? 5 : 6,
 					     .value = other,
 					     .len = 1 };
-		item[i].terms.condition = i < 2 ? GKV_IF_VERSION : GKV_IF_PRESENT;
-		item[i].terms.version = i < 2 ? version + 1 : 0;
+		item[i].options.condition = i < 2 ? GKV_IF_VERSION : GKV_IF_PRESENT;
+		item[i].options.version = i < 2 ? version + 1 : 0;
 	}
 	assert_int_equal(gkv_mput(api_kv, item, 2), 0);
 	assert_int_equal(item[0].status, -ENOENT);
@@ -106,12 +106,12 @@ static void test_mdel(void **state)
 	item[1].key = NULL;
 	item[2].key_len = 0;
 	item[3].key_len = GKV_KEY_MAX + 1;
-	item[4].terms.condition = 4;
-	item[5].terms.version = 1;
+	item[4].options.condition = 4;
+	item[5].options.version = 1;
 	item[6].key = "absent", item[6].key_len = 6;
 	item[7].key = "absent", item[7].key_len = 6;
 	item[7].len = item[7].cap = SIZE_MAX; /* not looked at, as the next one */
-	item[7].terms.ttl_ms = UINT64_MAX;
+	item[7].options.ttl_ms = UINT64_MAX;
 	api_stain(api_kv);
 	assert_int_equal(gkv_mdel(api_kv, item, 8), 0);
 	for (unsigned i = 0; i < 8; i++)

@@ -41,13 +41,18 @@ static void test_requests(void **state)
 		REQUEST(.op = GKV_OP_PUT, .value = NULL, .len = 1),
 		REQUEST(.op = GKV_OP_PUT, .value = room, .len = GKV_VALUE_MAX + 1ul),
 		REQUEST(.op = GKV_OP_PUT, .value = room, .len = SIZE_MAX),
-		REQUEST(.op = GKV_OP_PUT, .terms = { .condition = 4 }),
-		REQUEST(.op = GKV_OP_PUT, .terms = { .reserved = 1 }),
-		REQUEST(.op = GKV_OP_PUT, .terms = { .version = 1 }),
-		REQUEST(.op = GKV_OP_PUT, .terms = { .ttl_ms = GKV_TTL_MAX + 1 }),
-		REQUEST(.op = GKV_OP_DEL, .terms = { .condition = 4 }),
-		REQUEST(.op = GKV_OP_DEL, .terms = { .version = 1 }),
-		REQUEST(.op = GKV_OP_TOUCH, .terms = { .ttl_ms = GKV_TTL_MAX + 1 }),
+		REQUEST(.op = GKV_OP_PUT, .options = { .condition = 4 }),
+		REQUEST(.op = GKV_OP_PUT, .options = { .flags = 1 }),
+		REQUEST(.op = GKV_OP_DEL, .options = { .flags = 1u << 31 }),
+		REQUEST(.op = GKV_OP_INCR, .options = { .flags = 2 }),
+		REQUEST(.op = GKV_OP_TOUCH, .options = { .flags = 1 }),
+		REQUEST(.op = GKV_OP_PUT, .options = { .reserved = 1 }),
+		REQUEST(.op = GKV_OP_INCR, .options = { .reserved = 1 }),
+		REQUEST(.op = GKV_OP_PUT, .options = { .version = 1 }),
+		REQUEST(.op = GKV_OP_PUT, .options = { .ttl_ms = GKV_TTL_MAX + 1 }),
+		REQUEST(.op = GKV_OP_DEL, .options = { .condition = 4 }),
+		REQUEST(.op = GKV_OP_DEL, .options = { .version = 1 }),
+		REQUEST(.op = GKV_OP_TOUCH, .options = { .ttl_ms = GKV_TTL_MAX + 1 }),
 	};
 	struct gkv_completion done;
 
@@ -88,12 +93,13 @@ static void test_statuses(void **state)
 	assert_int_equal(done.len, 5);
 	assert_memory_equal(room, "val", 3);
 	assert_int_equal(api_submit(api_kv, &incr, &done), -EDOM);
-	put.terms.condition = GKV_IF_ABSENT;
+	put.options.condition = GKV_IF_ABSENT;
 	assert_int_equal(api_submit(api_kv, &put, &done), -EEXIST);
 	assert_int_equal(done.meta.version, version);
-	del.terms = (struct gkv_terms){ .condition = GKV_IF_VERSION, .version = version + 1 };
+	del.options =
+		(struct gkv_write_options){ .condition = GKV_IF_VERSION, .version = version + 1 };
 	assert_int_equal(api_submit(api_kv, &del, &done), -EEXIST);
-	del.terms.version = version;
+	del.options.version = version;
 	assert_int_equal(api_submit(api_kv, &del, &done), 0);
 	assert_int_equal(api_submit(api_kv, &incr, &done), 0);
 	assert_int_equal(done.sum, 5);

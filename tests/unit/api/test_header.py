@@ -33,7 +33,7 @@ int main()
 	gkv_handle_options handle_options;
 	gkv_stats stats;
 	gkv_session_stats session_stats;
-	gkv_terms terms = {};
+	gkv_write_options write = {};
 	gkv_visit how = visit;
 
 	gkv_options_init(&options);
@@ -42,8 +42,8 @@ int main()
 	gkv_session_stats_get(nullptr, &session_stats);
 	bool good = options.size == sizeof(options) && options.timeout_ms == 5000 &&
 		    handle_options.depth == 64 && stats.gets == 0 && session_stats.rounds == 0 &&
-		    terms.condition == GKV_ALWAYS &&
-		    gkv_put_with(nullptr, "k", 1, "v", 1, &terms, nullptr) == -EINVAL &&
+		    write.condition == GKV_ALWAYS &&
+		    gkv_put_with(nullptr, "k", 1, "v", 1, &write, nullptr) == -EINVAL &&
 		    gkv_scan(nullptr, how, nullptr) == -EINVAL;
 	std::printf("%s %s\n", gkv_version(), good ? "good" : "bad");
 	return 0;

@@ -77,9 +77,9 @@ static void test_wrong_requests_complete(void **state)
 		{ .op = GKV_OP_GET, .key = "k", .key_len = 1, .len = 1 },
 		{ .op = GKV_OP_PUT, .key = "k", .key_len = 1, .len = 1 },
 		{ .op = GKV_OP_PUT, .key = "k", .key_len = 1, .value = slot, .len = SIZE_MAX },
-		{ .op = GKV_OP_PUT, .key = "k", .key_len = 1, .terms.condition = 4 },
-		{ .op = GKV_OP_DEL, .key = "k", .key_len = 1, .terms.condition = 1 },
-		{ .op = GKV_OP_TOUCH, .key = "k", .key_len = 1, .terms.ttl_ms = UINT64_MAX },
+		{ .op = GKV_OP_PUT, .key = "k", .key_len = 1, .options.condition = 4 },
+		{ .op = GKV_OP_DEL, .key = "k", .key_len = 1, .options.condition = 1 },
+		{ .op = GKV_OP_TOUCH, .key = "k", .key_len = 1, .options.ttl_ms = UINT64_MAX },
 	};
 	struct gkv_completion c[DEPTH];
 	const size_t count = sizeof(q) / sizeof(*q);
@@ -186,7 +186,7 @@ static void test_late_get_into_registered_memory_ends_once(void **state)
 	all_keys(GKV_OP_GET, 1);
 }
 
-static void test_terms_and_sums(void **state)
+static void test_options_and_sums(void **state)
 {
 	struct gkv_request q = { .op = GKV_OP_INCR, .key = "n", .key_len = 1, .delta = 5 };
 	struct gkv_completion c;
@@ -204,12 +204,12 @@ static void test_terms_and_sums(void **state)
 				  .key_len = 1,
 				  .value = slot,
 				  .len = 1,
-				  .terms = { .condition = GKV_IF_ABSENT } };
+				  .options = { .condition = GKV_IF_ABSENT } };
 	assert_int_equal(gkv_submit(kv, &q, 1), 1);
 	c = wait_one();
 	assert_int_equal(c.status, -EEXIST);
 	assert_int_equal(c.meta.version, version);
-	q.terms = (struct gkv_terms){ .condition = GKV_IF_VERSION, .version = version };
+	q.options = (struct gkv_write_options){ .condition = GKV_IF_VERSION, .version = version };
 	assert_int_equal(gkv_submit(kv, &q, 1), 1);
 	assert_int_equal(wait_one().status, 0);
 	q.op = GKV_OP_INCR;
@@ -367,7 +367,8 @@ static void test_many_writes_of_one_call(void **state)
 	for (unsigned i = 0; i < KEYS; i++) {
 		assert_int_equal(item[i].status, i == 7 ? -EINVAL : 0);
 		assert_true(i == 7 || item[i].meta.version > 0);
-		item[i].terms = (struct gkv_terms){ .condition = GKV_IF_VERSION,
+		item[i].options =
+			(struct gkv_write_options){ .condition = GKV_IF_VERSION,
 						    .version = item[i].meta.version + (i == 9) };
 	}
 	assert_int_equal(gkv_mdel(kv, item, KEYS / 2), 0);
@@ -392,7 +393,7 @@ static void test_many_writes_of_one_call(void **state)
 	kv->session->settings.timeout_ms = 100;
 	server_pause(server);
 	for (unsigned i = 0; i < KEYS; i++)
-		item[i].terms = (struct gkv_terms){ 0 };
+		item[i].options = (struct gkv_write_options){ 0 };
 	assert_int_equal(gkv_mput(kv, item, KEYS), -ETIMEDOUT);
 	for (unsigned i = 8; i < KEYS; i++)
 		assert_int_equal(item[i].status, i <= HANDLE_CREDITS ? -ETIMEDOUT : -ECANCELED);
@@ -410,7 +411,7 @@ int main(int argc, char **argv)
 		TEST(test_wrong_requests_complete),
 		TEST(test_gets_into_registered_memory),
 		TEST(test_late_get_into_registered_memory_ends_once),
-		TEST(test_terms_and_sums),
+		TEST(test_options_and_sums),
 		TEST(test_deadlines_and_cancels),
 		TEST(test_calls_in_between),
 		TEST(test_deadline_beside_gets_that_keep_coming),

@@ -69,10 +69,10 @@ static int tear_down(void **state)
 
 static uint64_t put(struct gkv *h, const char *key, uint64_t ttl_ms)
 {
-	const struct gkv_terms terms = { .ttl_ms = ttl_ms };
+	const struct gkv_write_options options = { .ttl_ms = ttl_ms };
 	struct gkv_meta meta;
 
-	assert_int_equal(gkv_put_with(h, key, strlen(key), "value", 5, &terms, &meta), 0);
+	assert_int_equal(gkv_put_with(h, key, strlen(key), "value", 5, &options, &meta), 0);
 	return meta.expiry_ms;
 }
 

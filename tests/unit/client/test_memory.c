@@ -277,7 +277,7 @@ static void test_outlasts_connections(void **state)
 /* A device that scatters less, and records that are asked for: they are copied. */
 static void test_copied_where_it_must_be(void **state)
 {
-	struct gkv_terms terms = { .ttl_ms = 3600000 };
+	struct gkv_write_options options = { .ttl_ms = 3600000 };
 	uint64_t asked;
 	int pieces = session->dev->attr.max_sge_rd;
 	uint8_t want[5000];
@@ -291,7 +291,7 @@ static void test_copied_where_it_must_be(void **state)
 	get_and_compare("k", 1, want, sizeof(want), 40);
 	session->dev->attr.max_sge_rd = pieces;
 	kv->live = false;
-	assert_int_equal(gkv_put_with(kv, "k", 1, want, sizeof(want), &terms, NULL), 0);
+	assert_int_equal(gkv_put_with(kv, "k", 1, want, sizeof(want), &options, NULL), 0);
 	asked = kv->reader.stats.rpc_fallbacks;
 	for (unsigned i = 0; i < 1000 && kv->reader.stats.rpc_fallbacks == asked; i++) {
 		/* as if it had expired, until the housekeeper's next sample: the server knows

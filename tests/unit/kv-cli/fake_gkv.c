@@ -18,7 +18,7 @@ struct fake_record {
 };
 
 struct fake_faults fake_faults;
-struct gkv_terms fake_terms;
+struct gkv_write_options fake_options;
 uint64_t fake_clock_ms;
 unsigned fake_sessions;
 static struct fake_record fake_records[FAKE_MAX];
@@ -145,26 +145,26 @@ int gkv_exists(struct gkv *handle, const void *key, size_t key_len, struct gkv_m
 }
 
 /* Does the condition hold? */
-static int fake_condition(const struct fake_record *r, const struct gkv_terms *terms)
+static int fake_condition(const struct fake_record *r, const struct gkv_write_options *options)
 {
-	switch (terms->condition) {
+	switch (options->condition) {
 	case GKV_IF_ABSENT:
 		return r ? -EEXIST : 0;
 	case GKV_IF_PRESENT:
 		return r ? 0 : -ENOENT;
 	case GKV_IF_VERSION:
-		return !r ? -ENOENT : r->meta.version != terms->version ? -EEXIST : 0;
+		return !r ? -ENOENT : r->meta.version != options->version ? -EEXIST : 0;
 	}
 	return 0;
 }
 
 int gkv_put_with(struct gkv *handle, const void *key, size_t key_len, const void *value,
-		 size_t value_len, const struct gkv_terms *terms, struct gkv_meta *meta)
+		 size_t value_len, const struct gkv_write_options *options, struct gkv_meta *meta)
 {
 	struct fake_record *r = fake_find(key, key_len);
-	int rc = fake_condition(r, terms);
+	int rc = fake_condition(r, options);
 
-	fake_terms = *terms;
+	fake_options = *options;
 	if (rc == -EEXIST)
 		*meta = r->meta;
 	if (rc == 0)
@@ -172,7 +172,7 @@ int gkv_put_with(struct gkv *handle, const void *key, size_t key_len, const void
 	if (rc)
 		return rc;
 	r = fake_find(key, key_len);
-	r->meta.expiry_ms = terms->ttl_ms ? fake_clock_ms + terms->ttl_ms : 0;
+	r->meta.expiry_ms = options->ttl_ms ? fake_clock_ms + options->ttl_ms : 0;
 	*meta = r->meta;
 	return 0;
 }
@@ -206,9 +206,10 @@ int gkv_touch(struct gkv *handle, const void *key, size_t key_len, uint64_t ttl_
 
 int gkv_del_if(struct gkv *handle, const void *key, size_t key_len, uint64_t version)
 {
-	const struct gkv_terms terms = { .condition = GKV_IF_VERSION, .version = version };
+	const struct gkv_write_options options = { .condition = GKV_IF_VERSION,
+						   .version = version };
 	struct fake_record *r = fake_find(key, key_len);
-	int rc = fake_condition(r, &terms);
+	int rc = fake_condition(r, &options);
 
 	if (rc == -EEXIST && fake_faults.vanish)
 		gkv_del(handle, key, key_len);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Writes on terms, numbers and time to live, as command lines against the store of fake_gkv.c. */
+/* Writes on options, numbers and time to live, as command lines against the store of fake_gkv.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,21 +12,21 @@
 
 #include "tests/unit/kv-cli/run_cli.h"
 
-static void test_put_on_terms(void **state)
+static void test_put_with_options(void **state)
 {
 	assert_int_equal(run("", "put", "--ttl", "0.5", "k", "v", NULL), CLI_OK);
 	assert_string_equal(out, "stored, version 1\n");
-	assert_int_equal(fake_terms.ttl_ms, 500);
-	assert_int_equal(fake_terms.condition, GKV_ALWAYS);
+	assert_int_equal(fake_options.ttl_ms, 500);
+	assert_int_equal(fake_options.condition, GKV_ALWAYS);
 	assert_int_equal(run("", "put", "k", "v", NULL), CLI_OK);
-	assert_int_equal(fake_terms.ttl_ms, 0);
+	assert_int_equal(fake_options.ttl_ms, 0);
 	assert_int_equal(run("", "put", "--if-absent", "k", "w", NULL), CLI_NO);
 	assert_string_equal(errors, "kv-cli: put k: not stored: the key is there, in version 2\n");
 	assert_int_equal(run("", "put", "--if-version=1", "k", "w", NULL), CLI_NO);
 	assert_string_equal(errors, "kv-cli: put k: not stored: version 2 is there, not 1\n");
 	assert_int_equal(run("", "put", "--if-version", "2", "--ttl", "3", "k", "w", NULL), CLI_OK);
 	assert_string_equal(out, "stored, version 3\n");
-	assert_int_equal(fake_terms.ttl_ms, 3000);
+	assert_int_equal(fake_options.ttl_ms, 3000);
 	assert_int_equal(run("", "put", "--if-version", "2", "none", "w", NULL), CLI_NO);
 	assert_string_equal(errors, "kv-cli: put none: not stored: there is no such key\n");
 	assert_int_equal(run("in", "put", "--if-absent", "new", "-", NULL), CLI_OK);
@@ -35,9 +35,9 @@ static void test_put_on_terms(void **state)
 	assert_int_equal(run("", "put", "--if-absent", "--if-version", "1", "k", "v", NULL),
 			 CLI_USAGE);
 	assert_int_equal(run("", "put", "--ttl", "250ms", "k", "v", NULL), CLI_OK);
-	assert_int_equal(fake_terms.ttl_ms, 250);
+	assert_int_equal(fake_options.ttl_ms, 250);
 	assert_int_equal(run("", "put", "--ttl", "2h", "k", "v", NULL), CLI_OK);
-	assert_int_equal(fake_terms.ttl_ms, 7200000);
+	assert_int_equal(fake_options.ttl_ms, 7200000);
 	assert_int_equal(run("", "put", "--ttl", "0", "k", "v", NULL), CLI_USAGE);
 	assert_int_equal(run("", "put", "--ttl", "-1", "k", "v", NULL), CLI_USAGE);
 	assert_int_equal(run("", "put", "--if-version", "0", "k", "v", NULL), CLI_USAGE);
@@ -211,7 +211,7 @@ static void test_help(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_put_on_terms, setup),
+		cmocka_unit_test_setup(test_put_with_options, setup),
 		cmocka_unit_test_setup(test_put_json, setup),
 		cmocka_unit_test_setup(test_cas, setup),
 		cmocka_unit_test_setup(test_del_if, setup),
