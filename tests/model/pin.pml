@@ -7,18 +7,17 @@
  *
  * MODELLED. NT threads with GETS sections each; their stores to the pins go through a store buffer
  * (TSO). TICKS that make rounds (a housekeeper, gkv_tick()), under one lock of rounds. A round: the
- * session's number n; READ E on n's queue pair; the session's lock; if the number is no longer n,
- * it is abandoned; newest; the scan, pin by pin; last; unlock; WRITE of the slot on n's queue pair.
- * The server replaces a block UPD times, and reuses it when the slot says e > r. RECON: it may
- * fence instead (3 sessions at most), and a reconnect under the session's lock begins a new
- * session: slot and WELCOME's E, newest and last, and only then the number, which stands for queue
- * pairs that can be used. RESTART: the process comes from an earlier life of the server, with E =
- * 9: a round that READ it is under way, and so may be a section. A section is void when its session
- * is gone. Not modelled: processors weaker than TSO, hints (recut.pml), which sessions are waited
- * for (session.pml).
+ * session's number n; READ E on n's queue pair; the session's lock; if the number is no longer n, it
+ * is abandoned; newest; the scan, pin by pin; last; unlock; WRITE of the slot on n's queue pair. The
+ * server replaces a block UPD times, and reuses it when the slot says e > r. RECON: it may fence
+ * instead (3 sessions at most), and a reconnect under the session's lock begins a new session: slot
+ * and WELCOME's E, newest and last, and only then the number, which stands for queue pairs that can
+ * be used. RESTART: the process comes from an earlier life of the server, with E = 9: a round that
+ * READ it is under way, and so may be a section. A section is void when its session is gone.
+ * Not modelled: processors weaker than TSO, hints (recut.pml), sessions (session.pml).
  *
- * CHECKED. I1: a block that was reached is not reused before it is READ. I3: what is announced
- * never goes backwards and is no more than E (else the server fences an honest client).
+ * CHECKED. I1: a block that was reached is not reused before it is READ. I3: what is announced never
+ * goes backwards and is no more than E (else the server fences an honest client).
  *
  * MUTANTS
  *	M_NOFENCE	no full fence between the pin and the first READ (V_RECHECK does not help)
@@ -38,15 +37,15 @@
  * RESTART, M_WRITENEW, I1 finds then. M_NOCLAMP and M_NOROUNDLOCK harm nobody but the honest
  * client.)
  * Variants without an error:
- *	V_RECHECK       after the fence a section begins again if more than its pin was announced: not
- *	needed V_LANES           a thread has up to LANES sections open at once, with one word for all
+ *	V_RECHECK	after the fence a section begins again if more than its pin was announced: not needed
+ *	V_LANES		a thread has up to LANES sections open at once, with one word for all
  *
  * LANES. Each records the newest epoch when it opens. Where no other is open, it is stored in the
  * word, then the fence, then the first READ; where others are, the word stays, and no fence is
- * needed. The word is the pin of the one that is open for longest: when that one closes, the pin
- * that the next one recorded is stored, without 0 in between; when another closes, nothing. Lanes
- * of an earlier connection count as closed: the first one of the next connection is stored, with
- * the fence. READs of all lanes execute at any time, also while another lane opens or closes.
+ * needed. The word is the pin of the one that is open for longest: when that one closes, the pin that
+ * the next one recorded is stored, without 0 in between; when another closes, nothing. Lanes of an
+ * earlier connection count as closed: the first one of the next connection is stored, with the
+ * fence. READs of all lanes execute at any time, also while another lane opens or closes.
  * Mutants:
  *	M_LANEZERO	0 is stored when the oldest closes, and then the next one's pin
  *	M_LANECLEAR	each lane that closes stores 0
@@ -56,8 +55,8 @@
  *	M_LANELAST	LANES=3: when the oldest closes, the last one's pin is stored
  *	M_LANECARRY	RECON RESTART: lanes of the connection before keep the word
  *	M_LANESTAY	beside others what the word says is recorded: right, but no progress
- * (V_REACH: an assertion that fails when an epoch is announced that E reached after a thread opened
- * a lane, though some lane of it was open all the time since: so that is among the states.)
+ * (V_REACH: an assertion that fails when an epoch is announced that E reached after a thread opened a
+ * lane, though some lane of it was open all the time since: so that is among the states.)
  *
  * STATES: README.md.
  */

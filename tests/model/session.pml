@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Which sessions are waited for: they register, get queue pairs, lose them, and come again (DESIGN
- * 5.4 to 5.7). How to run: README.md.
+ * Sessions that are waited for: they register, get queue pairs, lose them, and come again (DESIGN 5.4
+ * to 5.7). How to run: README.md.
  *
  * MODELLED. One server, one client. The control thread loads E into a new session's slot, puts it
  * into the list, sends WELCOME with that E; counts the session among those with a queue pair before
@@ -10,14 +10,15 @@
  * takes it from the list. LOSSES times, at any moment. Any time may pass between two of these, so
  * the epoch that the client begins with can be old. UPD times the server writes K (a block is
  * replaced), or replaces K's segment; raises E; waits for the session if it is in the list, has a
- * queue pair, and its slot says e <= r; and reuses the memory at its next turn. The client does
- * GETS GETs by the directory that it has cached, over all reconnects; the header of the bucket and
- * its slot are fetched in either order, then the block. Its housekeeper announces when it likes, or
- * never: then each pin is the WELCOME's epoch. Not modelled: threads, order of stores (pin.pml),
- * hints (rqsbr.pml, recut.pml), what a miss is (split.pml).
+ * queue pair, and its slot says e <= r; and reuses the memory at its next turn. The client does GETS
+ * GETs by the directory that it has cached, over all reconnects; the header of the bucket and its
+ * slot are fetched in either order, then the block. Its housekeeper announces when it likes, or
+ * never: then each pin is the WELCOME's epoch.
+ * Not modelled: threads, order of stores (pin.pml), hints (rqsbr.pml, recut.pml), what a miss is
+ * (split.pml).
  *
- * CHECKED. I1: a block that a slot led to has no other life when it is fetched; the slot of a
- * bucket whose header was accepted is of the segment that the directory named.
+ * CHECKED. I1: a block that a slot led to has no other life when it is fetched; the slot of a bucket
+ * whose header was accepted is of the segment that the directory named.
  *
  * MUTANTS
  *	M_JOINLATE	counted when the client may post already
@@ -25,14 +26,14 @@
  *	M_SLOTLATE	the slot is set to E when the client may post already
  *	M_LEAVEEARLY	no longer counted, or not in the list, and then its queue pair is destroyed
  *	M_LOOKFIRST	who is waited for is decided before the memory is unlinked
- *	M_NOMOVED       an old segment is not marked MOVED, so one that nobody waits for is not refused
- *	M_MOVEDLATE     it is marked after it was decided which sessions are waited for M_NOINC
- *	the segment's incarnation is not compared M_KEEPSECTION a section goes on on the next queue pair
+ *	M_NOMOVED	an old segment is not marked MOVED, so one that nobody waits for is not refused
+ *	M_MOVEDLATE	it is marked after it was decided which are waited for
+ *	M_NOINC		the segment's incarnation is not compared
+ *	M_KEEPSECTION	a section goes on on the next queue pair
  * Variants without an error:
- *	V_RAISELATE     E is raised after it was decided which sessions are waited for. What a session
- *			that comes in between does comes after the unlinking, as what one does that comes later
- *	V_OLDSLOT       the slot keeps what the session before announced: no more than E was when this
- *	one came
+ *	V_RAISELATE	E is raised after it was decided which are waited for. What a session that comes in
+ *			between does comes after the unlinking, as what one does that comes later
+ *	V_OLDSLOT	the slot keeps what the session before announced: no more than E was when this one came
  *
  * FOUND. That nobody waits for a session without a queue pair is right for blocks, because all its
  * READs come after the unlinking; for a cached directory, because MOVED was set before the look at
