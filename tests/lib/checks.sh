@@ -145,4 +145,5 @@ source_checks() {
     check "unit: no file above $lines_max lines" check_lengths
     check "unit: no comment above $columns_max columns" check_widths
     check "unit: SPDX lines" check_licences
+    check "unit: rooms use earlier rooms only" tests/lib/rooms --shown-in docs/ARCHITECTURE.md
 }
