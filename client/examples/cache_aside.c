@@ -52,8 +52,8 @@ static void failed(struct cache *c, const char *what, int rc)
 static void store(struct cache *c, const char *key, const char *answer, size_t len)
 {
 	/*
-	 * Only where the key is absent: who was slow to load does not replace what others have
-	 * loaded meanwhile: theirs may be newer.
+	 * Only where the key is absent: a slow loader does not replace what others have loaded
+	 * meanwhile, which may be newer.
 	 */
 	const struct gkv_write_options options = { .condition = GKV_IF_ABSENT,
 						   .ttl_ms = c->ttl_ms };

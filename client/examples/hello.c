@@ -18,7 +18,7 @@ static int hello(struct gkv *kv)
 	int rc;
 
 	rc = gkv_put(kv, "greeting", 8, "hello, fabric", 13, NULL);
-	if (rc) /* 0: from now on everyone who looks finds it */
+	if (rc) /* 0: from now on every look-up finds it */
 		return failed(kv, "put", rc);
 	rc = gkv_get(kv, "greeting", 8, value, sizeof(value), &len);
 	if (rc) /* two READs, or one; the server's CPU does nothing */

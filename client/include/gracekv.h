@@ -53,7 +53,7 @@
  * fast as the server's to one part in a thousand.
  *
  * A time to live counts from when the server took the request, in whole ms rounded up: it is up to
- * 1 ms longer, and never shorter. Who holds a lock so may count from before the call.
+ * 1 ms longer, and never shorter. So the holder of a lock may count from before the call.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -160,7 +160,7 @@ static inline void gkv_options_init(struct gkv_options *options)
 /*
  * gkv_session_open - connect: one attempt, which takes at most timeout_ms, and at most 5 s where
  * that is longer; looking up the server's name comes on top (see above). It does not wait for a
- * server that is not there yet: who wants to, calls it again after a pause.
+ * server that is not there yet: call it again after a pause.
  * @options: NULL for all defaults. Strings are copied.
  * @text, @cap: on failure receives a sentence of what failed and what to do; may be NULL, 0.
  * Returns 0, or -EINVAL, -ERANGE (an option), -ENODEV, -ENETDOWN, -ERANGE (device, port, GID),
@@ -224,7 +224,7 @@ GKV_API void gkv_close(struct gkv *handle);
  * handles; two threads take turns. Ends within the session's timeout_ms, as a rule within
  * microseconds. Without an open handle, and where the connection is lost, there is nothing to do.
  * Returns ms until it should be called again at the latest, at least 1: calls may come earlier.
- * Who is late for more than a lease is ended by the server (see above).
+ * The server ends a session that is late by more than a lease (see above).
  * -ETIMEDOUT: another thread was in it for all the time, or the server did not answer; -EPERM;
  * -EINVAL: @session is NULL; -EUSERS and others: the server has no room for the housekeeper,
  * gkv_session_error() says more; call it again later.
@@ -504,9 +504,9 @@ typedef int (*gkv_visit)(void *arg, const void *key, size_t key_len, const void 
 GKV_API int gkv_scan(struct gkv *handle, gkv_visit visit, void *arg);
 
 /*
- * The same in chunks, for who would rather call than be called. Other calls on the handle may come
- * in between, of its thread; so may other scans. Its memory: 0.4 MiB as a rule, 5 MiB at most,
- * or so much more as its largest record takes.
+ * The same in chunks, for programs that would rather call than be called. Other calls on the handle
+ * may come in between, of its thread; so may other scans. Its memory: 0.4 MiB as a rule, 5 MiB at
+ * most, or so much more as its largest record takes.
  * gkv_scan_open - cheap: the scan begins, on the server that there is then, with its first records.
  * -EINVAL: @out is NULL; -ENOMEM.
  * gkv_scan_next - the next records, at most @max, 1 or more; they lie in the scan's memory until

@@ -20,7 +20,7 @@
 struct addresses {
 	struct addrinfo *list; /* NULL: none known yet */
 	uint64_t asked_ns; /* when the resolver had answered */
-	bool failed; /* the last attempt to connect: set by who attempts */
+	bool failed; /* the last attempt to connect: set by the thread that attempts */
 };
 
 /*

@@ -2,8 +2,9 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * What a session's handles have done one-sided, for who watches the server, which sees nothing of
- * it: the housekeeper reads it out of the handles' statistics, so that a get pays nothing for it.
+ * What a session's handles have done one-sided, for people that watch the server, which sees
+ * nothing of it: the housekeeper reads it out of the handles' statistics, so that a get pays
+ * nothing for it.
  */
 #include <stdint.h>
 

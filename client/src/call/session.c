@@ -141,7 +141,7 @@ void gkv_session_close(struct gkv_session *s)
 	session_lost(s);
 	pthread_mutex_unlock(&s->lock);
 	housekeeper_end(s);
-	flights_signal(s->flights); /* who sleeps is to hear that there is nothing to wait for */
+	flights_signal(s->flights); /* sleepers must hear that there is nothing to wait for */
 	pthread_mutex_lock(&s->handles_lock);
 	s->orphan = true;
 	last = unused(s);

@@ -15,8 +15,8 @@
  *
  * A session without handles needs no housekeeper: its queue pair goes with the last handle.
  *
- * What the handles have done travels with the announcement, for who watches the server, which sees
- * nothing of one-sided GETs by itself: it costs no message.
+ * What the handles have done travels with the announcement, for people that watch the server,
+ * which sees nothing of one-sided GETs by itself: it costs no message.
  */
 #include "client/src/keeper/housekeeper.h"
 

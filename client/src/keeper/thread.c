@@ -124,7 +124,7 @@ int housekeeper_begin(struct gkv_session *s, uint64_t deadline_ns, struct error 
 		rc = error_set(err, -ECONNRESET, "the session was closed (open another one)");
 	else if (!k->h)
 		rc = round_create(s, err);
-	/* without a thread, who opens many handles is not to be silent for a lease */
+	/* without a thread, a program that opens many handles must not be silent for a lease */
 	if (rc == 0 && (!by_thread || !handle_current(k->h)))
 		rc = own_round(s, deadline_ns, err);
 	if (rc == 0 && by_thread && !k->started)
@@ -142,7 +142,7 @@ void housekeeper_nudge(struct gkv_session *s, uint64_t deadline_ns)
 		bell_ring(&s->bell);
 		return;
 	}
-	/* Who holds the lock makes a round, and the next pause brings us back. */
+	/* The holder of the lock makes a round, and the next pause brings us back. */
 	if (now + NUDGE_LEAST_NS > deadline_ns || pthread_mutex_trylock(&k->round_lock))
 		return;
 	if (now + NUDGE_NS < deadline_ns)
@@ -174,7 +174,7 @@ void housekeeper_end(struct gkv_session *s)
 	bool started;
 
 	bell_stop(&s->bell);
-	pthread_mutex_lock(&k->round_lock); /* who began before is done; who comes sees stop */
+	pthread_mutex_lock(&k->round_lock); /* earlier rounds are done; later ones see stop */
 	started = k->started;
 	pthread_mutex_unlock(&k->round_lock);
 	if (started) /* without the lock: its last round takes it */

@@ -33,7 +33,7 @@ static int server_address(int fd, unsigned port, struct sockaddr_storage *out, s
 	return 0;
 }
 
-/* No silent fall-back: who named a device gets that one. @device, @port: "auto" and 0 are any. */
+/* No silent fall-back from a device that was named. @device, @port: "auto" and 0 are any. */
 static int check_route(const struct gkv_session *s, const struct cm_route *route,
 		       const char *device, unsigned port, const char *whose, struct error *err)
 {

@@ -36,7 +36,7 @@
 #define SLOWEST_NS_PER_BYTE 250u /* 4 MB a second: less is taken for stuck */
 #define QUIET_NS	    (10 * NS_PER_MS)
 #define SLEEP_MS_MAX	    20 /* polled again then, whether there was an event or not */
-#define CHECK_NS	    (2 * NS_PER_MS) /* for a lock that who connects holds */
+#define CHECK_NS	    (2 * NS_PER_MS) /* for a lock that is held while connecting */
 
 /* wr_id: what it was in the upper half, its number in the lower. */
 enum wr_kind { WR_READS = 1, WR_SEND = 2, WR_RECEIVE = 3, WR_WRITE = 4 };
@@ -159,7 +159,7 @@ static bool lost_at_server(const struct gkv *h)
 	       h->qp.qp->qp_num;
 }
 
-/* Is the session there still? Who connects may hold its lock for long: then we go on with ours. */
+/* Is the session still there? Connecting may hold its lock for long: then we go on with ours. */
 static int check_session(struct gkv *h)
 {
 	uint64_t until_ns = time_now_ns() + CHECK_NS;

@@ -72,7 +72,7 @@ void clock_root(struct world *w, uint64_t clock_ms, uint64_t posted_ns)
 		return;
 	atomic_store_explicit(&w->clock_ahead_ms, ahead_of(posted_ns, clock_ms),
 			      memory_order_relaxed);
-	/* release pairs with newest(): who sees the time sees this difference, or a later one */
+	/* release pairs with newest(): with the time comes this difference, or a later one */
 	atomic_store_explicit(&w->clock_at_ns, posted_ns, memory_order_release);
 }
 

@@ -41,7 +41,7 @@ void session_lost(struct gkv_session *s)
 	shutdown(s->lifeline, SHUT_RDWR);
 	close(s->lifeline);
 	s->lifeline = -1;
-	/* release pairs with handle_current(): who sees the new number takes the lock next */
+	/* release pairs with handle_current(): a handle that sees the new number takes the lock */
 	atomic_fetch_add_explicit(&s->number, 1, memory_order_release);
 }
 

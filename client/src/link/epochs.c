@@ -100,7 +100,7 @@ void epochs_reset(struct epochs *ep, uint64_t number, uint64_t epoch, bool same_
 	}
 	/* release pairs with epochs_pin(); handles of this connection are attached later anyhow */
 	atomic_store_explicit(&ep->newest, epoch, memory_order_release);
-	/* relaxed: under the lock; who reads it without only shows it */
+	/* relaxed: under the lock; readers without it only show it */
 	atomic_store_explicit(&ep->announced, epoch, memory_order_relaxed);
 	pthread_mutex_unlock(&ep->lock);
 }

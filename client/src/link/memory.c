@@ -20,7 +20,7 @@ int memory_use(struct gkv_memory *m, const struct gkv_session *s, const void *ad
 				 "the place for the value, %zu bytes at %p, is not within the "
 				 "memory that it names, %zu bytes at %p",
 				 len, addr, m->region.len, m->region.addr);
-	/* relaxed: who releases it must know by himself that no operation begins any more */
+	/* relaxed: the caller that releases it must know that no operation begins any more */
 	atomic_fetch_add_explicit(&m->in_use, 1, memory_order_relaxed);
 	*lkey = m->region.lkey;
 	return 0;

@@ -4,13 +4,13 @@
 /*
  * A session: the process's connection to one server. Its locks are for the control path only.
  *
- * lock is for the connection, and is held through resolver, handshake and queue pair: who has a
- * deadline takes it with session_lock(). handles_lock is for who uses the session: nothing that
- * can take long is done under it. Lock order: keeper->round_lock, then lock, then flights->lock,
- * then handles_lock, world->lock, epochs.lock or bell.lock.
+ * lock is for the connection, and is held through resolver, handshake and queue pair: a
+ * caller with a deadline takes it with session_lock(). handles_lock is for users of the session:
+ * nothing that can take long is done under it. Lock order: keeper->round_lock, then lock, then
+ * flights->lock, then handles_lock, world->lock, epochs.lock or bell.lock.
  *
- * The session is freed by gkv_session_close(), or by who gives back the last handle or registered
- * memory after it: where orphan and both counts 0 are seen, under handles_lock, and behind it.
+ * The session is freed by gkv_session_close(), or by the thread that gives back the last handle or
+ * registered memory after it: where it sees orphan and both counts 0, under handles_lock.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -13,7 +13,7 @@ void trace_begin(struct gkv_session *s, const char *step);
 /* trace_end - nobody connects any more. */
 void trace_end(struct gkv_session *s);
 
-/* trace_step - where who connects has come to; NULL: nobody does. Any thread, without the lock. */
+/* trace_step - the step that connecting has reached, or NULL. Any thread, no lock. */
 const char *trace_step(const struct gkv_session *s);
 
 /* trace_done - the step that was begun last went well; nothing is put into words for nobody. */
