@@ -82,10 +82,10 @@ const struct command cli_commands[] = {
 	{
 		.name = "ttl",
 		.usage = "KEY",
-		.summary =
-			"print in how many seconds a record expires, or never; exit 1 if there is "
-			"none",
-		.details = "By the server's clock, as it is known here: up to 0.15 s too many.\n",
+		.summary = "print the seconds until a record expires, or never; exit 1 if there is "
+			   "none",
+		.details =
+			"By the server's clock as this client knows it: up to 0.15 s too many.\n",
 		.example = "kv-cli ttl lock/nightly",
 		.operands_min = 1,
 		.operands_max = 1,
@@ -94,9 +94,8 @@ const struct command cli_commands[] = {
 	{
 		.name = "touch",
 		.usage = "KEY S",
-		.summary =
-			"let a record expire after S seconds from now, 0: never; exit 1 if there "
-			"is none",
+		.summary = "make a record expire S seconds from now, 0: never; exit 1 if there is "
+			   "none",
 		.details = "S may have a unit: 250ms, 30s, 5m, 2h, 1d. The record gets another "
 			   "version.\n",
 		.example = "kv-cli touch lock/nightly 30",
@@ -119,8 +118,8 @@ const struct command cli_commands[] = {
 		.name = "mget",
 		.usage = "KEY...",
 		.summary =
-			"a line a key, KEY<TAB>VALUE, or KEY<TAB>\\N where there is none; exit 1 "
-			"if one is missing",
+			"print a line for each key: KEY<TAB>VALUE, or KEY<TAB>\\N where there is "
+			"none; exit 1 if one is missing",
 		.details =
 			"Keys and values are escaped as \\t \\n \\\\ \\xHH, so that no value reads as "
 			"\\N.\nWith --json each key says found, and its value where it was. The reads\n"
@@ -147,9 +146,9 @@ const struct command cli_commands[] = {
 			"          bytes that are not UTF-8; expiry_ms, since 1970 by the server's\n"
 			"          clock, is when the record expires, 0 or without it never\n"
 			"\n"
-			"A key that comes more than once gets its last value. A record with an expiry_ms\n"
-			"is stored with the time that it has left; one whose time has passed is left\n"
-			"out, and counted.\n",
+			"A key that comes more than once gets its last value. A record with expiry_ms\n"
+			"keeps the time that it has left; records that have expired are left out and\n"
+			"counted.\n",
 		.example = "apt-cache dumpavail | kv-cli load --format deb822 -",
 		.allowed = CLI_FORMAT | CLI_SKIP_BAD | CLI_VERIFY,
 		.operands_min = 1,
@@ -162,10 +161,9 @@ const struct command cli_commands[] = {
 		.summary = "read a file's records back one-sided and compare every byte; exit 1 if "
 			   "one differs",
 		.details =
-			"Formats are those of load. Of a key that comes more than once, the last "
-			"record counts.\nValues are compared. Records whose time has passed are "
-			"not looked for, and counted.\n"
-			"  -c, --count COUNT   read it all so many times, for a longer measurement\n",
+			"The formats are those of load. If a key comes more than once, its last "
+			"record counts.\nExpired records are counted, not looked up.\n"
+			"  -c, --count COUNT   read all of it COUNT times, for a longer measurement\n",
 		.example = "kv-cli verify backup.jsonl",
 		.allowed = CLI_FORMAT | CLI_SKIP_BAD | CLI_COUNT,
 		.operands_min = 1,
@@ -180,9 +178,9 @@ const struct command cli_commands[] = {
 			"  --format F     tsv (the default) or jsonl; with -o the file's name tells\n"
 			"  -o, --output FILE   written as FILE.part, renamed when it is complete\n"
 			"\n"
-			"jsonl keeps when a record expires (expiry_ms), so that load goes on with the\n"
-			"time that is left. tsv does not: how many records had one is said on stderr.\n"
-			"Versions are not kept: a record that is loaded gets another.\n",
+			"jsonl keeps the expiry of a record (expiry_ms), and load gives it the time that\n"
+			"was left. tsv does not; stderr says how many records had one. Versions are not\n"
+			"kept: a loaded record gets a new one.\n",
 		.example = "kv-cli dump -o backup.jsonl",
 		.allowed = CLI_FORMAT | CLI_OUTPUT,
 		.operands_min = 0,
@@ -192,25 +190,24 @@ const struct command cli_commands[] = {
 	{
 		.name = "stats",
 		.usage = "[--watch [--interval S] [-c COUNT]]",
-		.summary = "the server's counters, or with --watch what happens, redrawn every "
-			   "second",
+		.summary =
+			"print the server's counters, or with --watch what happens, every second",
 		.details =
 			"Sizes are rounded in the table and exact with --json.\n"
 			"  --watch             rates, memory, growth, sessions, on the whole terminal; q or\n"
-			"                      ^C leaves; where stdout is no terminal, a page after the other\n"
+			"                      ^C leaves; if stdout is not a terminal, page after page\n"
 			"  --interval S        every S seconds, or 100ms to 1d (default 1)\n"
-			"  -c, --count COUNT   end after so many pages; exit 3 if the last one found no\n"
-			"                      server\n"
+			"  -c, --count COUNT   end after COUNT pages; exit 3 if the last one found no server\n"
 			"\n"
-			"GET, READ and retry are what clients tell of their one-sided reads, when they\n"
-			"announce how far they have got; the server sees nothing of those. Rates come with\n"
-			"the second look. Of a session: epochs that it lags behind, bytes that it keeps\n"
-			"from being reused (defer), how often its client was fenced. \"-\" is not known:\n"
-			"an older server has no such counter.\n"
+			"GET, READ and retry come from the clients, which report their one-sided reads\n"
+			"with each announcement; the server sees none of them. Rates need a second look.\n"
+			"For each session: the epochs by which it lags, the bytes that it keeps from being\n"
+			"reused (defer), and how often its client was fenced. \"-\" means not known: an\n"
+			"older server has no such counter.\n"
 			"K, M, G, T of bytes are powers of two; k, M, G of others powers of ten.\n"
-			"Each look costs the server a request, in which a worker writes all figures down.\n"
-			"With --json a document a line: the counters, interval_s, and rates per second,\n"
-			"null where they are not known; while there is no server, reconnecting says why.\n",
+			"Each look costs the server one request, in which a worker writes all figures down.\n"
+			"With --json, one document a line: the counters, interval_s, and rates per second,\n"
+			"null where they are not known. While there is no server, reconnecting says why.\n",
 		.example = "kv-cli stats --watch --json --interval 10 >stats.jsonl",
 		.allowed = CLI_WATCH | CLI_INTERVAL | CLI_COUNT,
 		.operands_min = 0,
@@ -232,14 +229,14 @@ const struct command cli_commands[] = {
 	{
 		.name = "doctor",
 		.usage = "[HOST[:PORT]]",
-		.summary = "what RDMA there is here, what works, and what to do; or a connection "
-			   "step by step",
+		.summary = "say what RDMA there is here, what works, and what to do; or try a "
+			   "connection step by step",
 		.details =
-			"Without HOST: devices, ports, every GID and why it is taken or not, limits of\n"
+			"Without HOST: devices, ports, every GID and why it is used or not, limits of\n"
 			"devices and machine, and a READ on each ACTIVE port from itself. Exit 1 if the\n"
-			"device that would be used (--device, else the first that is ACTIVE) has a\n"
-			"problem. With HOST, or --server: connects to that kv-server and says how far it\n"
-			"came; exit 1 if a step failed. --json prints one document (schema 1).\n",
+			"device that would be used (--device, else the first ACTIVE one) has a problem.\n"
+			"With HOST, or --server: connects to that kv-server and says how far it came;\n"
+			"exit 1 if a step failed. --json prints one document (schema 1).\n",
 		.example = "kv-cli doctor && kv-cli doctor 10.0.0.5",
 		.operands_min = 0,
 		.operands_max = 1,
@@ -248,7 +245,7 @@ const struct command cli_commands[] = {
 	{
 		.name = "help",
 		.usage = "[COMMAND]",
-		.summary = "list the commands, or say more of one",
+		.summary = "list the commands, or explain one",
 		.details = "",
 		.example = "kv-cli help put",
 		.operands_min = 0,

@@ -14,10 +14,10 @@ static const char help_options[] =
 	"  -i, --ib-port N         port of the device\n"
 	"      --connect tcp|cm    how queue pairs are connected ($GRACEKV_CONNECT, else tcp)\n"
 	"      --timeout MS        of one call, reconnecting included (default 5000, or 5s)\n"
-	"      --json              print JSON; errors too, on stderr, a document a line: program, line\n"
+	"      --json              print JSON; errors too, on stderr, one document a line: program, line\n"
 	"                          (of a script), what, why, action (what to do), code (the exit), error\n"
 	"  -v, --verbose           say which device and server are used, and why\n"
-	"  -h, --help              this text; kv-cli COMMAND --help says more of one\n"
+	"  -h, --help              this text; kv-cli COMMAND --help explains a command\n"
 	"  -V, --version           versions of kv-cli, libibverbs, liburcu and the layout\n";
 
 static void help_commands(FILE *out)
@@ -43,12 +43,12 @@ void cli_help(const struct command *command, FILE *out)
 	      out);
 	help_commands(out);
 	fprintf(out, "\n%s", help_options);
-	fputs("\nWithout COMMAND: a prompt; help there says more. Where stdin is no terminal its "
-	      "lines are\ncommands: the first one that fails ends it, with its exit code; else 1 if "
-	      "an answer was no.\n"
+	fputs("\nWithout COMMAND: a prompt, where help explains the rest. If stdin is not a terminal, "
+	      "each of\nits lines is a command; the first one that fails ends kv-cli with its exit "
+	      "code. Otherwise\nkv-cli exits with 1 if an answer was no.\n"
 	      "\nKeys have 1 to 1024 bytes, values 0 to 16 MiB, any bytes.\n"
 	      "Exit: 0 done, 1 the answer is no (not found, differs, another version), 2 wrong "
-	      "usage, 3 failed.\nWhere a pipe is closed, as by head, SIGPIPE ends kv-cli without a word "
+	      "usage, 3 failed.\nA closed pipe, as by head, ends kv-cli quietly by SIGPIPE "
 	      "(141 in a shell).\n\n"
 	      "Example:\n"
 	      "  kv-cli put greeting 'hello, world' && kv-cli get greeting\n",
@@ -57,17 +57,17 @@ void cli_help(const struct command *command, FILE *out)
 
 void cli_help_lines(FILE *out)
 {
-	fputs("Commands; help COMMAND says more of one:\n", out);
+	fputs("Commands (help COMMAND explains one):\n", out);
 	help_commands(out);
 	fputs("  quit, exit\n        end\n"
 	      "\n"
 	      "Words are quoted as in a shell: '...' takes all as it is, \"...\" knows \\n \\t "
 	      "\\r \\\\ \\\" \\xHH.\n"
-	      "A line that begins with # is a comment. stdin has the lines, so that - stands for it "
-	      "in none.\n"
+	      "A line that begins with # is a comment. stdin carries the lines, so - cannot stand for "
+	      "it.\n"
 	      "At the prompt: Tab completes a command, the arrows and ^R find earlier lines, ^C "
-	      "abandons the\nline, ^D ends. A line that begins with a space is not kept in the "
-	      "history.\n",
+	      "abandons the\nline, ^D ends. The history does not keep a line that begins with a "
+	      "space.\n",
 	      out);
 }
 
