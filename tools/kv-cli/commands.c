@@ -118,8 +118,7 @@ const struct command cli_commands[] = {
 		.name = "mget",
 		.usage = "KEY...",
 		.summary =
-			"print a line for each key: KEY<TAB>VALUE, or KEY<TAB>\\N where there is "
-			"none; exit 1 if one is missing",
+			"print KEY<TAB>VALUE a line, or KEY<TAB>\\N where there is none; exit 1 if one is missing",
 		.details =
 			"Keys and values are escaped as \\t \\n \\\\ \\xHH, so that no value reads as "
 			"\\N.\nWith --json each key says found, and its value where it was. The reads\n"
