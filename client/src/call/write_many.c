@@ -9,36 +9,44 @@
 struct many {
 	struct gkv *h;
 	struct gkv_item *item;
+	size_t next, count;
 	enum rpc_op op;
 	uint32_t age; /* of all: taken before the first was posted */
 };
 
-static int make(void *arg, size_t i, struct rpc_call *c)
+static bool next(void *arg, struct rpc_call *c)
 {
 	struct many *m = arg;
-	struct gkv_item *item = &m->item[i];
-	int rc = write_key(m->h, c, m->op, item->key, item->key_len);
 
-	if (rc)
-		return rc;
-	return m->op == RPC_PUT ? write_put(m->h, c, item->value, item->len, &item->options)
-				: write_del(m->h, c, &item->options);
+	while (m->next < m->count) {
+		struct gkv_item *item = &m->item[m->next++];
+		int rc = write_key(m->h, c, m->op, item->key, item->key_len);
+
+		if (rc == 0)
+			rc = m->op == RPC_PUT
+				     ? write_put(m->h, c, item->value, item->len, &item->options)
+				     : write_del(m->h, c, &item->options);
+		c->item = item;
+		if (rc == 0)
+			return true;
+		item->status = rc;
+		*c = (struct rpc_call){ 0 };
+	}
+	return false;
 }
 
-static void done(void *arg, size_t i, const struct rpc_call *c, int status)
+static void done(void *arg, struct rpc_call *c, int status)
 {
 	struct many *m = arg;
-	struct gkv_item *item = &m->item[i];
+	struct gkv_item *item = c->item;
 
 	item->status = status;
-	if (c)
-		write_done(m->h, c, m->age, status, m->op == RPC_PUT ? &item->meta : NULL);
+	write_done(m->h, c, m->age, status, m->op == RPC_PUT ? &item->meta : NULL);
 }
 
 static int many(struct gkv *h, struct gkv_item *items, size_t count, enum rpc_op op)
 {
-	struct many m = { .h = h, .item = items, .op = op };
-	const struct rpc_window w = { .arg = &m, .make = make, .done = done };
+	struct many m = { .h = h, .item = items, .count = count, .op = op };
 	int rc = handle_begin(h);
 
 	if (rc)
@@ -51,7 +59,7 @@ static int many(struct gkv *h, struct gkv_item *items, size_t count, enum rpc_op
 		items[i].meta = (struct gkv_meta){ 0 };
 	}
 	m.age = handle_age(h);
-	return handle_end(h, rpc_window(h, &w, count));
+	return handle_end(h, rpc_run_many(h, next, done, &m));
 }
 
 int gkv_mput(struct gkv *h, struct gkv_item *items, size_t count)

@@ -71,6 +71,7 @@ int async_create(struct gkv *h)
 		return error_set(&h->error, -ENOMEM, "out of memory for operations in flight");
 	a->h = h;
 	a->epoll = a->timer = a->event = -1;
+	asks_create(a);
 	rc = ops_create(a, h->depth);
 	if (rc)
 		error_set(&h->error, rc, "out of memory for %u operations in flight", h->depth);
@@ -268,7 +269,7 @@ void async_lost(struct async *a)
 			  a->h->session->settings.host, a->h->session->settings.port);
 	wait_unwatch(a);
 	lanes_lost(a);
-	asks_lost(a);
+	window_again(&a->asks);
 }
 
 void async_up(struct async *a)
@@ -279,7 +280,7 @@ void async_up(struct async *a)
 
 static bool in_flight(const struct async *a)
 {
-	return a->reads || a->calls;
+	return a->reads || a->asks.count;
 }
 
 /* Nothing came for a while: is the server there still? */
@@ -296,7 +297,7 @@ static void look_around(struct async *a, uint64_t now)
 	else if (!a->quiet_ns)
 		a->quiet_ns = a->looked_ns = now;
 	if (now - a->quiet_ns >= channel_patience(h, a->reads * (uint64_t)LANE_ARENA_BYTES) &&
-	    (a->reads || ask_undelivered(a))) {
+	    (a->reads || window_sending(&a->asks))) {
 		channel_fail(h, "the transport got no answer for %llu ms",
 			     (unsigned long long)((now - a->quiet_ns) / NS_PER_MS));
 		return;
@@ -382,14 +383,11 @@ size_t gkv_pending(const struct gkv *h)
 
 uint64_t async_due(const struct async *a)
 {
-	uint64_t due = a->next_ns, connect = connector_due(a);
+	unsigned paused;
+	uint64_t due = window_due(&a->asks, &paused), connect = connector_due(a);
 
-	for (unsigned i = 0; i < a->calls; i++) {
-		const struct rpc_call *c = &a->call[i].call;
-
-		if (c->state == RPC_PAUSED && c->resume_ns < due)
-			due = c->resume_ns;
-	}
+	if (a->next_ns < due)
+		due = a->next_ns;
 	return connect < due ? connect : due;
 }
 

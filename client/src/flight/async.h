@@ -11,7 +11,7 @@
 
 #include "client/src/link/handle.h"
 #include "client/src/know/lookup.h"
-#include "client/src/request/rpc.h"
+#include "client/src/request/window.h"
 
 #define LANE_ARENA_BYTES (64u << 10) /* block bytes of one chain, unless one block is larger */
 
@@ -33,7 +33,7 @@ struct op {
 	uint32_t age; /* of what a request's reply may be remembered with */
 	uint32_t block_bytes; /* that found no room in a lane; 0: not known */
 	enum op_state state;
-	unsigned at; /* lane * READER_BATCH + place in it; number of the request */
+	unsigned at; /* READING: lane * READER_BATCH + place in it */
 	bool cancelled;
 	bool hashed; /* when it was submitted: the server's seed was known */
 	bool aimed; /* the memory that it names is in use by it */
@@ -84,11 +84,6 @@ struct lane {
 	struct lookup lookup[READER_BATCH];
 };
 
-struct async_call {
-	struct rpc_call call;
-	struct op *op;
-};
-
 /* Who makes another queue pair; see connector.c. */
 enum connector_state { CONNECTOR_IDLE, CONNECTOR_WANTED, CONNECTOR_BUSY, CONNECTOR_DONE };
 
@@ -116,8 +111,8 @@ struct async {
 	struct rdma_buffer memory; /* of the lanes */
 	struct read_op chain[READER_BATCH]; /* being gathered */
 
-	struct async_call call[HANDLE_CREDITS];
-	unsigned calls;
+	struct rpc_call call[HANDLE_CREDITS];
+	struct window asks; /* over those */
 
 	unsigned busy; /* async_step()s that brought something */
 	uint64_t next_ns; /* no operation's deadline is earlier */
@@ -183,10 +178,6 @@ uint64_t async_due(const struct async *a);
  */
 void async_lost(struct async *a);
 
-/* async_calls_step - go on with requests only: who waits for a slot or for the staging memory may
- * wait for one of them. */
-void async_calls_step(struct async *a);
-
 /* async_aside - a call goes on, outside of a section, that is not about them: the sections of
  * chains that have come end where it takes long, as async_tend() would end them. The queue pair may
  * be lost then. */
@@ -244,15 +235,13 @@ void lane_drop(struct async *a, struct op *op);
 void lanes_lost(struct async *a);
 
 /* Requests (ask.c). */
+void asks_create(struct async *a);
 void asks_step(struct async *a);
-void asks_lost(struct async *a);
-/* ask_expire - the request of an operation. Returns its status. */
-int ask_expire(struct async *a, struct op *op);
+/* ask_expire - the time of an operation's request is over: both end. */
+void ask_expire(struct async *a, struct op *op);
 /* asks_fail - there will be no connection, because of @rc: all end. */
 void asks_fail(struct async *a, int rc);
-/* ask_undelivered - whether the transport has not delivered one yet. */
-bool ask_undelivered(const struct async *a);
-/* ask_abandon - end it unsent. Returns false where it was sent, or may have been. */
+/* ask_abandon - both end, unsent. Returns false where it was sent, or may have been. */
 bool ask_abandon(struct async *a, struct op *op);
 
 /* Another queue pair (connector.c). */

@@ -146,7 +146,7 @@ static bool prepare(struct async *a)
 
 static bool in_flight(const struct async *a)
 {
-	return a->read.first || a->ask.first || a->calls;
+	return a->read.first || a->ask.first || a->asks.count;
 }
 
 bool connector_step(struct async *a)

@@ -141,8 +141,8 @@ static void expire(struct async *a, struct op *op)
 		status = unanswered(a);
 		break;
 	case OP_ASKING:
-		status = ask_expire(a, op);
-		break;
+		ask_expire(a, op);
+		return;
 	default:
 		return;
 	}
@@ -172,10 +172,8 @@ static bool cancel(struct async *a, struct op *op)
 		op_end(a, op, -ECANCELED);
 		return true;
 	}
-	if (op->state == OP_ASKING && ask_abandon(a, op)) {
-		op_end(a, op, -ECANCELED);
+	if (op->state == OP_ASKING && ask_abandon(a, op))
 		return true;
-	}
 	/* what is on its way may still look at the application's memory: its end comes later */
 	op->cancelled =
 		op->state == OP_READING ||

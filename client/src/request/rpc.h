@@ -38,6 +38,7 @@ struct rpc_call {
 	uint64_t ttl_ms; /* PUT, TOUCH; 0: for ever */
 	size_t room; /* of a reply's value: staging memory that it may need; grows by itself */
 	uint64_t deadline_ns; /* 0: that of the handle's call */
+	void *item; /* what it is for: its maker's */
 
 	/* Progress. A retry keeps sequence and slot. */
 	enum rpc_state state;
