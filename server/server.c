@@ -265,7 +265,7 @@ void server_destroy(struct server *s)
 		grace_set_root(reclaim_grace(s->store.reclaim), NULL);
 	}
 	store_destroy(&s->store);
-	rdma_buffer_destroy(&s->root); /* behind the reclaimer, which looks at E */
+	rdma_buffer_destroy(&s->root); /* after the reclaimer, which looks at E */
 	sessions_destroy(&s->sessions);
 	cm_unlisten(s->cm);
 	rdma_device_close(s->dev);

@@ -133,7 +133,7 @@ static void index_lines(struct writer *w, struct server *s)
 
 /*
  * What the blocks that are taken cost, those of replaced and deleted records included that are not
- * reused yet: each with its share of the rest behind the last block of its slab.
+ * reused yet: each with its share of the rest after the last block of its slab.
  */
 static uint64_t block_bytes_taken(const struct memory_stats *m)
 {

@@ -74,7 +74,7 @@ static void store(struct cache *c, const char *key, const char *answer, size_t l
 	}
 }
 
-/* The answer for @id, in @answer, with a zero behind it. */
+/* The answer for @id, in @answer, with a zero after it. */
 static size_t ask(struct cache *c, unsigned id, char *answer)
 {
 	char key[32];

@@ -31,7 +31,7 @@
  * Errors that any call on a handle may return:
  *   -EINVAL       an argument is outside its documented range, or a handle is NULL
  *   -EBUSY        another thread is in a call on this handle, and gkv_error() is about that one.
- *                 It is found with GKV_CHECK_THREADS; without, during a gkv_visit and behind the
+ *                 It is found with GKV_CHECK_THREADS; without, during a gkv_visit and after the
  *                 handle's first gkv_submit(), gkv_fd() or gkv_arm()
  *   -EDEADLK      the call was made from the handle's own gkv_visit
  *   -ETIMEDOUT    no answer within the session's timeout_ms, reconnecting included; a write may
@@ -310,7 +310,7 @@ GKV_API int gkv_memory_release(struct gkv_memory *memory);
 /*
  * gkv_get_into - read a record into registered memory: @cap bytes at @value, which lie within
  * @memory; where @cap is 0 @value is not looked at. @key must not lie in them. While the call runs
- * anything may stand there, and after a failure too; after a get, behind the value too. Where the
+ * anything may stand there, and after a failure too; after a get, after the value too. Where the
  * record can not be read one-sided its value is copied there. Nothing is written there once the
  * call has returned. @meta: also with -EMSGSIZE: value_len is the value's length; may be NULL.
  * Returns as gkv_get(); -EINVAL also where @value is not within @memory, or that was registered
@@ -511,7 +511,7 @@ GKV_API int gkv_scan(struct gkv *handle, gkv_visit visit, void *arg);
  * -EINVAL: @out is NULL; -ENOMEM.
  * gkv_scan_next - the next records, at most @max, 1 or more; they lie in the scan's memory until
  * the next call with it. Returns how many, which may be fewer than @max at any time; 0: that were
- * all. Behind an error the scan goes on where it was, or is closed: -ETIMEDOUT (also: nothing was
+ * all. After an error the scan goes on where it was, or is closed: -ETIMEDOUT (also: nothing was
  * found in that time), -ECONNRESET and the like, as any call; -EPROTO, as gkv_scan(); -ESTALE, from
  * then on: the server restarted, what it has now has to be scanned from the beginning.
  * -EINVAL: @cursor or @out is NULL, or @max 0.

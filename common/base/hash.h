@@ -20,5 +20,5 @@ struct hash_piece {
 	size_t len;
 };
 
-/* hash_pieces - hash_bytes() of @count pieces as if they stood one behind the other. */
+/* hash_pieces - hash_bytes() of @count pieces as if they stood one after the other. */
 uint64_t hash_pieces(const struct hash_piece *piece, unsigned count);

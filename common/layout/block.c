@@ -47,7 +47,7 @@ static uint64_t split_body_hash(const struct block *b, uint32_t len,
 
 /*
  * Broken on purpose, for tests: no more is looked at than that the value, which a scattered block
- * has behind @key_len bytes of key, lies within the @len bytes that were fetched.
+ * has after @key_len bytes of key, lies within the @len bytes that were fetched.
  */
 static bool trusted(const struct block *b, uint32_t len, uint32_t key_len)
 {

@@ -28,7 +28,7 @@
  * values: path MTU (the smallest of both sides' and the CM's), READ depths, time-out, retries, RNR
  * timer, access flags.
  *
- * 1. A server's queue pair is in RTS before REP goes out, so what the client sends behind RTU, even
+ * 1. A server's queue pair is in RTS before REP goes out, so what the client sends after RTU, even
  *    before it, is served. RTU carries nothing; where it gets lost the CM sends REP again.
  * 2. A queue pair is destroyed before its cm is (cm_destroy), on both sides: DREP, or the DREQ that
  *    the kernel sends for a process that has died, means that nothing remote is reached any more.

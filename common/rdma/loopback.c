@@ -17,7 +17,7 @@
 
 struct loopback {
 	const struct rdma_device *dev;
-	struct rdma_buffer buffer; /* the bytes to READ, and behind them where they go */
+	struct rdma_buffer buffer; /* the bytes to READ, and after them where they go */
 	struct rdma_cq cq;
 	struct rdma_qp from, to;
 };

@@ -124,7 +124,7 @@ int tcp_resolve(const char *host, const char *port, struct addrinfo **list, stru
 	return resolve(host, port, false, list, err);
 }
 
-/* "<address>", and behind it ": <why>" where there is a reason, behind what stands in @text. */
+/* "<address>", and after it ": <why>" where there is a reason, after what stands in @text. */
 static void add_words(char *text, size_t cap, const struct addrinfo *ai, const char *why)
 {
 	char host[256], port[16];

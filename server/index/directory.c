@@ -111,7 +111,7 @@ static void directory_publish(struct index *ix, struct directory *d, unsigned de
 	d->incarnation = header.incarnation;
 	d->server_incarnation = header.server_incarnation;
 	d->checksum = header.checksum;
-	/* pairs with the client's check of the header that it READs behind the entries */
+	/* pairs with the client's check of the header that it READs after the entries */
 	atomic_store_explicit((_Atomic uint64_t *)&d->magic, header.magic, memory_order_release);
 	ix->directory_place = place;
 	/* pairs with index_directory(): the directory's words before the pointer to it */

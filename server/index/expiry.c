@@ -14,7 +14,7 @@
  *
  * WHY `due` IS TRUE. It is written under the stripe's lock. A record that stands in the stripe when
  * the walk begins has a hash that the walk comes to: where it stands is the range of hashes that a
- * segment has, all of which is seen in one hold, and the walk goes on behind the range that the
+ * segment has, all of which is seen in one hold, and the walk goes on after the range that the
  * segment has in that hold. Splits and merges change which range that is, but move no record to
  * another hash, nor to another stripe. So each such record is seen, or is replaced first, and then
  * it is published. A caller that takes an expired record from the walk and does not delete it gives
@@ -127,7 +127,7 @@ static void look_at(struct index *ix, const struct bucket *bucket, struct index_
 	}
 }
 
-/* The bucket of @hash and what hangs on it. Returns the first hash behind its segment. */
+/* The bucket of @hash and what hangs on it. Returns the first hash after its segment. */
 static uint64_t look_at_chain(struct index *ix, uint64_t hash, struct index_expiry *e, bool first,
 			      uint64_t now_ms, struct index_expired *out)
 {

@@ -16,7 +16,7 @@ static inline uint64_t keys_word(const uint8_t *p)
 
 /*
  * keys_equal - @len bytes of both, and not a byte beyond. Not memcmp(), which may touch what lies
- * behind: where a key of 16 bytes ends with its line, another miss, as long as the look-up's own.
+ * after: where a key of 16 bytes ends with its line, another miss, as long as the look-up's own.
  */
 static inline bool keys_equal(const uint8_t *a, const uint8_t *b, uint32_t len)
 {

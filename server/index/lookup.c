@@ -3,7 +3,7 @@
 /*
  * Look-ups. A reader walks the chain of the hash's bucket, compares fingerprints, and judges by
  * the full key in the block. Wait-free: a chain has at most 1 + SEGMENT_OVERFLOW buckets, and
- * never a cycle, since a bucket is linked once, behind one whose link was zero.
+ * never a cycle, since a bucket is linked once, after one whose link was zero.
  *
  * ORDERING. The slot is loaded with acquire, which pairs with the release store of
  * index_publish(): the block's fields, and LIVE, are seen by whoever sees the slot. The header is

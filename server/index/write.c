@@ -15,7 +15,7 @@
  * overflow bucket after it: it finds the header, and a slot is either zero or published. It never
  * comes off the chain again while the segment lives, and no other chain uses it: a reader cannot
  * be led astray. That the link and the slots before it are fetched by one READ in any order does
- * no harm: a header without the link was fetched before any key stood behind the link.
+ * no harm: a header without the link was fetched before any key stood after the link.
  */
 #include <assert.h>
 #include <errno.h>
@@ -53,7 +53,7 @@ static _Atomic uint64_t *chain_empty(const struct index *ix, uint64_t hash, stru
 	return NULL;
 }
 
-/* must hold the lock. Hang a fresh bucket behind @last. Returns 0, -EAGAIN or -ENOMEM. */
+/* must hold the lock. Hang a fresh bucket after @last. Returns 0, -EAGAIN or -ENOMEM. */
 static int overflow_link(struct index *ix, const struct index_segment *seg, struct bucket *behind,
 			 unsigned limit)
 {

@@ -21,8 +21,8 @@
  * fetches bytes of the new body, then looks at the state word, does not find the old incarnation.
  *
  * ZEROES. Every extent begins as zeroes, and memory_free() zeroes the whole block but for its state
- * word, whatever was written of it. So a free block, the rest of a slab behind its last block, and
- * the bytes behind a record that is shorter than its block hold nothing but zeroes and state words
+ * word, whatever was written of it. So a free block, the rest of a slab after its last block, and
+ * the bytes after a record that is shorter than its block hold nothing but zeroes and state words
  * (those of older cuts stay where they are, one in a unit of 64 B at offset 8: no byte of a record,
  * and never LIVE). The zeroes are stored while the block is nobody's: after its state word went
  * OBSOLETE and the grace period passed, or while it still is INVALID; before the class's lock or

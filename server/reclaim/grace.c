@@ -163,7 +163,7 @@ static void take(struct grace *g, struct epoch_session *s)
 	epoch = atomic_load_explicit(&slot->e, memory_order_acquire);
 	not_e = atomic_load_explicit(&slot->not_e, memory_order_acquire);
 	h = atomic_load_explicit(&slot->h, memory_order_acquire);
-	now = grace_now(g); /* behind the slot */
+	now = grace_now(g); /* after the slot */
 	if (generation != s->generation || epoch != ~not_e)
 		return;
 	if (epoch > now || epoch < s->e || h > now) {

@@ -55,7 +55,7 @@ struct sessions {
 	struct session_counters counters;
 	struct cds_list_head list; /* sessions by number, oldest first */
 	struct cds_list_head strangers;
-	struct cds_list_head unfenced; /* over, and waited for: freed behind the reclaimer */
+	struct cds_list_head unfenced; /* over, and waited for: freed after the reclaimer */
 	uint64_t departures; /* connections ended since start */
 	int notice_fd; /* eventfd: a worker has found a queue pair broken */
 	unsigned untold; /* waits for the last receive of queue pairs in vain, since one was not */

@@ -137,7 +137,7 @@ int conn_destroy(struct conn *c)
 		worker_command(c->worker, &detach);
 	else
 		detach.result = end_access(c);
-	cm_destroy(c->cm); /* behind it: the client takes it for the queue pair's end */
+	cm_destroy(c->cm); /* after it: the client takes it for the queue pair's end */
 	rdma_buffer_destroy(&c->replies);
 	c->worker->credits -= c->credits;
 	c->worker->sends -= c->queue.places;

@@ -20,7 +20,7 @@
 struct worker;
 struct conn;
 
-/* Room for one STATS text, in registered memory, behind the frames of the replies. */
+/* Room for one STATS text, in registered memory, after the frames of the replies. */
 #define CONN_STATS_BYTES (32u << 10)
 
 /* The most places of a send queue. */
@@ -67,7 +67,7 @@ struct conn_queue {
 	unsigned places;
 	uint32_t posted, completed; /* sends since the beginning */
 	unsigned unsignalled; /* of them, since the last signalled one */
-	/* `posted` behind each signalled send that has not completed */
+	/* `posted` after each signalled send that has not completed */
 	uint32_t mark[CONN_SENDS_MAX];
 	uint32_t marks_head, marks_tail;
 	struct request *waiting, *waiting_last; /* in order */
@@ -86,7 +86,7 @@ struct conn {
 	bool failed; /* broke, or is being taken apart: ignored until it is detached */
 	bool stats_busy;
 	bool attached; /* control thread */
-	bool drained; /* the marker behind all sends was flushed */
+	bool drained; /* the marker after all sends was flushed */
 	/* Why, in words, or NULL: stored by the worker, told to the peer by the control thread. */
 	_Atomic(const char *) why;
 	/* It broke, and the client does not know: set by the worker, taken by the control

@@ -21,7 +21,7 @@
  * found out by accounts, after every queue pair that was destroyed. Their time is the number of
  * receives completed so far, `now`.
  *
- *	G1. A shared receive queue is first in, first out: what is posted later stands behind. Of n
+ *	G1. A shared receive queue is first in, first out: what is posted later stands after. Of n
  *	    buffers, at most n had been taken out and not completed at time t. So of 2n completions
  *	    after t at least n are of buffers that were taken out after t, and every buffer that
  *	    stood in the queue at t is among those that were taken out.
@@ -42,7 +42,7 @@
  * that comes back late after all is here again, whatever was thought of it.
  *
  * What is posted after an audit was opened is none of its business, however soon: fresh buffers may
- * stand behind more than G1 counts. So opening one moves the clock on.
+ * stand after more than G1 counts. So opening one moves the clock on.
  *
  * The data path counts `now`, notes it for each buffer that it posts, and compares it with the
  * audit's time once for each batch of completions.

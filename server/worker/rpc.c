@@ -10,7 +10,7 @@
  * What a posted operation names stays until its completion is polled or its queue pair is
  * destroyed (DESIGN 7.4): the block of a PULLING slot is unpublished and owned by
  * the slot; the block that a GET's RDMA WRITE reads from is held by a hazard, set in the same
- * read-side section in which it was found, released by the completion of the reply behind it; the
+ * read-side section in which it was found, released by the completion of the reply after it; the
  * reply's frame is rewritten only when the next request of its slot arrives, which the client
  * sends after it has the reply.
  *

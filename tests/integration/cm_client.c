@@ -78,7 +78,7 @@ static int hello(const char *address, struct error *err)
 	return 0;
 }
 
-/* The number behind NAME= among the words, or @otherwise. */
+/* The number after NAME= among the words, or @otherwise. */
 static uint64_t field(char **word, const char *name, uint64_t otherwise)
 {
 	size_t len = strlen(name);

@@ -69,7 +69,7 @@ def test_a_deleted_key_is_nowhere(world, rogue):
 
 
 def test_an_overwritten_value_is_nowhere(world, rogue):
-    """Nor is the end of it behind a shorter record in the same block."""
+    """Nor is the end of it after a shorter record in the same block."""
     server = world.server(*PATIENT, memory="32M")
     cli, mark = world.cli(server), marker()
     for i in range(30):

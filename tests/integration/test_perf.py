@@ -217,7 +217,7 @@ def test_flight(shared, words):
 @BOTH
 @pytest.mark.parametrize("seed", ["7", "9", "10"])
 def test_floor_of_puts_whose_completions_come_late(shared, tool, seed):
-    """Behind its reply: not taken for one of the raw READs and SENDs that follow."""
+    """After its reply: not taken for one of the raw READs and SENDs that follow."""
     if not DEVICE.startswith("soft"):
         pytest.skip("only the software device can be told to be late")
     result = run([program(tool), "-d", DEVICE, *HOW, "--keys", "40", "-n", "200", "--op", "put",

@@ -33,7 +33,7 @@ def screen(raw, rows, columns):
             assert y < rows, f"the page is longer than {rows} lines: {raw!r}"
         elif piece == "\x1b[H":
             y = x = 0
-        elif piece == "\x1b[K":  # behind the last column the cursor stands on it
+        elif piece == "\x1b[K":  # after the last column the cursor stands on it
             lines[y][min(x, columns - 1):] = " " * (columns - min(x, columns - 1))
         elif piece in ("\x1b[J", "\x1b[2J"):
             if piece == "\x1b[2J":

@@ -110,7 +110,7 @@ class Cast:
         self.clients.pop(name).close()
 
     def kill_server(self):
-        """SIGKILL: the times before and behind it, and its memory is gone."""
+        """SIGKILL: the times before and after it, and its memory is gone."""
         self.note_figures()
         self.look()
         begin = time.monotonic_ns()

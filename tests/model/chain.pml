@@ -5,7 +5,7 @@
  * client/src/know/lookup.c). It goes on from split.pml. How to run: README.md.
  *
  * MODELLED. One key K, NR readers with GETS GETs each, OPS writes of K (PUT, DEL, insert anywhere in
- * its chain), links at any time for keys that come behind the link, SPLITS replacements of its
+ * its chain), links at any time for keys that come after the link, SPLITS replacements of its
  * segment by one with another chain. Memory 0 -> 1 -> (grace period) -> memory 0 again, with the
  * overflow buckets in another order. A bucket is a header (one word: incarnation, MOVED, link) and
  * a slot, fetched in either order; a chain is a main bucket and up to two overflow buckets, one

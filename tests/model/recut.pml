@@ -30,7 +30,7 @@
  * LIVE in it, so the slab falls empty later, with a larger s.
  * Right as well:
  *	V_AGES		hints carry no pin but an age (client/src/know/hints.c). The round that READs a higher floor
- *			makes it one more: all older ones are gone at once. A section loads the age behind its
+ *			makes it one more: all older ones are gone at once. A section loads the age after its
  *			pin, and uses and remembers hints of that age only; whose connection it was is all one.
  *			A PUT has no pin: it loads the age before its request is posted, and remembers its reply
  *	V_OLDEST	the client goes by what is in its cache, min(e, oldest hint), and announces that in the

@@ -39,7 +39,7 @@
  * alone):
  *	M_SUMNOINC	the checksum does not cover the incarnation	+ M_NOGP V_WHOLE
  *	M_NOSUM		there is no checksum				+ M_NOGP V_WHOLE
- *	M_ONESTORE	no INVALID with the new incarnation before the body, but LIVE with it behind: the block
+ *	M_ONESTORE	no INVALID with the new incarnation before the body, but LIVE with it after: the block
  *			still is OBSOLETE, and that is enough		+ M_NOLIVE M_NOSUM V_WHOLE
  *			(with V_NOZERO, not zeroed, and V_STATELAST, the state fetched last: without M_ONESTORE
  *			that holds)

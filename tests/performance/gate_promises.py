@@ -58,7 +58,7 @@ class Group:
         return self.program.rsplit("/", 1)[-1] if self.program != "/tests/run" else "tests/run"
 
     def words(self, quick, build):
-        """Those behind the program's name."""
+        """Those after the program's name."""
         args = self.quick if quick and self.quick is not None else self.args
         return [str(build) if word == "{build}" else word for word in args]
 

@@ -11,7 +11,7 @@
  * are asked at the same times in both.
  *
  * The lease runs from the last beat, which the scheduler may have put some time before SIGSTOP. A
- * worker looks at its housekeeper's rounds now and then: when it finds more, a beat came behind the
+ * worker looks at its housekeeper's rounds now and then: when it finds more, a beat came after the
  * look before. From that time to the fence it is a lease at least.
  */
 #include <errno.h>

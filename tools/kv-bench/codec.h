@@ -41,7 +41,7 @@ int codec_refused(int code, const char *in, size_t len, char why[CODEC_WHY_MAX])
 
 /*
  * codec_value - a value of @bytes and what stands behind it: @end, of @end_len bytes. It begins
- * @head bytes behind @in. As codec.reply().
+ * @head bytes after @in. As codec.reply().
  */
 ssize_t codec_value(struct kv_op *op, const char *in, size_t len, size_t head, uint64_t bytes,
 		    const char *end, char why[CODEC_WHY_MAX]);

@@ -46,7 +46,7 @@ static bool is(const char *in, ssize_t line, const char *text)
 	return (size_t)line == strlen(text) + 2 && begins(in, line, text);
 }
 
-/* VA <bytes>, and behind the line the value. */
+/* VA <bytes>, and after the line the value. */
 static ssize_t value(struct kv_op *op, const char *in, size_t len, ssize_t line,
 		     char why[CODEC_WHY_MAX])
 {

@@ -114,7 +114,7 @@ static int run_on(struct bench *b, const struct run_plan *p, struct run_result *
 	return rc;
 }
 
-/* A store gets the records of a plan, or loses those behind them. */
+/* A store gets the records of a plan, or loses those after them. */
 static int handle(struct bench *b, const struct run_plan *of, unsigned system,
 		  const struct workload *w, uint64_t inserts, struct run_result *r,
 		  struct error *err)

@@ -17,7 +17,7 @@ struct run_plan {
 	const struct zipf *zipf; /* of the records */
 	uint64_t base; /* records of another base are others */
 	uint64_t records; /* that are there: 0 and on */
-	uint64_t inserts; /* of new ones, or deletes of those behind the records: at most */
+	uint64_t inserts; /* of new ones, or deletes of those after the records: at most */
 	size_t record_len;
 	/* The end: so many of all threads (0: by time), or the time, or all inserts. */
 	uint64_t operations, duration_ns;

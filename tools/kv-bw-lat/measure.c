@@ -158,7 +158,7 @@ static void draw_ranks(struct perf *p)
 
 static void add_stats(struct perf *p, struct gkv_stats *sum, int sign)
 {
-	/* counters, one behind the other */
+	/* counters, one after the other */
 	uint64_t *to = (uint64_t *)sum;
 
 	for (unsigned i = 0; i < p->opened; i++) {

@@ -144,7 +144,7 @@ struct perf {
 	struct perf_round round;
 	_Atomic bool halt; /* this round is to end: SIGINT, or a thread has failed */
 	bool few; /* a thread could not be started; the others end */
-	bool quit; /* there are no more rounds; read behind the barrier */
+	bool quit; /* there are no more rounds; read after the barrier */
 	bool complete; /* all sizes, to their end */
 
 	struct perf_result *result; /* o.sizes of them */

@@ -196,7 +196,7 @@ static int begin_reads(struct perf_thread *t, struct perf_raw *x)
 
 /*
  * One of a chain of @list at most, as of the library's own and as of perftest's. Where no chain has
- * room behind it the last is signalled: all that is posted will be told.
+ * room after it the last is signalled: all that is posted will be told.
  */
 static bool signalled(const struct perf_thread *t, struct perf_raw *x, unsigned list)
 {

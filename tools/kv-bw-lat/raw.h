@@ -10,7 +10,7 @@ struct perf_raw {
 	unsigned depth; /* in flight, at most */
 	uint64_t todo; /* to be posted */
 	uint64_t posted, done;
-	unsigned unsignalled; /* READs behind the last one that will be told */
+	unsigned unsignalled; /* READs after the last one that will be told */
 	uint32_t replied,
 		sent; /* SENDs: slots whose reply, whose completion has come, a bit each */
 	uint64_t sequence[HANDLE_CREDITS];

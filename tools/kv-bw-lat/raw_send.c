@@ -4,7 +4,7 @@
  * The floor of PUTs: PINGs as long as a PUT's request, which the server answers with a reply as
  * long as a PUT's, and does nothing else for. Frames are posted past the library's requests, one
  * for each of the handle's slots, which bound how many are on their way: a slot is free again when
- * its reply and its SEND's completion have come. All slots are idle before and behind a round.
+ * its reply and its SEND's completion have come. All slots are idle before and after a round.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -108,7 +108,7 @@ static struct line line_of(const struct perf *p)
 	};
 }
 
-/* @text stands in the next column, or behind what stands too far already. */
+/* @text stands in the next column, or after what stands too far already. */
 static void place(struct line *l, const char *text)
 {
 	char title[48];

@@ -61,7 +61,7 @@ struct cli {
 	const struct command *command; /* NULL: none was given */
 	const char **operands; /* without the command */
 	int operand_count;
-	int literal_from; /* operands from this one on stood behind "--" */
+	int literal_from; /* operands from this one on stood after "--" */
 	struct gkv_session *session; /* NULL until cli_connect() */
 	struct gkv *handle;
 	struct cli *shell; /* this is a line of it, and uses its connection; NULL: no line */

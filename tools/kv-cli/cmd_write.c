@@ -124,7 +124,7 @@ static int put_operand(struct cli *cli, int index, const struct gkv_write_option
 		return CLI_USAGE;
 	if (strcmp(value, "-") != 0 || cli->literal_from <= index)
 		return put_value(cli, key, key_len, value, strlen(value), options);
-	if (cli_stdin(cli, value, "give the value itself; a dash behind --"))
+	if (cli_stdin(cli, value, "give the value itself; a dash after --"))
 		return CLI_USAGE;
 	text_key(shown, key, key_len);
 	rc = read_stdin(&input);

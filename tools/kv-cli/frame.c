@@ -101,7 +101,7 @@ void frame_next(struct frame *f)
 		frame_open(f);
 		if (f->bold)
 			frame_sequence(f, PLAIN);
-		/* behind the last column the cursor stands on it, and would clear it */
+		/* after the last column the cursor stands on it, and would clear it */
 		if (f->at < f->columns)
 			frame_sequence(f, CLEAR_LINE);
 		if (!f->screen)

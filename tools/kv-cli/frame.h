@@ -30,7 +30,7 @@ void frame_head(struct frame *f);
 /* frame_put - text goes on in the line under way, and is cut where that is full. */
 void frame_put(struct frame *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* frame_to - it goes on at @column, counted from 0, or behind what is there already. */
+/* frame_to - it goes on at @column, counted from 0, or after what is there already. */
 void frame_to(struct frame *f, unsigned column);
 
 /* frame_next - the line is over, which may be empty. */

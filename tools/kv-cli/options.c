@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* The command line: options may stand before and behind the command; "--" ends them. */
+/* The command line: options may stand before and after the command; "--" ends them. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ enum {
 	OPTION_INTERVAL,
 };
 
-/* The leading '-' hands operands over in order, so that what stands behind "--" can be told. */
+/* The leading '-' hands operands over in order, so that what stands after "--" can be told. */
 static const char short_options[] = "-:s:d:i:x:vVho:c:";
 
 static const struct option long_options[] = {

@@ -127,7 +127,7 @@ static const char *next_name(const char *text, size_t len, size_t *i)
 	}
 }
 
-/* Is it the place of a command's name: the first word, or the one behind help? */
+/* Is it the place of a command's name: the first word, or the one after help? */
 static bool at_name(const char *line, const char *word)
 {
 	while (line < word && *line == ' ')

@@ -57,7 +57,7 @@ int record_reader_init(struct record_reader *r, int fd, enum record_format forma
 /*
  * record_reader_next - @out points into the reader and is valid until the next call.
  * Returns 1, 0 at the end, -EBADMSG for a bad record (@err: "line N: why"; the next call goes on
- * behind it), -ENOMEM, or what read(2) failed with (@err says so).
+ * after it), -ENOMEM, or what read(2) failed with (@err says so).
  */
 int record_reader_next(struct record_reader *r, struct record *out, struct error *err);
 

@@ -6,7 +6,7 @@
  *
  * Looks are made by a thread (asker.h), so that keys and signals are heard at once whatever the
  * server does. One that fails is shown too, and the next one connects again by itself. Figures of
- * before are not compared with those behind it.
+ * before are not compared with those after it.
  */
 #include <errno.h>
 #include <inttypes.h>

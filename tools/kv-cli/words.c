@@ -33,7 +33,7 @@ static int split_open(struct split *s, const char *quote)
 			 (size_t)(quote - s->begin) + 1);
 }
 
-/* What stands behind a backslash inside of "...". */
+/* What stands after a backslash inside of "...". */
 static int split_escape(struct split *s)
 {
 	static const char names[] = "ntr\\\"", values[] = "\n\t\r\\\"";

@@ -4,7 +4,7 @@
  * The walk over all segments, and what is looked at in one.
  *
  * It goes over the space of hashes, as a scan does, since the directory may change: a step looks at
- * the segment of a hash, and goes on behind the last hash of which the directory has the same
+ * the segment of a hash, and goes on after the last hash of which the directory has the same
  * entry.
  *
  * A segment is looked at in passes, a section each: all of its buckets, then blocks of slots that
@@ -132,7 +132,7 @@ static void find_chains(struct segment_walk *w)
 	}
 }
 
-/* The last hash behind @hash with the same entry. */
+/* The last hash after @hash with the same entry. */
 static uint64_t same_entry(const struct dir_cache *d, uint64_t hash)
 {
 	uint64_t first = hash_prefix(hash, d->depth);

@@ -198,7 +198,7 @@ static unsigned matches(const struct bucket *b, uint64_t hash, uint32_t *mask)
 	return (unsigned)__builtin_popcount(*mask);
 }
 
-/* The chain. @number: of its next bucket; changes to the one behind it, 0: there is none. */
+/* The chain. @number: of its next bucket; changes to the one after it, 0: there is none. */
 static int by_bucket(struct inspect *in, struct key_look *k, unsigned *number, bool *found)
 {
 	char text[JUDGE_TEXT];

@@ -20,7 +20,7 @@
  *     retired when they were READ. The entry itself may be of any age. What else it leads to
  *     (MOVED, another incarnation, another prefix) is a stale directory until the opposite is
  *     shown: the entry is READ again, with root's descriptor beside it, and the look is made again.
- *  3. The block READ is posted behind the poll of the bucket that names it: block before slot,
+ *  3. The block READ is posted after the poll of the bucket that names it: block before slot,
  *     pairs with index_publish().
  *  4. Nothing found in one section is followed in another. Results are copied out of registered
  *     memory; they are decoded, judged and printed with the section closed, so that memory of the

@@ -19,7 +19,7 @@ static int begin(void *ctx)
 	rc = handle_ready(h);
 	if (rc)
 		return handle_end(h, rc);
-	section_open(h, SECTION_CALL); /* the pin, and a full fence: READs come behind it */
+	section_open(h, SECTION_CALL); /* the pin, and a full fence: READs come after it */
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
-/* What stands behind a command. Each returns 0, or -EINVAL with @err. Any thread. */
+/* What stands after a command. Each returns 0, or -EINVAL with @err. Any thread. */
 #include <stdbool.h>
 #include <stdint.h>
 

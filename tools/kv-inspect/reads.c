@@ -202,7 +202,7 @@ int reads_segment(struct inspect *in, void *arg)
 	if (rc == 0) {
 		s->placed = true;
 		rc = buckets(in, s, 0, SEGMENT_BUCKETS, s->bucket);
-		/* behind the main ones: what they link to was initialised before */
+		/* after the main ones: what they link to was initialised before */
 		if (rc == 0)
 			rc = buckets(in, s, SEGMENT_BUCKETS, SEGMENT_OVERFLOW,
 				     s->bucket + SEGMENT_BUCKETS);

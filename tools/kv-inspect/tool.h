@@ -21,7 +21,7 @@ enum tool_exit {
 struct tool {
 	const struct program *program;
 	struct inspect *in;
-	char *const *operand; /* operands behind the command */
+	char *const *operand; /* operands after the command */
 	int operands;
 	bool json;
 	uint64_t rows; /* printed at most */

@@ -84,7 +84,7 @@ static int liburcu_close(struct rcu_domain *d, struct error *err)
 	struct rider *r = d->own;
 
 	atomic_store_explicit(&r->stop, true, memory_order_release);
-	/* What it calls for itself before it sees that may stand behind the first barrier. */
+	/* What it calls for itself before it sees that may stand after the first barrier. */
 	urcu_qsbr_barrier();
 	urcu_qsbr_barrier();
 	tsan_acquire(QSBR_EDGE);

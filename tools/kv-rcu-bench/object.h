@@ -9,7 +9,7 @@
  * value, which no serial number gives. A reader that holds an object for a while also sees that
  * its serial number is still the same: memory that was freed and taken again is another object.
  *
- * The check words lie behind what malloc writes into free memory. Relaxed: a strategy that works
+ * The check words lie after what malloc writes into free memory. Relaxed: a strategy that works
  * orders them, by the pointer and by its grace period; one that does not is what they are for.
  */
 #include <stdatomic.h>

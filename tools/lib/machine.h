@@ -12,6 +12,6 @@ int machine_numbers(const char *release);
 
 /*
  * machine_describe - the processor and how many of its cores are ours, in words; of the kernel the
- * numbers alone, as what stands behind them is of one build.
+ * numbers alone, as what stands after them is of one build.
  */
 void machine_describe(char text[160]);

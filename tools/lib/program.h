@@ -30,7 +30,7 @@ struct program_option {
 	const char *words; /* "get|put" */
 };
 
-/* Words that are no options: what stands behind them, or between. */
+/* Words that are no options: what stands after them, or between. */
 struct program_words {
 	char **word;
 	int count;

@@ -3,7 +3,7 @@
 #pragma once
 /*
  * The floor of what reads: READs on a queue pair of the library's, nothing around the verbs. For a
- * handle that has written nothing: the completion of a request's SEND may come behind its reply.
+ * handle that has written nothing: the completion of a request's SEND may come after its reply.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,7 +45,7 @@ bool raw_place_of(const struct gkv *kv, const void *key, uint32_t len, struct ra
 
 /*
  * raw_read_chain - @count READs of @len bytes, at most RAW_READS_MAX, behind one doorbell, the last
- * of them signalled; they stand one behind the other in @r->to. Likewise.
+ * of them signalled; they stand one after the other in @r->to. Likewise.
  */
 int raw_read_chain(const struct raw_reads *r, const struct raw_place *at, unsigned count,
 		   uint32_t len);

@@ -10,7 +10,7 @@
 
 int report_folder_make(const char *folder, struct error *err)
 {
-	char itself[PATH_MAX_BYTES]; /* with a dot behind: a file is none */
+	char itself[PATH_MAX_BYTES]; /* with a dot after: a file is none */
 	int rc;
 
 	if (snprintf(itself, sizeof(itself), "%s/.", folder) >= (int)sizeof(itself))

@@ -18,7 +18,7 @@ struct server_options {
 	const char *binary; /* NULL: beside this program, or in the same build's bin */
 	const char *host; /* of --listen; the port is a free one */
 	const char *memory, *device, *connect;
-	const char *const *more; /* arguments behind these, NULL-terminated; NULL: none */
+	const char *const *more; /* arguments after these, NULL-terminated; NULL: none */
 };
 
 /*

@@ -8,7 +8,7 @@
 #include "common/base/error.h"
 
 /*
- * words_next - the next item of @list, between commas, into @item; @list moves behind it, and is
+ * words_next - the next item of @list, between commas, into @item; @list moves after it, and is
  * NULL after the last one. @what: the option's name, for the sentence.
  * Returns 1; 0: there is none any more; or -EINVAL with @err: it is empty, or has no room in @cap.
  */

@@ -24,7 +24,7 @@ void zipf_init(struct zipf *z, uint64_t n, double theta)
 	z->theta = theta;
 	z->alpha = 1 / (1 - theta);
 	z->zeta = 0;
-	/* small ones first: they would be lost behind large ones */
+	/* small ones first: they would be lost after large ones */
 	for (uint64_t r = n; r > 0; r--)
 		z->zeta += pow((double)r, -theta);
 	z->zeta_2 = 1 + pow(0.5, theta);
@@ -62,7 +62,7 @@ uint64_t zipf_scatter(const struct zipf *z, uint64_t rank)
 {
 	uint64_t x = rank;
 
-	/* each step is one to one on 0 to mask; what lies behind n goes on until it does not */
+	/* each step is one to one on 0 to mask; what lies after n goes on until it does not */
 	do {
 		x = (x + 0x632be59bd9b4e019ull) & z->mask;
 		x = x * 0x9e3779b97f4a7c15ull & z->mask;

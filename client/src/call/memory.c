@@ -60,7 +60,7 @@ int gkv_memory_release(struct gkv_memory *m)
 	s = m->session;
 	if (session_foreign(s)) /* a child has nothing of its own in it */
 		return -EPERM;
-	/* acquire pairs with memory_done(): nothing of the operation comes behind the release */
+	/* acquire pairs with memory_done(): nothing of the operation comes after the release */
 	if (atomic_load_explicit(&m->in_use, memory_order_acquire))
 		return -EBUSY;
 	rdma_region_unregister(&m->region);

@@ -58,7 +58,7 @@ struct scan_key {
 	uint8_t bytes[KEY_MAX];
 };
 
-/* A record in the scan's memory: its key, and the value behind it. */
+/* A record in the scan's memory: its key, and the value after it. */
 struct scan_record {
 	size_t at;
 	uint32_t key_len;

@@ -152,7 +152,7 @@ void flights_signal(struct flights *f);
 int async_create(struct gkv *h);
 /* flights_remove - the housekeeper does not look at the handle any more. */
 void flights_remove(struct gkv *h);
-/* async_destroy - behind handle_disconnect(); NULL is fine. */
+/* async_destroy - after handle_disconnect(); NULL is fine. */
 void async_destroy(struct async *a);
 
 /* async_step - take what came, go on with all that is in flight, connect again. Does not wait.
@@ -253,7 +253,7 @@ uint64_t connector_due(const struct async *a);
 /* connector_why - there is no queue pair: h->error says why, and what goes on. Returns its code. */
 int connector_why(struct async *a);
 /* connector_serve - by the housekeeper's thread, without locks: make one that is wanted, from
- * handle @next on, which is moved behind it. Returns whether there was one. */
+ * handle @next on, which is moved after it. Returns whether there was one. */
 bool connector_serve(struct gkv_session *s, unsigned *next);
 /* connector_settle - before the handle is connected otherwise: nothing of it is under way then.
  * Returns whether that was so before @deadline_ns. */

@@ -5,9 +5,9 @@
  * set of the completion channel, the life line, a timer (deadlines, pauses) and an event counter
  * (another thread has connected). The first two change with the queue pair.
  *
- * No wake-up is missed: gkv_arm() takes the events that are there, asks for one, and polls behind
+ * No wake-up is missed: gkv_arm() takes the events that are there, asks for one, and polls after
  * that until nothing comes: what has come by then is found, what comes later makes the event. An
- * event is not taken behind that: there would be none for what comes next. The connector's signal
+ * event is not taken after that: there would be none for what comes next. The connector's signal
  * is a counter, which stays readable until gkv_poll() has read it.
  *
  * Nothing is readable without end: gkv_poll() takes it, or finds out why (the life line, also where

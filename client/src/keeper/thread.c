@@ -39,7 +39,7 @@ static void *run(void *arg)
 	uint64_t start;
 	int pause_ms;
 
-	do { /* a round behind each queue pair: the lease runs from the first on */
+	do { /* a round after each queue pair: the lease runs from the first on */
 		start = time_now_ns();
 		pthread_mutex_lock(&k->round_lock);
 		pause_ms =

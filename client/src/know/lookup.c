@@ -35,7 +35,7 @@
  * 7. A round READs no more of blocks than the arena takes, or one block that is larger, and what
  *    finds no room is put off to another section, but for the first: how long a section may be
  *    open, and memory waits for it, does not grow with the batch.
- * 8. A direct look-up READs a block with its header and key to the arena, as much behind them as
+ * 8. A direct look-up READs a block with its header and key to the arena, as much after them as
  *    dest takes to dest, the rest to the arena. What came is judged in these three pieces, over
  *    the same bytes as one that came in one. Nothing is written outside of dest, and nothing to
  *    dest once its READs have ended, or their queue pair was destroyed.
@@ -287,7 +287,7 @@ static const struct read_piece *scatter(struct lookup *l, uint32_t lkey)
 	return l->piece;
 }
 
-/* The place of a block in the arena, behind @used. Returns 0; 1: none, it was put off; -ENOMEM. */
+/* The place of a block in the arena, after @used. Returns 0; 1: none, it was put off; -ENOMEM. */
 static int gather_block(struct reader *r, struct batch *b, struct lookup *l, size_t *used,
 			struct read_op *op)
 {

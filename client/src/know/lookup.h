@@ -99,7 +99,7 @@ static inline void batch_add(struct reader *r, struct batch *b, bool hashed)
 }
 
 /*
- * batch_begin - behind batch_add(), with its age. Look-ups that have ended are left alone, so
+ * batch_begin - after batch_add(), with its age. Look-ups that have ended are left alone, so
  * what was put off or interrupted by -ECONNRESET goes on with another batch_begin(), from its
  * beginning. The caller has a section open, until the batch has ended.
  * No allocation but through fetch_grow(). The READs of metadata that may be needed are waited for.

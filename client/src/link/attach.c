@@ -32,7 +32,7 @@ void handle_disconnect(struct gkv *h)
 	if (h->on_lost)
 		h->on_lost(h);
 	rdma_qp_destroy(&h->qp);
-	cm_destroy(h->cm); /* behind it: see common/rdma/cm.h */
+	cm_destroy(h->cm); /* after it: see common/rdma/cm.h */
 	h->cm = NULL;
 	rdma_cq_destroy(&h->cq);
 	if (h->lifeline >= 0)
@@ -235,7 +235,7 @@ static int attach(struct gkv *h, uint64_t deadline_ns)
 	h->session_number = atomic_load_explicit(&s->number, memory_order_relaxed); /* locked */
 	h->generation = s->welcome.generation;
 	enter_world(h);
-	/* seq_cst, behind the queue pair: a greater round has READ hint_floor later */
+	/* seq_cst, after the queue pair: a greater round has READ hint_floor later */
 	h->hints_after = atomic_load_explicit(&s->rounds_begun, memory_order_seq_cst);
 	h->hints_ready = false;
 	h->lost.code = 0;

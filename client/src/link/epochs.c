@@ -31,7 +31,7 @@
  * READ was posted after E had reached v, and e is at most v. Rounds after it see the pin, and
  * announce max(e, at most p), which is e: 1 holds on. While what is announced is at most p, it is
  * an epoch of which some READ completed before the section stored it as its pin. Three things would
- * break this, and are mutants: no fence; a scan before the completion; newest loaded again behind
+ * break this, and are mutants: no fence; a scan before the completion; newest loaded again after
  * the scan, by which a second ticker could slip a later epoch in (hence one lock around a round).
  *
  * Why 2 holds. v is a value that E had, and so is every pin, and last. Without max(last, ...) an
@@ -53,7 +53,7 @@
  * grows within a connection, so the word is never above the pin of an open section. The first one's
  * store and full fence stand before all posts of those that opened beside it: a round whose scan
  * missed the word READ its E before any of their READs was posted, and every later scan sees that
- * store or one behind it. When the oldest closes the word becomes the pin that the next one
+ * store or one after it. When the oldest closes the word becomes the pin that the next one
  * recorded, by one store: an epoch of which a READ had completed before that one posted anything.
  * So 1 holds on. One that opens beside others stores nothing, hence needs no fence; newest of now
  * would be above the pins of some, and 0 would hide them. All end before a handle gets another

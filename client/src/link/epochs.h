@@ -108,7 +108,7 @@ static inline uint64_t epochs_pin(struct epochs *ep, unsigned handle)
 	/* seq_cst instead of the fence; enough on x86-64, where ThreadSanitizer is used */
 	atomic_exchange_explicit(&ep->pin[handle].epoch, newest, memory_order_seq_cst);
 #else
-	/* relaxed: the fence orders it; it must be seq_cst, as only that keeps loads behind it */
+	/* relaxed: the fence orders it; it must be seq_cst, as only that keeps loads after it */
 	atomic_store_explicit(&ep->pin[handle].epoch, newest, memory_order_relaxed);
 	if (!MUTANT(no_pin_fence))
 		atomic_thread_fence(memory_order_seq_cst);

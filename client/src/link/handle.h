@@ -244,7 +244,7 @@ void handle_disconnect(struct gkv *h);
 
 /*
  * handle_age - of the hints that may be used and remembered now; 0: none. Ask before READs or a
- * request are posted, of a section behind its pin.
+ * request are posted, of a section after its pin.
  */
 static inline uint32_t handle_age(struct gkv *h)
 {

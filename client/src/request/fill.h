@@ -17,7 +17,7 @@ int write_known(struct gkv *h, const struct gkv_write_options *options);
 int write_touch(struct gkv *h, struct rpc_call *c, uint64_t ttl_ms);
 
 /*
- * write_done - a call has ended with @rc, behind rpc_step() or rpc_run(): count it, and remember
+ * write_done - a call has ended with @rc, after rpc_step() or rpc_run(): count it, and remember
  * where the record is. @age: handle_age() before the request was first posted.
  * @meta: of the record then; with -EEXIST its version is that of the one that is there; may be
  * NULL.

@@ -14,7 +14,7 @@
 #include "common/softrdma/softrdma.h"
 
 /*
- * The drivers of libibverbs tell by private members behind the public ones whether a device is
+ * The drivers of libibverbs tell by private members after the public ones whether a device is
  * theirs (mlx5dv_is_supported, efadv_query_device): there they find zeros.
  */
 static struct {

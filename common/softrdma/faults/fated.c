@@ -191,7 +191,7 @@ static enum ibv_wc_status again(struct soft_qp *qp, struct soft_send *send)
 	return result < 0 ? IBV_WC_RETRY_EXC_ERR : (enum ibv_wc_status)result;
 }
 
-/* The oldest request failed and is completed: whatever became of those behind it, they are
+/* The oldest request failed and is completed: whatever became of those after it, they are
  * flushed. */
 static void fail(struct soft_qp *qp)
 {

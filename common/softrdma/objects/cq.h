@@ -32,7 +32,7 @@ struct soft_cq {
 	_Atomic uint32_t head, tail; /* written under the lock */
 	uint32_t mask; /* at least base.cqe places */
 	struct soft_cqe *ring;
-	bool passed_over; /* under the lock: receives found no room behind own completions */
+	bool passed_over; /* under the lock: receives found no room after own completions */
 	_Atomic uint32_t stalled; /* QPs that send to it and wait for their peer */
 	_Atomic uint32_t users; /* queues of QPs */
 	_Atomic uint32_t vain; /* polls that found nothing; roughly */

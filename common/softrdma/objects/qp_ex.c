@@ -219,7 +219,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 	wr_set_sge_list(ex, 1, &sge);
 }
 
-/* Copied now, behind the one SGE that describes it. */
+/* Copied now, after the one SGE that describes it. */
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count,
 				    const struct ibv_data_buf *list)
 {

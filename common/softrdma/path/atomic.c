@@ -32,7 +32,7 @@
  *    dereg_mr takes the key back and then waits for both (soft_fence_all()); ERR, RESET and destroy
  *    hold the sq lock.
  * 5. Progress: nobody waits. The initiator's request stays at the head of its send queue, others
- *    behind it, and is tried again until the transport's patience ends, as with silent hardware.
+ *    after it, and is tried again until the transport's patience ends, as with silent hardware.
  */
 #include "common/softrdma/path/atomic.h"
 

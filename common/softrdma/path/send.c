@@ -77,7 +77,7 @@ void soft_send_failed(struct soft_qp *qp)
 
 /*
  * Execute @wr, the oldest that is not executed. Returns false when it has to wait.
- * On an error nothing waits behind it any more: it was flushed.
+ * On an error nothing waits after it any more: it was flushed.
  */
 static bool send_execute(struct soft_qp *qp, const struct ibv_send_wr *wr)
 {

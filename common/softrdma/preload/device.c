@@ -63,7 +63,7 @@ SOFT_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_
 
 /*
  * The exported function takes the struct ibv_port_attr of before 2018, which ended in front of
- * port_cap_flags2: what is behind it is not the caller's attribute. Programs that were compiled
+ * port_cap_flags2: what is after it is not the caller's attribute. Programs that were compiled
  * since call verbs_context::query_port.
  */
 enum { COMPAT_PORT_ATTR_SIZE = 48 };

@@ -73,7 +73,7 @@
 	F(ibv_query_qp_data_in_order, "IBVERBS_1.14") \
 	F(ibv_query_gid_type, PRIVATE)
 
-/* Of librdmacm, which need not be there. In this order, and behind those of libibverbs. */
+/* Of librdmacm, which need not be there. In this order, and after those of libibverbs. */
 #define SOFT_INTERPOSED_CM(F)                      \
 	F(rdma_create_event_channel, "RDMACM_1.0") \
 	F(rdma_create_id, "RDMACM_1.0")            \

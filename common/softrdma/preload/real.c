@@ -50,7 +50,7 @@ static void *find_verbs(const char *name, const char *version)
 	return version ? dlvsym(handle, name, version) : dlsym(handle, name);
 }
 
-/* librdmacm comes behind this library where it is linked, or is loaded by a plugin of its own. */
+/* librdmacm comes after this library where it is linked, or is loaded by a plugin of its own. */
 static void *find_cm(const char *name, const char *version)
 {
 	void *address = dlvsym(RTLD_NEXT, name, version), *handle;

@@ -3,7 +3,7 @@
 
 package main
 
-// Why a shrunk history is illegal: the longest order that fits, what the key holds behind it, and
+// Why a shrunk history is illegal: the longest order that fits, what the key holds after it, and
 // which operations do not fit there.
 
 import (
@@ -15,9 +15,9 @@ import (
 const explainTime = 20 * time.Second
 
 type explanation struct {
-	ops   []operation // as they were checked, by call; what never ends does so behind all others
+	ops   []operation // as they were checked, by call; what never ends does so after all others
 	place []int       // of each in the longest order, from 1; 0: it is not in it
-	holds string      // the key, behind it
+	holds string      // the key, after it
 	stuck []int       // what must come next, and can not
 	begin int64       // times are shown from here on: the first call of what took place
 	end   int64

@@ -5,7 +5,7 @@ package main
 
 // One record of a history as ../client/history.h lays it out, and its only decoder. Client
 // processes are killed while they write: a record whose return_ns is 0 never returned, and nothing
-// behind `expected` is looked at. All else that the C side never writes is refused.
+// after `expected` is looked at. All else that the C side never writes is refused.
 
 import (
 	"encoding/binary"

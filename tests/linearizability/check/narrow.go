@@ -4,9 +4,9 @@
 package main
 
 // When can an operation have taken place? Between its call and its return; and, since the versions
-// of a key only grow while a server lives, behind all that told a smaller version, and ahead of all
+// of a key only grow while a server lives, after all that told a smaller version, and ahead of all
 // that told a greater one. So its time begins no earlier than the latest call of the ones before
-// it, and ends no later than the earliest return of the ones behind it. Porcupine, which knows
+// it, and ends no later than the earliest return of the ones after it. Porcupine, which knows
 // nothing of versions until it tries, has far fewer orders to try then: what took seconds takes
 // milliseconds.
 //
@@ -83,7 +83,7 @@ func narrowLife(ops []operation, life span, spans []span) {
 			s.call = latest
 		}
 	}
-	earliest, ended := never, len(order)-1 // of the returns of all behind order[ended]
+	earliest, ended := never, len(order)-1 // of the returns of all after order[ended]
 	for i := len(order) - 1; i >= 0; i-- {
 		for ; order[i].before(order[ended]); ended-- {
 			if e := ops[order[ended].op].end; e < earliest {

@@ -10,7 +10,7 @@ package main
 //  1. A write in doubt whose value was seen took place, before the get that saw it returned: bytes
 //     are unique in a run. (A shrunk history begins with a state of which nothing is known, which
 //     may be what such a write left. It began before that moment then, and may come first.)
-//  2. A write that may not have taken place, and may take place behind all that is certain, need
+//  2. A write that may not have taken place, and may take place after all that is certain, need
 //     not be left out: there it changes nothing.
 //  3. The same just before a wipe, which undoes it, if it may take place until then.
 //

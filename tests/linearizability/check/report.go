@@ -67,7 +67,7 @@ func writeReports(r *run, g groups, verdicts []verdict, folder string,
 }
 
 const legend = `
-order: its place in the longest order that fits; "!": does not fit behind that; "-": not in it
+order: its place in the longest order that fits; "!": does not fit after that; "-": not in it
 us:    from the first call of what took place; events and calls before that are negative
 who:   PROCESS.THREAD; the file history.PROCESS.THREAD has the whole, *.PROCESS.stderr its words
 `
@@ -91,7 +91,7 @@ func (r *report) writeWords(w io.Writer) {
 	if !r.found || len(r.e.stuck) == 0 {
 		fmt.Fprintf(w, "Which of them does not fit was not found.\n\n")
 	} else {
-		fmt.Fprintf(w, "The longest order that fits is that of the numbers. Behind it the key "+
+		fmt.Fprintf(w, "The longest order that fits is that of the numbers. After it the key "+
 			"holds: %s.\n", e.holds)
 		for _, i := range e.stuck {
 			r.writeStuck(w, &e.ops[i])

@@ -7,7 +7,7 @@ package main
 // the whole: each step gives a history that is legal if the one before is. Let there be an order
 // that explains the one before; then there is one for what the step leaves:
 //
-//  1. The end goes. Behind the moment T all is dropped that was called after it, or that only looks
+//  1. The end goes. After the moment T all is dropped that was called after it, or that only looks
 //     and returned after it. A write that returned after it may be ahead of T in that order, with
 //     its answer, or not: it becomes late. Order and answers of the others stay.
 //  2. The beginning goes. What ended before the moment C is dropped, and what it left is a state of

@@ -50,7 +50,7 @@ struct actor {
 	uint64_t old_key; /* word of the key that it replaced last, of slot old_slot; 0: none */
 	uint32_t old_slot;
 
-	void *places; /* for values, one behind the other */
+	void *places; /* for values, one after the other */
 	struct attempt call; /* of the call under way */
 	struct attempt batch[ACTOR_BATCH];
 	struct attempt flight[ACTOR_LANES]; /* begun: in flight */
@@ -72,7 +72,7 @@ static inline uint64_t actor_below(struct actor *a, uint64_t n)
 
 /*
  * actor_step - a few operations. The actor has its handles. actor_finish - before the handles are
- * closed: @drain: what is in flight is waited for. actor_abandon - behind that: what was in flight
+ * closed: @drain: what is in flight is waited for. actor_abandon - after that: what was in flight
  * will not be told of any more.
  */
 void actor_step(struct actor *a);

@@ -69,7 +69,7 @@ enum history_outcome {
 /*
  * offset  size
  *      0     8  call_ns     stored last, with release: then the fields up to `expected` stand
- *      8     8  return_ns   stored behind all others, with release; of an OPEN one: when its call
+ *      8     8  return_ns   stored after all others, with release; of an OPEN one: when its call
  *                           gave up, or 0: it never returned
  *     16     4  slot        which of the keys that there are at a time
  *     20     4  generation  a slot's key is replaced by another one now and then; slot and

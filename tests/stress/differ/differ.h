@@ -72,7 +72,7 @@ struct walk;
 
 /* In registered memory: of a get that is in flight, or at rest. */
 struct place {
-	uint8_t *at; /* with DIFFER_BEYOND bytes before and behind it */
+	uint8_t *at; /* with DIFFER_BEYOND bytes before and after it */
 	size_t cap; /* the last one's */
 	bool taken;
 };
@@ -288,7 +288,7 @@ void place_leave(struct differ *d, struct place *p);
 /* walk.c */
 void walk_scan(struct differ *d, struct end *end);
 void walk_step(struct differ *d, struct end *end);
-/* walk_end - before or behind the closing of its handle. */
+/* walk_end - before or after the closing of its handle. */
 void walk_end(struct end *end);
 
 /* wrong.c */

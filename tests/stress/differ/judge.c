@@ -264,7 +264,7 @@ static _Noreturn void wrong_status(struct differ *d, const struct action *a, enu
 
 	if (r->there && r->expiry_last)
 		snprintf(when, sizeof(when),
-			 ", %" PRId64 " to %" PRId64 " ms behind its expiry, %" PRIu64
+			 ", %" PRId64 " to %" PRId64 " ms after its expiry, %" PRIu64
 			 " of them allowed",
 			 (int64_t)(a->before_ms - r->expiry_last),
 			 (int64_t)(a->after_ms - r->expiry_first), late);

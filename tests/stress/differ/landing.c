@@ -56,7 +56,7 @@ static void take(struct differ *d, struct flight *f, const struct gkv_completion
 	a->bytes = a->place;
 	for (unsigned i = 0; f->memory && i < DIFFER_BEYOND; i++)
 		if (a->place[a->cap + i] != DIFFER_FILL)
-			wrong(d, a->key, "beyond", "byte %u behind a place of %zu", i, a->cap);
+			wrong(d, a->key, "beyond", "byte %u after a place of %zu", i, a->cap);
 }
 
 static bool in_vain(const struct flight *f, int status)

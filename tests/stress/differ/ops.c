@@ -63,7 +63,7 @@ static void run_get(struct differ *d, struct action *a)
 		a->place[a->cap] = 0;
 	for (unsigned i = 0; i < DIFFER_BEYOND; i++)
 		if (a->place[a->cap + i] != DIFFER_FILL)
-			wrong(d, a->key, "beyond", "byte %u behind a place of %zu", i, a->cap);
+			wrong(d, a->key, "beyond", "byte %u after a place of %zu", i, a->cap);
 }
 
 static void run_view(struct differ *d, struct action *a)

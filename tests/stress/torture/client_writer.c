@@ -69,7 +69,7 @@ void write_visit(struct visitor *r)
 {
 	unsigned writer = (unsigned)(r->seat - r->s->seat), first = 0;
 
-	/* Seats of clients come last; each has its keys behind those of the other writers. */
+	/* Seats of clients come last; each has its keys after those of the other writers. */
 	first = (unsigned)r->s->o.keys + (r->s->seats - 1 - writer) * CLIENT_KEYS;
 	writer = (unsigned)r->s->o.writers + (r->s->seats - 1 - writer);
 	while (!shared_ended(r->s)) {

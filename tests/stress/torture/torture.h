@@ -12,7 +12,7 @@
 #include "tests/stress/torture/pipe.h"
 #include "tests/stress/visitor.h"
 
-#define CLIENT_KEYS	 16u /* of each writer by RPC, behind the others */
+#define CLIENT_KEYS	 16u /* of each writer by RPC, after the others */
 #define KEYS_PREFIX_BITS 5u /* that their hashes have in common */
 
 /* torture_options - see struct face, as of the next four. */

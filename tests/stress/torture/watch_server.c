@@ -39,7 +39,7 @@ static void begin(struct pipe_place *at, uint32_t incarnation)
 	atomic_store(&at->life, (uint64_t)incarnation << 8 | PIPE_USED);
 }
 
-/* Whether one of the places behind the first has been a block's own: of another cut. */
+/* Whether one of the places after the first has been a block's own: of another cut. */
 static bool recut(struct pipe *p, struct memory_place place, uint32_t bytes)
 {
 	struct pipe_place *at = pipe_at(p, place.extent, place.offset);

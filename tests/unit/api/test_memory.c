@@ -75,7 +75,7 @@ static void test_get_into(void **state)
 	assert_memory_equal(room + 100, "value", 5);
 	assert_true(meta.version == version && meta.value_len == 5);
 	assert_true(room[99] == 'x');
-	/* to its very end, and what lies behind is not written */
+	/* to its very end, and what lies after is not written */
 	assert_int_equal(into("k", 1, m, room + BYTES - 5, 5), 0);
 	assert_memory_equal(room + BYTES - 5, "valuexx", 7);
 	assert_int_equal(gkv_memory_release(m), 0);

@@ -2,7 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * Programs built with another header: their structures are shorter, or longer. Through the shared
- * library, as they are. No byte behind the size that they give is touched, and what is before it is
+ * library, as they are. No byte after the size that they give is touched, and what is before it is
  * as it would be for everyone else.
  */
 #include <setjmp.h>

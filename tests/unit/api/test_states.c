@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Calls at the wrong time: the server has gone or stands still, behind fork(), behind a close. */
+/* Calls at the wrong time: the server has gone or stands still, after fork(), after a close. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

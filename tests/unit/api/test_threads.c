@@ -154,7 +154,7 @@ static void *wait_for_one(void *arg)
 	return (void *)(intptr_t)rc;
 }
 
-/* Behind the first gkv_submit() it is found in all calls, also without the flag. */
+/* After the first gkv_submit() it is found in all calls, also without the flag. */
 static void test_another_thread_with_operations_in_flight(void **state)
 {
 	struct gkv_request request = { .op = GKV_OP_PUT, .key = "k", .key_len = 1 };

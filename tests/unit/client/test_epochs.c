@@ -227,7 +227,7 @@ static void *reader(void *arg)
 		uint64_t index, block;
 
 		epochs_pin(world.ep, handle);
-		/* acquire, not seq_cst: the fence alone keeps it behind the pin */
+		/* acquire, not seq_cst: the fence alone keeps it after the pin */
 		index = atomic_load_explicit(&world.index, memory_order_acquire);
 		block = index % BLOCKS;
 		for (unsigned i = (unsigned)(unit_random(&seed) % 8); i; i--) {

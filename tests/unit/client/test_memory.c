@@ -189,7 +189,7 @@ static void test_arguments(void **state)
 	assert_int_equal(gkv_memory_register(NULL, value, 10, &none), -EINVAL);
 	assert_null(none);
 	assert_int_equal(gkv_memory_release(NULL), 0);
-	assert_int_equal(atomic_load(&memory->in_use), 0); /* also behind what was refused */
+	assert_int_equal(atomic_load(&memory->in_use), 0); /* also after what was refused */
 }
 
 static void test_not_there(void **state)

@@ -114,7 +114,7 @@ static void test_the_loss_is_told(void **state)
 	assert_int_equal(kv->lost.code, 0);
 }
 
-/* A SEND may be told behind its reply: what comes late would free a slot again. */
+/* A SEND may be told after its reply: what comes late would free a slot again. */
 static void until_all_are_sent(void)
 {
 	unsigned due = 1;

@@ -67,7 +67,7 @@ UNIT_TEST(scans_find_every_slot)
 UNIT_TEST(keys_differ_in_any_byte)
 {
 	for (uint32_t len = 1; len <= KEYS_TO; len++) {
-		/* Of their very length: a sanitizer sees what is read behind them. */
+		/* Of their very length: a sanitizer sees what is read after them. */
 		uint8_t *a = malloc(len), *b = malloc(len);
 
 		assert_non_null(a);

@@ -110,7 +110,7 @@ UNIT_TEST(uniform_is_even_and_zipfian_is_not)
 	key_space_free(&k);
 }
 
-/* Rank 0 is the newest that was acknowledged, whatever was inserted behind it. */
+/* Rank 0 is the newest that was acknowledged, whatever was inserted after it. */
 UNIT_TEST(latest_follows_what_was_acknowledged)
 {
 	struct key_chooser c;

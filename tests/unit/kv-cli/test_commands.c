@@ -212,7 +212,7 @@ static void test_errors_of_json(void **state)
 	assert_int_equal(run("get --json none\nget none\nfrob\n", NULL), CLI_USAGE);
 	assert_int_equal(strncmp(errors, "kv-cli: line 2: get none: not found\nkv-cli: line 3", 50),
 			 0);
-	/* and an operand behind -- is none */
+	/* and an operand after -- is none */
 	assert_int_equal(run("", "get", "--", "--json", NULL), CLI_NO);
 	assert_string_equal(errors, "kv-cli: get --json: not found\n");
 	fake_faults.unreachable = true;

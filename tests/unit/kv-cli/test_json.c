@@ -46,7 +46,7 @@ static int json_teardown(void **state)
 }
 
 struct document {
-	const char *words[WORDS]; /* behind --json */
+	const char *words[WORDS]; /* after --json */
 	const char *parts[PARTS]; /* beginnings of its fields: those with _b64 do as well */
 	int code;
 	const char *text; /* that stands in it as well; NULL: none */

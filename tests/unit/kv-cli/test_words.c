@@ -149,7 +149,7 @@ static void test_random_lines(void **state)
 
 	for (int i = 0; i < ROUNDS; i++) {
 		size_t len = unit_random(&seed) % 20, text = 0;
-		char *line = malloc(len ? len : 1); /* no byte behind it, for sanitizers */
+		char *line = malloc(len ? len : 1); /* no byte after it, for sanitizers */
 		struct words w;
 		int rc;
 

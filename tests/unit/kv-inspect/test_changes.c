@@ -186,7 +186,7 @@ static void merge(struct inspected *i)
 }
 
 static unsigned change_at; /* chain of READs */
-static bool and_lose; /* the one behind it fails */
+static bool and_lose; /* the one after it fails */
 static void (*change)(struct inspected *i);
 
 static void change_there(struct fake *f, const struct read_op *ops, unsigned count)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* What stands behind a command. */
+/* What stands after a command. */
 #include "tests/lib/unit.h"
 
 #include <string.h>

@@ -159,7 +159,7 @@ UNIT_TEST(replies)
 	assert_int_equal(rpc_reply_decode(frame, RPC_REPLY_BYTES - 1, &out, &value), -EBADMSG);
 }
 
-/* Random bytes, half of them behind a right beginning: decoders stay within the length given. */
+/* Random bytes, half of them after a right beginning: decoders stay within the length given. */
 UNIT_TEST(garbage)
 {
 	uint64_t seed = 20260101, frame[RPC_REQUEST_MAX / 8 + 1];

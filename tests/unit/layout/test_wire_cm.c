@@ -203,7 +203,7 @@ UNIT_TEST(texts_of_a_rejection)
 	}
 }
 
-/* Random bytes, mostly behind a right beginning: what is let through is within its limits. */
+/* Random bytes, mostly after a right beginning: what is let through is within its limits. */
 UNIT_TEST(garbage)
 {
 	uint64_t seed = 20261121;

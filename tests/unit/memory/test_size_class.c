@@ -58,7 +58,7 @@ UNIT_TEST(large_blocks_fill_their_slabs)
 	}
 }
 
-/* What the rest of a slab behind its last block comes to. */
+/* What the rest of a slab after its last block comes to. */
 UNIT_TEST(slabs_have_small_rests)
 {
 	for (unsigned c = 0; c < SIZE_CLASSES; c++) {

@@ -120,7 +120,7 @@ UNIT_TEST(every_class_and_run_is_zeroed)
 	recorder_end(&r, m);
 }
 
-/* What a longer record left is not behind a shorter one in the same block. */
+/* What a longer record left is not after a shorter one in the same block. */
 UNIT_TEST(shorter_record_shows_nothing_of_a_longer_one)
 {
 	const uint32_t longer[] = { 64, 1024, 1152, 65536, SIZE_CLASS_BYTES_MAX, 3 * MIB };

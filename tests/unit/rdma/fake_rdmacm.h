@@ -4,7 +4,7 @@
 /*
  * librdmacm's functions, acted by a test: events come from a list, calls fail where the test says
  * so, attributes are what the test set. What must not be is asserted: an id destroyed with an event
- * that was not acknowledged, a channel destroyed with an id on it, an event looked at behind its
+ * that was not acknowledged, a channel destroyed with an id on it, an event looked at after its
  * acknowledgement (its memory is overwritten).
  */
 #include <rdma/rdma_cma.h>

@@ -140,7 +140,7 @@ UNIT_TEST(test_stopped_long)
 	far_stop(&far);
 }
 
-/* Stopped for a while: it is answered then; so are those behind it, in order. */
+/* Stopped for a while: it is answered then; so are those after it, in order. */
 UNIT_TEST(test_stopped_short)
 {
 	struct far far;

@@ -239,7 +239,7 @@ UNIT_TEST(test_other_pd)
 	pair_close(&a, &b);
 }
 
-/* What waits behind one that the peer executes: in order, each seeing those before. */
+/* What waits after one that the peer executes: in order, each seeing those before. */
 UNIT_TEST(test_order)
 {
 	struct end_options near = { .timeout = PATIENT };

@@ -132,7 +132,7 @@ static int make(enum mistake m, struct ibv_qp_ex *qp, struct end *a, struct end 
 	}
 }
 
-/* All or nothing: a good request before it, and one behind it, are not executed. */
+/* All or nothing: a good request before it, and one after it, are not executed. */
 UNIT_TEST(test_mistakes)
 {
 	struct end a, b;

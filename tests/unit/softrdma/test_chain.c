@@ -63,7 +63,7 @@ UNIT_TEST(test_mixed)
 	list.sge[7].length = 8;
 	list.sge[8].length = 0;
 	memset(a.mem + 128 * 4, 0xaa, 64);
-	assert_in_range(list_post(0, &bad), 2, 3); /* 4; 2; the last, behind the atomic, later */
+	assert_in_range(list_post(0, &bad), 2, 3); /* 4; 2; the last, after the atomic, later */
 	for (unsigned i = 0; i < 10; i++)
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 	for (unsigned i = 0; i < 4; i++)
@@ -172,7 +172,7 @@ UNIT_TEST(test_random)
 		for (unsigned i = 0; i < count; i++) {
 			size_t from = (seed = seed * 6364136223846793005ull + 1) >> 33;
 
-			/* as often as not right behind the one before */
+			/* as often as not right after the one before */
 			from = seed >> 60 < 8 ? at : from % (LIST * PAGE - MARGIN);
 			list.wr[i].wr.rdma.remote_addr = far.info.addr + from;
 			list.wr[i].sg_list = sge[i];

@@ -50,7 +50,7 @@ static enum ibv_wc_status middle_spoil(unsigned at, enum middle kind)
 	}
 }
 
-/* An error in the middle: those before are done, those behind are flushed and touch nothing. */
+/* An error in the middle: those before are done, those after are flushed and touch nothing. */
 static void middle_run(unsigned at, enum middle kind)
 {
 	enum ibv_wc_status status;

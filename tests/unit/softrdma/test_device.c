@@ -68,7 +68,7 @@ UNIT_TEST(test_device_ex)
 	assert_int_equal(attr.ex.tm_caps.max_num_tags, 0);
 	assert_int_equal(attr.ex.max_dm_size, 0);
 	assert_int_equal(attr.ex.max_wq_type_rq, 0);
-	assert_int_equal(attr.raw[sizeof(attr.ex)], 0xff); /* not behind its size */
+	assert_int_equal(attr.raw[sizeof(attr.ex)], 0xff); /* not after its size */
 	/* programs built with an older verbs.h, and with a newer one */
 	memset(&attr, 0xff, sizeof(attr));
 	assert_int_equal(softrdma_query_device_ex(

@@ -81,7 +81,7 @@ UNIT_TEST(test_idle)
 	pair_close(&a, &b);
 }
 
-/* Some wait: they go first, those behind them do not. */
+/* Some wait: they go first, those after them do not. */
 UNIT_TEST(test_draining)
 {
 	struct end_options options = { .rnr_retry = FOR_EVER };

@@ -60,7 +60,7 @@ UNIT_TEST(test_translation)
 	assert_int_equal(read_status(&a, b.base + HALF + 4096 - 64, b.mr->rkey), IBV_WC_SUCCESS);
 	/* access goes along */
 	assert_int_equal(write_status(&a, b.base + HALF, b.mr->rkey), IBV_WC_SUCCESS);
-	/* the old key, behind the new end, before the new start */
+	/* the old key, after the new end, before the new start */
 	assert_int_equal(read_status(&a, b.base + HALF, before), IBV_WC_REM_ACCESS_ERR);
 	again(&a, &b);
 	assert_int_equal(read_status(&a, b.base + HALF + 4096, b.mr->rkey), IBV_WC_REM_ACCESS_ERR);
@@ -286,7 +286,7 @@ static void iova_far(bool mapped)
 	assert_int_equal(far_do(&far, FAR_SEND, 64).status, IBV_WC_SUCCESS);
 	end_expect(a.recv_cq, 2, IBV_WC_SUCCESS);
 	assert_memory_equal(a.mem + 8192, a.mem, 64);
-	/* one before, one behind */
+	/* one before, one after */
 	assert_int_equal(read_status(&a, far.info.addr - 1, far.info.rkey), IBV_WC_REM_ACCESS_ERR);
 	end_close(&a);
 	far_stop(&far);

@@ -26,9 +26,9 @@ enum {
 	VICTIMS = 2,
 	QPS = 4,
 	FAR = 16384, /* bytes for the requests of others, and for receives */
-	NEAR = 8192, /* behind them, for each QP's own: no two write their results to one place */
+	NEAR = 8192, /* after them, for each QP's own: no two write their results to one place */
 	REGION = FAR + QPS * NEAR,
-	CANARY = 1 << 20, /* before, between and behind the regions */
+	CANARY = 1 << 20, /* before, between and after the regions */
 	CANARY_BYTE = 0xa5,
 	ROUNDS = 12, /* arenas, one after the other */
 	ROUND_MS = 250,

@@ -47,7 +47,7 @@ UNIT_TEST(test_completions)
 	assert_true(late_completions("1,completions") > ROUNDS / 10);
 }
 
-/* How many of ROUNDS READs fetch what a WRITE behind them wrote? */
+/* How many of ROUNDS READs fetch what a WRITE after them wrote? */
 static unsigned overtaken(const char *weak, unsigned write_flags)
 {
 	struct weakness w = { .weak = weak, .timeout = 14, .retry_cnt = 7, .mapped = true };
@@ -74,12 +74,12 @@ UNIT_TEST(test_reorder)
 	assert_true(overtaken("1,reorder", 0) > ROUNDS / 10);
 	assert_int_equal(overtaken("1,reorder", IBV_SEND_FENCE), 0);
 	assert_int_equal(overtaken("1,completions,lines,delay", 0), 0);
-	/* executed again, behind the WRITE */
+	/* executed again, after the WRITE */
 	assert_true(overtaken("1,twice", 0) > ROUNDS / 20);
 	assert_int_equal(overtaken("1", IBV_SEND_FENCE), 0);
 }
 
-/* A READ behind a WRITE fetches what it wrote, whatever the weakness: IBTA promises it. */
+/* A READ after a WRITE fetches what it wrote, whatever the weakness: IBTA promises it. */
 UNIT_TEST(test_read_after_write)
 {
 	struct weakness w = {

@@ -87,7 +87,7 @@ static void small_numbers_of_keys_follow_the_law(void **state)
 	draws_follow_the_law(N_MAX);
 }
 
-/* The largest random number leads to the last rank, not behind it. */
+/* The largest random number leads to the last rank, not after it. */
 static void ends_are_in_range(void **state)
 {
 	const uint64_t n[] = { 1, 2, 3, 4, 1000, 1000000 };

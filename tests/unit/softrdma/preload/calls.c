@@ -52,7 +52,7 @@ void calls_check(const char *name, unsigned calls, const long *args, int count)
 	assert_int_equal(fake->calls, calls + 1);
 	assert_string_equal(fake->last, name);
 	for (int i = 0; i < count; i++) {
-		/* a register's upper half is noise behind an int */
+		/* a register's upper half is noise after an int */
 		if (args[i] == (int)args[i])
 			assert_int_equal((int)fake->args[i], (int)args[i]);
 		else

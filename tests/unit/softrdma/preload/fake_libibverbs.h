@@ -9,7 +9,7 @@ enum { FAKE_ARGS = 6, FAKE_DEVICES = 2 };
 struct fake {
 	const char *last; /* name of the function that was called last */
 	unsigned calls;
-	long args[FAKE_ARGS]; /* that it was called with; what is behind its own is noise */
+	long args[FAKE_ARGS]; /* that it was called with; what is after its own is noise */
 	long result; /* that functions return */
 	bool no_list; /* ibv_get_device_list() fails with ENOSYS, as without kernel support */
 	int lists; /* given and not yet freed */

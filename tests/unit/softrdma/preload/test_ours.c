@@ -63,7 +63,7 @@ static void ours_device(void)
 	assert_int_equal(errno, ENOSPC);
 }
 
-/* The exported function knows 48 bytes of struct ibv_port_attr; what is behind is the caller's. */
+/* The exported function knows 48 bytes of struct ibv_port_attr; what is after is the caller's. */
 static void ours_port(void)
 {
 	struct ibv_port_attr old;
