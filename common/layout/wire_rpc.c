@@ -11,17 +11,35 @@ static int reject(const char **why, int code, const char *text)
 	return code;
 }
 
+#define BIT(n) (1u << (n))
+
+/* The conditions of each operation, as bits. */
+static const uint8_t conditions[] = {
+	[RPC_PUT] = BIT(RPC_IF_ABSENT) | BIT(RPC_IF_PRESENT) | BIT(RPC_IF_VERSION),
+	[RPC_APPEND] = BIT(RPC_IF_ABSENT) | BIT(RPC_IF_PRESENT) | BIT(RPC_IF_VERSION),
+	[RPC_INCR] = BIT(RPC_IF_ABSENT) | BIT(RPC_IF_PRESENT),
+	[RPC_DEL] = BIT(RPC_IF_VERSION),
+};
+
+/* It brings a value that the store keeps. */
+static bool stores(const struct rpc_request *r)
+{
+	return r->op == RPC_PUT || r->op == RPC_APPEND;
+}
+
 /* What a write may be bound to, and when its record may expire. */
 static int check_terms(const struct rpc_request *r, const char **why)
 {
-	bool lives = r->op == RPC_PUT || r->op == RPC_TOUCH;
+	bool lives = stores(r) || r->op == RPC_TOUCH || r->op == RPC_INCR;
 	bool named = r->condition == RPC_IF_VERSION || r->op == RPC_INCR;
 
 	if (r->ttl_ms > (lives ? RPC_TTL_MAX_MS : 0))
 		return reject(why, -EINVAL, "the time to live is out of range");
-	if (r->condition > RPC_IF_VERSION || (r->condition != RPC_ALWAYS && r->op != RPC_PUT &&
-					      (r->op != RPC_DEL || r->condition != RPC_IF_VERSION)))
+	if (r->condition > RPC_IF_VERSION ||
+	    (r->condition != RPC_ALWAYS && !(conditions[r->op] & BIT(r->condition))))
 		return reject(why, -EINVAL, "the condition is none of the operation's");
+	if (r->flags & RPC_KEEP_EXPIRY && r->op != RPC_PUT)
+		return reject(why, -EINVAL, "only a PUT may be told to keep the expiry");
 	if (r->operand && !named)
 		return reject(why, -EINVAL, "there is an operand that nothing takes");
 	return 0;
@@ -31,7 +49,7 @@ static int check_terms(const struct rpc_request *r, const char **why)
 static int check_lengths(const struct rpc_request *r, uint32_t len, const char **why)
 {
 	bool keyed = r->op != RPC_PING && r->op != RPC_STATS && r->op != RPC_MEASURE;
-	bool valued = r->op == RPC_PUT || r->op == RPC_PING || r->op == RPC_MEASURE;
+	bool valued = stores(r) || r->op == RPC_PING || r->op == RPC_MEASURE;
 	uint64_t want = RPC_REQUEST_BYTES + (uint64_t)r->key_len;
 
 	if (keyed ? r->key_len < KEY_MIN || r->key_len > KEY_MAX : r->key_len != 0)
@@ -44,9 +62,9 @@ static int check_lengths(const struct rpc_request *r, uint32_t len, const char *
 		if (r->value_len > RPC_EAGER_MAX)
 			return reject(why, -EINVAL, "the inline value is over the eager limit");
 		want += r->value_len;
-	} else if (r->op != RPC_PUT && r->value_len) {
-		return reject(why, -EINVAL, "only a PUT's value may lie in staging memory");
-	} else if (r->op == RPC_PUT && (r->value_len == 0 || r->staging_len < r->value_len)) {
+	} else if (!stores(r) && r->value_len) {
+		return reject(why, -EINVAL, "only a stored value may lie in staging memory");
+	} else if (stores(r) && (r->value_len == 0 || r->staging_len < r->value_len)) {
 		return reject(why, -EINVAL, "the staging memory does not hold the value");
 	}
 	if (want != len)
@@ -62,9 +80,9 @@ int rpc_request_decode(const void *frame, uint32_t len, struct rpc_request_view 
 
 	if (len < RPC_REQUEST_BYTES || r->magic != RPC_REQUEST_MAGIC)
 		return reject(why, -EINVAL, "it is no request frame");
-	if (r->op < RPC_PING || r->op > RPC_MEASURE)
+	if (r->op < RPC_PING || r->op > RPC_APPEND)
 		return reject(why, -EOPNOTSUPP, "this server does not know the operation");
-	if (r->flags & ~(RPC_INLINE_VALUE | RPC_RETRY))
+	if (r->flags & ~(RPC_INLINE_VALUE | RPC_RETRY | RPC_KEEP_EXPIRY))
 		return reject(why, -EINVAL, "reserved bits are set");
 	if (r->sequence == 0 || r->slot >= RPC_SLOTS_MAX)
 		return reject(why, -EINVAL, "slot or sequence is out of range");

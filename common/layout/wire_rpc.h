@@ -15,12 +15,13 @@
  *    40  key_len       4 B
  *    44  value_len     4 B
  *    48  value_hash    8 B   XXH3 of the value, checked after it was pulled
- *    56  staging_addr  8 B   registered memory of the client: the value to pull (PUT), or room
- *    64  staging_len   4 B   for the reply's value (GET, STATS, MEASURE)
+ *    56  staging_addr  8 B   registered memory of the client: the value to pull (PUT, APPEND), or
+ *    64  staging_len   4 B   room for the reply's value (GET, STATS, MEASURE)
  *    68  staging_rkey  4 B
- *    72  ttl_ms        8 B   PUT, TOUCH: the record expires this long after the request; 0: never
+ *    72  ttl_ms        8 B   writes but DEL: the record expires this long after the request; 0:
+ *                          never. Where a record keeps its expiry: of one that is created
  *    80  waited_ms     4 B   since the first -EBUSY that this call got; 0: none yet
- *    84  condition     4 B   PUT, DEL: enum rpc_condition
+ *    84  condition     4 B   enum rpc_condition, which says of which operations
  *    88  operand       8 B   RPC_IF_VERSION: the version; INCR: what is added, two's complement
  *
  * A request slot carries one request at a time. A request in a slot acknowledges the reply of
@@ -47,7 +48,8 @@
  * (wire_measure.h).
  *
  * INCR takes a value that is a decimal number of 64 bits, with its sign, and nothing else; a key
- * that is not there counts as 0. It writes the sum as such, and keeps the record's expiry. TOUCH
+ * that is not there counts as 0. It writes the sum as such, and keeps the record's expiry. APPEND
+ * adds its value at the end of the record's, or creates the record, and keeps its expiry. TOUCH
  * rewrites the record with another expiry.
  *
  * Status values: -ENOENT no such key, -ENOMEM the store is full, -EINVAL malformed,
@@ -55,7 +57,8 @@
  * generation is not current, -EREMOTEIO outcome unknown (a retry of a request that the server
  * has no memory of), -EOPNOTSUPP unknown op, -EBUSY not now: try again. Of a condition: -EEXIST the
  * record is there, or has another version, which is told, and -ENOENT it is not there. Of INCR:
- * -EDOM the value is no number, -ERANGE the sum is none of 64 bits.
+ * -EDOM the value is no number, -ERANGE the sum is none of 64 bits. Of APPEND: -EFBIG the value
+ * would be longer than VALUE_MAX.
  */
 #include <assert.h>
 #include <stddef.h>
@@ -75,19 +78,21 @@ enum rpc_op {
 	RPC_INCR = 6,
 	RPC_TOUCH = 7,
 	RPC_MEASURE = 8,
+	RPC_APPEND = 9,
 };
 
 /* A write is applied only where the record is so. */
 enum rpc_condition {
 	RPC_ALWAYS = 0,
-	RPC_IF_ABSENT = 1, /* PUT */
-	RPC_IF_PRESENT = 2, /* PUT */
-	RPC_IF_VERSION = 3, /* PUT, DEL: it is there, in this version */
+	RPC_IF_ABSENT = 1, /* PUT, APPEND, INCR */
+	RPC_IF_PRESENT = 2, /* PUT, APPEND, INCR */
+	RPC_IF_VERSION = 3, /* PUT, APPEND, DEL: it is there, in this version */
 };
 
 enum rpc_flags {
 	RPC_INLINE_VALUE = 1, /* the value follows in this frame */
 	RPC_RETRY = 2, /* may have been sent before, over a queue pair that was lost */
+	RPC_KEEP_EXPIRY = 4, /* PUT: a record that it replaces expires as before */
 };
 
 struct rpc_request {

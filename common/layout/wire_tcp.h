@@ -37,7 +37,7 @@
 #include "common/base/error.h"
 
 #define WIRE_MAGIC	 0x58564b47u
-#define WIRE_VERSION	 4u
+#define WIRE_VERSION	 5u
 #define WIRE_PAYLOAD_MAX 1024u
 
 enum wire_type {

@@ -22,6 +22,7 @@ int store_put_begin(struct store_worker *w, const void *key, uint32_t key_len, u
 	if (rc)
 		return rc;
 	put->block = b;
+	put->base = 0;
 	put->hash = hash_key(w->store->hash_seed, key, key_len);
 	b->key_hash = put->hash;
 	b->expiry_ms = expiry_ms;
@@ -86,8 +87,8 @@ static int check_locked(struct store_worker *w, const struct store_put *put,
 	return rc < 0 ? rc : rc ? WRITTEN_ANEW : -ENOENT;
 }
 
-int store_put_commit(struct store_worker *w, struct store_put *put, const struct store_terms *terms,
-		     struct store_result *out)
+int store_put_publish(struct store_worker *w, struct store_put *put,
+		      const struct store_terms *terms, struct store_result *out)
 {
 	struct store *s = w->store;
 	struct block *b = put->block;
@@ -106,11 +107,10 @@ int store_put_commit(struct store_worker *w, struct store_put *put, const struct
 		if (rc == 0)
 			rc = check_locked(w, put, terms, &old, found, out);
 	} while (rc == WRITTEN_ANEW);
-	if (rc) {
-		if (rc != -EAGAIN)
-			store_put_abort(w, put);
+	if (rc)
 		return rc;
-	}
+	if (terms->keep && found && !block_expired(old.block, terms->now_ms))
+		b->expiry_ms = old.block->expiry_ms;
 	/* Relaxed: writers of one key are ordered by its bucket's lock. */
 	b->version = atomic_fetch_add_explicit(&s->version, 1, memory_order_relaxed) + 1;
 	b->checksum = block_checksum(b, body);
@@ -127,6 +127,16 @@ int store_put_commit(struct store_worker *w, struct store_put *put, const struct
 	if (found)
 		store_retire_old(w, &old);
 	return 0;
+}
+
+int store_put_commit(struct store_worker *w, struct store_put *put, const struct store_terms *terms,
+		     struct store_result *out)
+{
+	int rc = store_put_publish(w, put, terms, out);
+
+	if (rc && rc != -EAGAIN)
+		store_put_abort(w, put);
+	return rc;
 }
 
 void store_put_abort(struct store_worker *w, struct store_put *put)

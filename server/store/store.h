@@ -89,6 +89,7 @@ struct store_terms {
 	uint64_t version; /* of STORE_IF_VERSION */
 	uint64_t now_ms; /* wall clock */
 	bool force; /* as in store_del(), for a record that has expired */
+	bool keep; /* PUT: the record that is there keeps its expiry */
 };
 
 /* Nothing is asked for; the same with force. */
@@ -99,6 +100,7 @@ struct store_put {
 	struct block *block;
 	struct memory_place place;
 	uint64_t hash;
+	uint32_t base; /* bytes of the value before the caller's: of an APPEND */
 };
 
 /*
@@ -183,14 +185,28 @@ int store_del(struct store_worker *w, const void *key, uint32_t key_len,
 	      const struct store_terms *terms, struct store_result *out);
 
 /*
+ * store_append_begin, store_append_commit - an APPEND in the same two steps, and with the same
+ * results. The @value_len bytes go behind what is there, at data + key_len + put->base; another
+ * block is taken where that has another length in the end. The record expires as before, or at
+ * @expiry_ms where there was none. Also -EFBIG: the value would be longer than VALUE_MAX; -EBUSY:
+ * others wrote it all the time. Unless it returns 0 the block is still the caller's.
+ */
+int store_append_begin(struct store_worker *w, const void *key, uint32_t key_len,
+		       uint32_t value_len, uint64_t expiry_ms, uint64_t now_ms,
+		       struct store_put *put);
+int store_append_commit(struct store_worker *w, struct store_put *put,
+			const struct store_terms *terms, struct store_result *out);
+
+/*
  * store_incr - the record's value is a decimal number (wire_rpc.h): add @delta, from 0 where there
- * is no record. It expires as before. @terms: now_ms and force.
+ * is no record. It expires as before, or at @expiry_ms where there was none.
  * Returns 0 with @sum; -EDOM: it is no number; -ERANGE: the sum is none of 64 bits; -ENOMEM,
- * -EBUSY, -EAGAIN as store_put_commit(), but nothing is left with the caller; -EBUSY also where
- * others wrote it all the time.
+ * -EEXIST, -ENOENT, -EBUSY, -EAGAIN as store_put_commit(), but nothing is left with the caller;
+ * -EBUSY also where others wrote it all the time.
  */
 int store_incr(struct store_worker *w, const void *key, uint32_t key_len, int64_t delta,
-	       const struct store_terms *terms, int64_t *sum, struct store_result *out);
+	       uint64_t expiry_ms, const struct store_terms *terms, int64_t *sum,
+	       struct store_result *out);
 
 /*
  * store_touch - rewrite the record, with another expiry. Returns 0, -ENOENT, or as store_incr().

@@ -54,25 +54,46 @@ static int find(struct store_worker *w, uint64_t hash, const void *key, uint32_t
 	return rc ? rc : -ENOENT;
 }
 
-/* Put @value where the record is still the one at @hit; NULL: where there is none. */
-static int put_over(struct store_worker *w, const void *key, uint32_t key_len,
-		    const struct index_hit *hit, const struct store_terms *t, const void *value,
-		    uint32_t value_len, uint64_t expiry_ms, struct store_result *out)
+/*
+ * What is written may depend on the key's record, or on that there is none, if @terms hold for it:
+ * *hit, its block NULL where there is none. Returns 0, -EEXIST, -ENOENT, -EBUSY.
+ */
+static int find_base(struct store_worker *w, uint64_t hash, const void *key, uint32_t key_len,
+		     const struct store_terms *terms, struct index_hit *hit,
+		     struct store_result *out)
 {
-	const struct store_terms terms = {
-		.condition = hit ? STORE_IF_VERSION : STORE_IF_ABSENT,
-		.version = hit ? hit->block->version : 0,
+	int rc = find(w, hash, key, key_len, terms, hit);
+
+	if (rc == -ENOENT)
+		hit->block = NULL;
+	return rc && rc != -ENOENT ? rc : store_check_terms(terms, hit->block, out);
+}
+
+/* A write of @t, that it goes over the record at @hit, or creates one. */
+static struct store_terms over(const struct index_hit *hit, const struct store_terms *t, bool keep)
+{
+	return (struct store_terms){
+		.condition = hit->block ? STORE_IF_VERSION : STORE_IF_ABSENT,
+		.version = hit->block ? hit->block->version : 0,
 		.now_ms = t->now_ms,
 		.force = t->force,
+		.keep = keep,
 	};
+}
+
+/* Put @value on @terms; nothing is left with the caller. */
+static int put_over(struct store_worker *w, const void *key, uint32_t key_len, const void *value,
+		    uint32_t value_len, uint64_t expiry_ms, const struct store_terms terms,
+		    struct store_result *out)
+{
 	struct store_put put;
 	int rc = store_put_begin(w, key, key_len, value_len, expiry_ms, &put);
 
 	if (rc)
 		return rc;
 	memcpy(put.block->data + key_len, value, value_len);
-	rc = store_put_commit(w, &put, &terms, out);
-	if (rc == -EAGAIN)
+	rc = store_put_publish(w, &put, &terms, out);
+	if (rc)
 		store_put_abort(w, &put);
 	return rc;
 }
@@ -84,7 +105,8 @@ static bool overtaken(int rc)
 }
 
 int store_incr(struct store_worker *w, const void *key, uint32_t key_len, int64_t delta,
-	       const struct store_terms *terms, int64_t *sum, struct store_result *out)
+	       uint64_t expiry_ms, const struct store_terms *terms, int64_t *sum,
+	       struct store_result *out)
 {
 	uint64_t hash = hash_key(w->store->hash_seed, key, key_len);
 	char text[NUMBER_MAX + 1];
@@ -93,21 +115,17 @@ int store_incr(struct store_worker *w, const void *key, uint32_t key_len, int64_
 
 	for (unsigned i = 0; i < UPDATE_TRIES; i++) {
 		int64_t number = 0, total;
-		bool there;
 
-		rc = find(w, hash, key, key_len, terms, &hit);
-		there = rc == 0;
-		if (there)
+		rc = find_base(w, hash, key, key_len, terms, &hit, out);
+		if (rc == 0 && hit.block)
 			rc = parse_number(hit.block->data + key_len, hit.block->value_len, &number);
-		else if (rc == -ENOENT)
-			rc = 0;
 		if (rc == 0 && __builtin_add_overflow(number, delta, &total))
 			rc = -ERANGE;
 		if (rc)
 			return rc;
 		len = snprintf(text, sizeof(text), "%lld", (long long)total);
-		rc = put_over(w, key, key_len, there ? &hit : NULL, terms, text, (uint32_t)len,
-			      there ? hit.block->expiry_ms : 0, out);
+		rc = put_over(w, key, key_len, text, (uint32_t)len, expiry_ms,
+			      over(&hit, terms, true), out);
 		if (rc == 0)
 			*sum = total;
 		if (!overtaken(rc))
@@ -127,8 +145,79 @@ int store_touch(struct store_worker *w, const void *key, uint32_t key_len, uint6
 		rc = find(w, hash, key, key_len, terms, &hit);
 		if (rc)
 			return rc;
-		rc = put_over(w, key, key_len, &hit, terms, hit.block->data + key_len,
-			      hit.block->value_len, expiry_ms, out);
+		rc = put_over(w, key, key_len, hit.block->data + key_len, hit.block->value_len,
+			      expiry_ms, over(&hit, terms, false), out);
+		if (!overtaken(rc))
+			return rc;
+	}
+	return -EBUSY;
+}
+
+/* A block for @value_len bytes behind a value of @base bytes. */
+static int append_take(struct store_worker *w, const void *key, uint32_t key_len, uint32_t base,
+		       uint32_t value_len, uint64_t expiry_ms, struct store_put *put)
+{
+	int rc = value_len > VALUE_MAX - base
+			 ? -EFBIG
+			 : store_put_begin(w, key, key_len, base + value_len, expiry_ms, put);
+
+	if (rc == 0)
+		put->base = base;
+	return rc;
+}
+
+int store_append_begin(struct store_worker *w, const void *key, uint32_t key_len,
+		       uint32_t value_len, uint64_t expiry_ms, uint64_t now_ms,
+		       struct store_put *put)
+{
+	uint64_t hash = hash_key(w->store->hash_seed, key, key_len);
+	struct index_hit hit;
+	bool there = store_look_up(w->store, hash, key, key_len, &hit) == 0 &&
+		     !block_expired(hit.block, now_ms);
+
+	return append_take(w, key, key_len, there ? hit.block->value_len : 0, value_len, expiry_ms,
+			   put);
+}
+
+/* The value to be appended stands in a block; it has to stand behind @base bytes. */
+static int append_move(struct store_worker *w, struct store_put *put, uint32_t base)
+{
+	const struct block *b = put->block;
+	const uint32_t len = b->value_len - put->base;
+	struct store_put other;
+	int rc;
+
+	if (base == put->base)
+		return 0;
+	rc = append_take(w, b->data, b->key_len, base, len, b->expiry_ms, &other);
+	if (rc)
+		return rc;
+	memcpy(other.block->data + b->key_len + base, b->data + b->key_len + put->base, len);
+	store_put_abort(w, put);
+	*put = other;
+	return 0;
+}
+
+int store_append_commit(struct store_worker *w, struct store_put *put,
+			const struct store_terms *terms, struct store_result *out)
+{
+	struct index_hit hit;
+	int rc;
+
+	for (unsigned i = 0; i < UPDATE_TRIES; i++) {
+		const uint8_t *key = put->block->data;
+		const uint32_t key_len = put->block->key_len;
+		struct store_terms t;
+
+		rc = find_base(w, put->hash, key, key_len, terms, &hit, out);
+		if (rc == 0)
+			rc = append_move(w, put, hit.block ? hit.block->value_len : 0);
+		if (rc)
+			return rc;
+		if (hit.block)
+			memcpy(put->block->data + key_len, hit.block->data + key_len, put->base);
+		t = over(&hit, terms, true);
+		rc = store_put_publish(w, put, &t, out);
 		if (!overtaken(rc))
 			return rc;
 	}

@@ -4,8 +4,8 @@
  * Requests and replies.
  *
  * A request slot is a small state machine: IDLE, or PULLING while an RDMA READ fetches the value of
- * a large PUT straight into its new block. Everything else is answered before rpc_receive()
- * returns.
+ * a large PUT or APPEND straight into its new block. Everything else is answered before
+ * rpc_receive() returns.
  *
  * What a posted operation names stays until its completion is polled or its queue pair is
  * destroyed (DESIGN 7.4): the block of a PULLING slot is unpublished and owned by
@@ -186,7 +186,10 @@ static void dispatch(struct rpc_worker *w, struct request *r, const struct rpc_r
 		do_get(w, r, view);
 		break;
 	case RPC_PUT:
-		rpc_put(w, r, view);
+		rpc_put(w, r, WRITE_PUT, view);
+		break;
+	case RPC_APPEND:
+		rpc_put(w, r, WRITE_APPEND, view);
 		break;
 	case RPC_DEL:
 		rpc_update(w, r, WRITE_DEL, view);

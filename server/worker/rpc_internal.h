@@ -41,10 +41,11 @@ void rpc_reply_status(struct rpc_worker *w, struct request *r, uint64_t sequence
 void rpc_reply_write(struct rpc_worker *w, struct request *r, uint64_t sequence,
 		     const struct client_reply *what);
 
-/* A PUT, and a write without a value of its own: they go through the worker's door. */
-void rpc_put(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view);
+/* A write with a value of its own, and one without: they go through the worker's door. */
+void rpc_put(struct rpc_worker *w, struct request *r, enum write_op op,
+	     const struct rpc_request_view *view);
 void rpc_update(struct rpc_worker *w, struct request *r, enum write_op op,
 		const struct rpc_request_view *view);
 
-/* rpc_pulled - the READ that fetches a PUT's value ended; @ok: with success. */
+/* rpc_pulled - the READ that fetches a value ended; @ok: with success. */
 void rpc_pulled(struct rpc_worker *w, struct request *r, bool ok);

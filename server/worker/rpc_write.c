@@ -39,6 +39,7 @@ static void fill(struct request *r, enum write_op op, const struct rpc_request_v
 		.retry = q->flags & RPC_RETRY,
 		.op = op,
 		.condition = (enum store_condition)q->condition,
+		.keep = q->flags & RPC_KEEP_EXPIRY,
 		.operand = q->operand,
 		.now_ns = r->now_ns,
 		.ttl_ms = q->ttl_ms,
@@ -49,13 +50,14 @@ static void fill(struct request *r, enum write_op op, const struct rpc_request_v
 	};
 }
 
-void rpc_put(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view)
+void rpc_put(struct rpc_worker *w, struct request *r, enum write_op op,
+	     const struct rpc_request_view *view)
 {
 	const struct rpc_request *q = view->header;
 	const bool pull = !(q->flags & RPC_INLINE_VALUE);
 
-	rpc_count(&w->counters.puts, 1);
-	fill(r, WRITE_PUT, view);
+	rpc_count(op == WRITE_PUT ? &w->counters.puts : &w->counters.updates, 1);
+	fill(r, op, view);
 	if (!write_take(&w->door, &r->write, pull))
 		return;
 	if (!pull) {

@@ -21,7 +21,9 @@
 #define WORKER_RECEIVES 4096u /* of one shared receive queue: credits given out, at most */
 
 struct worker_counters {
-	_Atomic uint64_t gets, puts, dels, updates, pings, stats; /* stats: MEASURE as well */
+	_Atomic uint64_t gets, puts, dels, pings;
+	_Atomic uint64_t updates; /* INCR, TOUCH, APPEND */
+	_Atomic uint64_t stats; /* MEASURE as well */
 	_Atomic uint64_t repeats; /* retries answered from memory */
 	_Atomic uint64_t refused; /* requests answered with an error other than not found */
 	_Atomic uint64_t full; /* of those, for want of memory */

@@ -17,7 +17,7 @@
  * it is published, apply() ends with the judgement, and publishing, remember() and the answer
  * follow when the log has the write; a retry that comes meanwhile has to wait in decide() for it.
  *
- * The value of a large PUT is fetched between write_take() and write_run(), without the lock.
+ * The value of a large PUT or APPEND is fetched between write_take() and write_run(), without the lock.
  * Before memory is taken for it, is_over() looks up a retry, and a record that makes the condition
  * fail.
  */
@@ -62,6 +62,7 @@ static struct store_terms terms_of(const struct write_door *d, const struct writ
 	return (struct store_terms){
 		.condition = ask->condition,
 		.version = ask->operand,
+		.keep = ask->keep,
 		.now_ms = ask->now_ns / NS_PER_MS,
 		.force = ask->waited_ms &&
 			 reclaim_patience_over(d->store->store->reclaim, ask->waited_ms),
@@ -112,6 +113,7 @@ static int apply(struct write_door *d, struct write *w)
 {
 	const struct write_request *ask = &w->ask;
 	const struct store_terms terms = terms_of(d, ask);
+	const uint64_t expiry_ms = store_expiry(ask->now_ns, ask->ttl_ms);
 	struct store_result result;
 	int rc = -EINVAL;
 
@@ -121,16 +123,20 @@ static int apply(struct write_door *d, struct write *w)
 		if (rc == 0)
 			w->put.block = NULL; /* the store's now */
 		break;
+	case WRITE_APPEND:
+		rc = store_append_commit(d->store, &w->put, &terms, &result);
+		if (rc == 0)
+			w->put.block = NULL;
+		break;
 	case WRITE_DEL:
 		rc = store_del(d->store, ask->key, ask->key_len, &terms, &result);
 		break;
 	case WRITE_INCR:
-		rc = store_incr(d->store, ask->key, ask->key_len, (int64_t)ask->operand, &terms,
-				&w->result.number, &result);
+		rc = store_incr(d->store, ask->key, ask->key_len, (int64_t)ask->operand, expiry_ms,
+				&terms, &w->result.number, &result);
 		break;
 	case WRITE_TOUCH:
-		rc = store_touch(d->store, ask->key, ask->key_len,
-				 store_expiry(ask->now_ns, ask->ttl_ms), &terms, &result);
+		rc = store_touch(d->store, ask->key, ask->key_len, expiry_ms, &terms, &result);
 		break;
 	}
 	take_result(&w->result, rc, &result);
@@ -177,10 +183,15 @@ static bool is_over(struct write_door *d, struct write *w)
 static int take_block(struct write_door *d, struct write *w)
 {
 	const struct write_request *ask = &w->ask;
+	const uint64_t expiry_ms = store_expiry(ask->now_ns, ask->ttl_ms);
 
 	for (bool again = false;; again = true) {
-		int rc = store_put_begin(d->store, ask->key, ask->key_len, ask->value_len,
-					 store_expiry(ask->now_ns, ask->ttl_ms), &w->put);
+		int rc = ask->op == WRITE_APPEND
+				 ? store_append_begin(d->store, ask->key, ask->key_len,
+						      ask->value_len, expiry_ms,
+						      ask->now_ns / NS_PER_MS, &w->put)
+				 : store_put_begin(d->store, ask->key, ask->key_len, ask->value_len,
+						   expiry_ms, &w->put);
 
 		if (rc != -EAGAIN || again)
 			return short_status(d, ask, rc);

@@ -7,7 +7,7 @@
  * queue pairs: RPC uses it today, and every later way to write will.
  *
  * A write goes through these steps (write.c):
- *	take      a PUT gets its block, and the caller brings the value into it, at once or later;
+ *	take      a PUT or APPEND gets its block, and the caller brings the value into it, at once or later;
  *	decide    the session may write, and the request was not answered before;
  *	apply     the condition holds, and the record is published;
  *	remember  the reply is kept for a retry;
@@ -25,7 +25,7 @@
 #include "server/clients/clients.h"
 #include "server/store/store.h"
 
-enum write_op { WRITE_PUT, WRITE_DEL, WRITE_INCR, WRITE_TOUCH };
+enum write_op { WRITE_PUT, WRITE_DEL, WRITE_INCR, WRITE_TOUCH, WRITE_APPEND };
 
 struct write_request {
 	/* The client and its request: exactly once goes by these. */
@@ -37,14 +37,15 @@ struct write_request {
 	bool retry; /* it may have been sent before */
 
 	enum write_op op;
-	enum store_condition condition; /* PUT, DEL */
+	enum store_condition condition; /* all but TOUCH */
+	bool keep; /* PUT: the record that is there keeps its expiry, as with INCR and APPEND */
 	uint64_t operand; /* STORE_IF_VERSION: the version; INCR: what is added, two's complement */
 	uint64_t now_ns; /* wall clock, since the request came: expiry is judged by it */
-	uint64_t ttl_ms; /* PUT, TOUCH; 0: the record never expires */
+	uint64_t ttl_ms; /* all but DEL; 0: the record never expires */
 	uint32_t waited_ms; /* since the client got its first -EBUSY for this; 0: none yet */
 	uint32_t key_len;
-	uint32_t value_len; /* PUT */
-	const void *key; /* a PUT needs it for write_take() only */
+	uint32_t value_len; /* PUT, APPEND */
+	const void *key; /* these two need it for write_take() only */
 };
 
 /* The caller sets `ask`; write_begin() the rest. */
@@ -69,17 +70,17 @@ struct write_door {
 };
 
 /*
- * write_take - the first half of a PUT: take a block of value_len bytes. @fetched: the value comes
- * later, so a PUT that would have to wait is refused before anybody fetches the value in vain.
+ * write_take - the first half of a PUT or APPEND: take a block for its value. @fetched: the value
+ * comes later, so a write that would have to wait is refused before anybody fetches the value in vain.
  * True: bring the value to write_value(), then call write_run() or write_drop(). False: it was
  * answered.
  */
 bool write_take(struct write_door *door, struct write *w, bool fetched);
 
-/* write_value - where the value of a PUT goes, between write_take() and write_run(). */
+/* write_value - where the value goes, between write_take() and write_run(). */
 static inline uint8_t *write_value(const struct write *w)
 {
-	return w->put.block->data + w->ask.key_len;
+	return w->put.block->data + w->ask.key_len + w->put.base;
 }
 
 /* write_drop - the value cannot be had: give the block back. Nothing is answered. */

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from kvt_process import program, scaled, wait_until
-from kvt_rogue import (DEL, GET, INCR, INLINE, MEASURE, PING, PUT, RETRY, STATS, TOUCH, Bystander,
-                       settled, used_blocks)
+from kvt_rogue import (APPEND, DEL, GET, INCR, INLINE, KEEP, MEASURE, PING, PUT, RETRY, STATS,
+                       TOUCH, Bystander, settled, used_blocks)
 
 MIB = 1 << 20
 EINVAL, ENOENT, EBADMSG, EMSGSIZE, ESTALE, EREMOTEIO, EOPNOTSUPP = (
@@ -21,15 +21,21 @@ WC_OK, WC_ACCESS = 0, 10
 
 
 @pytest.mark.parametrize("status, fields", [
-    (EOPNOTSUPP, {"op": 0}), (EOPNOTSUPP, {"op": 9}), (EOPNOTSUPP, {"op": 255}),
-    (EINVAL, {"flags": 4}), (EINVAL, {"flags": 128}),
+    (EOPNOTSUPP, {"op": 0}), (EOPNOTSUPP, {"op": 10}), (EOPNOTSUPP, {"op": 255}),
+    (EINVAL, {"flags": 8}), (EINVAL, {"flags": 128}),
     (EINVAL, {"condition": 1}), (EINVAL, {"operand": 1}), (EINVAL, {"ttl_ms": 1}),
     (EINVAL, {"op": PUT, "key": 1, "flags": INLINE, "condition": 4}),
     (EINVAL, {"op": PUT, "key": 1, "flags": INLINE, "condition": 1, "operand": 1}),
     (EINVAL, {"op": PUT, "key": 1, "flags": INLINE, "ttl_ms": 3162240000001}),
     (EINVAL, {"op": GET, "key": 1, "condition": 3}), (EINVAL, {"op": DEL, "key": 1, "ttl_ms": 1}),
     (EINVAL, {"op": DEL, "key": 1, "condition": 1}), (EINVAL, {"op": INCR, "condition": 1}),
-    (EINVAL, {"op": INCR, "key": 1, "ttl_ms": 1}), (EINVAL, {"op": INCR, "key": 1, "value_len": 1}),
+    (EINVAL, {"op": INCR, "key": 1, "condition": 3}), (EINVAL, {"op": INCR, "key": 1, "flags": 4}),
+    (ENOENT, {"op": INCR, "key": 1, "condition": 2}),
+    (EINVAL, {"op": INCR, "key": 1, "value_len": 1}),
+    (EINVAL, {"op": APPEND, "key": 1, "value_len": 9000, "staging_len": 8999}),
+    (EINVAL, {"op": APPEND, "key": 1, "flags": INLINE | KEEP}),
+    (EBADMSG, {"op": APPEND, "key": 1, "value_len": 20000, "value_hash": 5}),
+    (ENOENT, {"op": APPEND, "key": 1, "flags": INLINE, "value_len": 9, "condition": 2}),
     (EINVAL, {"op": TOUCH}), (EINVAL, {"op": TOUCH, "key": 1, "ttl_ms": 1 << 63}),
     (EINVAL, {"op": TOUCH, "key": 1, "operand": 1}), (ENOENT, {"op": TOUCH, "key": 1}),
     (ENOENT, {"op": DEL, "key": 1, "condition": 3, "operand": 1}),
@@ -87,6 +93,16 @@ def test_frame_beyond_the_receive_buffer_breaks_its_queue_pair_only(world, clean
         wait_until("the queue pair is lost",
                    lambda: world.cli(clean).stats()["queue_pairs_lost"] == 1, 5)
         assert it.call(1, op=PING)["status"] == 0, "the session's other queue pair goes on"
+
+
+def test_an_append_that_comes_twice(world, clean, rogue):
+    it = rogue(clean)
+    for sequence, size in (1000, 100), (1001, 30000):
+        flags = INLINE if size < 1000 else 0
+        first = it.call(op=APPEND, key=1, value_len=size, flags=flags, sequence=sequence)
+        again = it.call(op=APPEND, key=1, value_len=size, flags=flags | RETRY, sequence=sequence)
+        assert again == first, "the repeat of a request gets its reply"
+    assert first["value_len"] == it.call(op=GET, key=1)["value_len"] == 30100
 
 
 def test_sequences(world, clean, rogue):

@@ -12,8 +12,8 @@ import pytest
 from kvt_client import CallFailed, Client
 from kvt_process import Process, program, wait_until
 
-PING, GET, PUT, DEL, STATS, INCR, TOUCH, MEASURE = range(1, 9)
-INLINE, RETRY = 1, 2
+PING, GET, PUT, DEL, STATS, INCR, TOUCH, MEASURE, APPEND = range(1, 10)
+INLINE, RETRY, KEEP = 1, 2, 4
 # For servers of rogues, which announce nothing unless they are told to.
 PATIENT = ("--lease", "60000")
 number = itertools.count(1)

@@ -4,6 +4,7 @@
 #include "tests/lib/unit.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -135,6 +136,41 @@ UNIT_TEST(requests)
 	r.value_len = VALUE_MAX + 1;
 	r.staging_len = UINT32_MAX;
 	assert_int_equal(decode(&r, RPC_REQUEST_BYTES + 1), -EINVAL);
+}
+
+/* Which conditions, times to live and flags each operation takes. */
+UNIT_TEST(terms_of_requests)
+{
+	static const struct {
+		enum rpc_op op;
+		bool valued, lives, keeps;
+		unsigned conditions; /* bits */
+	} ops[] = {
+		{ RPC_PUT, true, true, true, 15 },    { RPC_APPEND, true, true, false, 15 },
+		{ RPC_INCR, false, true, false, 7 },  { RPC_DEL, false, false, false, 9 },
+		{ RPC_TOUCH, false, true, false, 1 }, { RPC_GET, false, false, false, 1 },
+	};
+
+	for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		struct rpc_request r = request(ops[i].op, 1);
+		const uint32_t len = RPC_REQUEST_BYTES + 1;
+
+		r.flags = ops[i].valued ? RPC_INLINE_VALUE : 0;
+		for (r.condition = 0; r.condition < 5; r.condition++)
+			assert_int_equal(decode(&r, len),
+					 ops[i].conditions >> r.condition & 1 ? 0 : -EINVAL);
+		r.condition = RPC_ALWAYS;
+		r.ttl_ms = 1;
+		assert_int_equal(decode(&r, len), ops[i].lives ? 0 : -EINVAL);
+		r.ttl_ms = 0;
+		r.flags |= RPC_KEEP_EXPIRY;
+		assert_int_equal(decode(&r, len), ops[i].keeps ? 0 : -EINVAL);
+		r.flags = RPC_KEEP_EXPIRY << 1;
+		assert_int_equal(decode(&r, len), -EINVAL);
+		r.flags = 0; /* a value elsewhere */
+		r.value_len = r.staging_len = 9;
+		assert_int_equal(decode(&r, len), ops[i].valued ? 0 : -EINVAL);
+	}
 }
 
 UNIT_TEST(replies)

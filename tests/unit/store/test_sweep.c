@@ -199,7 +199,7 @@ static void who_expires_is_counted(void **state)
 	assert_int_equal(store_del(&worker, "k000000001", KEY_LEN, &terms, &r), 0);
 	assert_int_equal(counts().records_expiring, 0);
 	assert_int_equal(atomic_load(&store.expired), 0); /* it had not */
-	assert_int_equal(store_incr(&worker, "number", 6, 1, &terms, &sum, &r), 0);
+	assert_int_equal(store_incr(&worker, "number", 6, 1, 0, &terms, &sum, &r), 0);
 	assert_int_equal(counts().records_expiring, 0);
 	put('k', 2, terms.now_ms);
 	assert_int_equal(store_get(&worker, "k000000002", KEY_LEN, terms.now_ms, false, &r),

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -40,7 +41,7 @@ static int setup(void **state)
 
 static struct store_terms terms(enum store_condition condition, uint64_t version)
 {
-	return (struct store_terms){ condition, version, NOW, false };
+	return (struct store_terms){ condition, version, NOW, false, false };
 }
 
 static int put_by(struct store_worker *w, const char *value, uint64_t expiry_ms,
@@ -74,7 +75,56 @@ static int incr(int64_t delta, int64_t *sum, struct store_result *out)
 {
 	const struct store_terms t = terms(STORE_ALWAYS, 0);
 
-	return store_incr(&worker, KEY, KEY_LEN, delta, &t, sum, out);
+	return store_incr(&worker, KEY, KEY_LEN, delta, 0, &t, sum, out);
+}
+
+static int incr_on(enum store_condition condition, uint64_t expiry_ms, struct store_result *out)
+{
+	const struct store_terms t = terms(condition, 0);
+	int64_t sum;
+
+	return store_incr(&worker, KEY, KEY_LEN, 1, expiry_ms, &t, &sum, out);
+}
+
+static int put_keeping(const char *value, uint64_t expiry_ms, struct store_result *out)
+{
+	struct store_terms t = terms(STORE_ALWAYS, 0);
+
+	t.keep = true;
+	return put_by(&worker, value, expiry_ms, t, out);
+}
+
+static int append_begin(struct store_worker *w, const char *value, uint64_t expiry_ms,
+			struct store_put *p)
+{
+	uint32_t len = (uint32_t)strlen(value);
+	int rc;
+
+	while ((rc = store_append_begin(w, KEY, KEY_LEN, len, expiry_ms, NOW, p)) == -EAGAIN)
+		memory_growth_wait(store.memory, 100);
+	if (rc == 0)
+		memcpy(p->block->data + KEY_LEN + p->base, value, len);
+	return rc;
+}
+
+static int append_commit(struct store_worker *w, struct store_put *p,
+			 enum store_condition condition, uint64_t version, struct store_result *out)
+{
+	const struct store_terms t = terms(condition, version);
+	int rc = store_append_commit(w, p, &t, out);
+
+	if (rc)
+		store_put_abort(w, p);
+	return rc;
+}
+
+static int append(const char *value, uint64_t expiry_ms, enum store_condition condition,
+		  uint64_t version, struct store_result *out)
+{
+	struct store_put p;
+	int rc = append_begin(&worker, value, expiry_ms, &p);
+
+	return rc ? rc : append_commit(&worker, &p, condition, version, out);
 }
 
 static int touch(uint64_t expiry_ms, struct store_result *out)
@@ -322,9 +372,113 @@ static void touch_sets_the_expiry(void **state)
 	assert_int_equal(found("", 0), 0);
 }
 
+/* What keeps the expiry of a record gives its own to one that it creates. */
+static void the_expiry_is_kept(void **state)
+{
+	static const uint64_t expiry[] = { 0, NOW + 1, 9 * NOW };
+	struct store_result r;
+
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(put("1", expiry[i], STORE_ALWAYS, 0, &r), 0);
+		assert_int_equal(put_keeping("22", 5 * NOW, &r), 0);
+		assert_int_equal(r.expiry_ms, expiry[i]);
+		assert_int_equal(found("22", expiry[i]), r.version);
+		assert_int_equal(incr_on(STORE_ALWAYS, 5 * NOW, &r), 0);
+		assert_int_equal(found("23", expiry[i]), r.version);
+		assert_int_equal(append("4", 5 * NOW, STORE_ALWAYS, 0, &r), 0);
+		assert_int_equal(found("234", expiry[i]), r.version);
+		assert_int_equal(put("0", 3 * NOW, STORE_ALWAYS, 0, &r), 0); /* not kept */
+		assert_int_equal(found("0", 3 * NOW), r.version);
+	}
+	for (unsigned expired = 0; expired < 2; expired++) {
+		for (unsigned i = 0; i < 3; i++) {
+			assert_true(del(STORE_ALWAYS, 0, &r) <= 0);
+			if (expired)
+				assert_int_equal(put("1", NOW, STORE_ALWAYS, 0, &r), 0);
+			if (i == 0)
+				assert_int_equal(put_keeping("1", 5 * NOW, &r), 0);
+			else if (i == 1)
+				assert_int_equal(incr_on(STORE_ALWAYS, 5 * NOW, &r), 0);
+			else
+				assert_int_equal(append("1", 5 * NOW, STORE_ALWAYS, 0, &r), 0);
+			assert_int_equal(found("1", 5 * NOW), r.version);
+		}
+	}
+}
+
+static void conditions_of_incr_and_append(void **state)
+{
+	struct store_result first, r;
+
+	assert_int_equal(incr_on(STORE_IF_PRESENT, 0, &r), -ENOENT);
+	assert_int_equal(append("1", 0, STORE_IF_PRESENT, 0, &r), -ENOENT);
+	assert_int_equal(append("1", 0, STORE_IF_VERSION, 1, &r), -ENOENT);
+	assert_int_equal(records(), 0);
+	assert_int_equal(incr_on(STORE_IF_ABSENT, 0, &first), 0);
+	assert_int_equal(incr_on(STORE_IF_ABSENT, 0, &r), -EEXIST);
+	assert_int_equal(r.version, first.version);
+	assert_int_equal(append("1", 0, STORE_IF_ABSENT, 0, &r), -EEXIST);
+	assert_int_equal(append("1", 0, STORE_IF_VERSION, first.version - 1, &r), -EEXIST);
+	assert_int_equal(r.version, first.version);
+	assert_int_equal(found("1", 0), first.version);
+	assert_int_equal(incr_on(STORE_IF_PRESENT, 0, &first), 0);
+	assert_int_equal(append("1", 0, STORE_IF_VERSION, first.version, &r), 0);
+	assert_int_equal(append("", 0, STORE_IF_PRESENT, 0, &r), 0);
+	assert_int_equal(r.value_len, 2);
+	assert_int_equal(found("21", 0), r.version);
+}
+
+/* Others write the key between the two steps of an append. */
+static void an_append_finds_another_record(void **state)
+{
+	static const char *const between[] = { "b", "longer than before", "", NULL };
+	struct store_result r;
+	struct store_put p;
+	char want[32];
+
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(put("a", 7 * NOW, STORE_ALWAYS, 0, &r), 0);
+		assert_int_equal(append_begin(&worker, "tail", 3 * NOW, &p), 0);
+		if (between[i])
+			assert_int_equal(put(between[i], 9 * NOW, STORE_ALWAYS, 0, &r), 0);
+		else
+			assert_int_equal(del(STORE_ALWAYS, 0, &r), 0);
+		assert_int_equal(append_commit(&worker, &p, STORE_ALWAYS, 0, &r), 0);
+		snprintf(want, sizeof(want), "%stail", between[i] ? between[i] : "");
+		assert_int_equal(r.value_len, strlen(want));
+		assert_int_equal(found(want, between[i] ? 9 * NOW : 3 * NOW), r.version);
+	}
+}
+
+/* The longest value takes nothing more, whenever it is found out. */
+static void an_append_that_is_too_long(void **state)
+{
+	const struct store_terms t = terms(STORE_ALWAYS, 0);
+	struct store_result first, r;
+	struct store_put p, late;
+	int rc;
+
+	assert_int_equal(append_begin(&worker, "12", 0, &late), 0);
+	while ((rc = store_append_begin(&worker, KEY, KEY_LEN, VALUE_MAX - 1, 0, NOW, &p)) ==
+	       -EAGAIN)
+		memory_growth_wait(store.memory, 100);
+	assert_int_equal(rc, 0);
+	memset(p.block->data + KEY_LEN, 'x', VALUE_MAX - 1);
+	assert_int_equal(store_append_commit(&worker, &p, &t, &first), 0);
+	assert_int_equal(append_commit(&worker, &late, STORE_ALWAYS, 0, &r), -EFBIG);
+	assert_int_equal(append("12", 0, STORE_ALWAYS, 0, &r), -EFBIG);
+	assert_int_equal(store_get(&worker, KEY, KEY_LEN, NOW, false, &r), 0);
+	assert_int_equal(r.version, first.version);
+	while ((rc = append("1", 0, STORE_ALWAYS, 0, &r)) == -EAGAIN)
+		memory_growth_wait(store.memory, 100);
+	assert_int_equal(rc, 0);
+	assert_int_equal(r.value_len, VALUE_MAX);
+}
+
 /* One of several threads on the key. */
 struct thread {
 	pthread_t thread;
+	unsigned number;
 	uint8_t won[SWAPS];
 	bool failed; /* in a way that there is not */
 };
@@ -352,9 +506,36 @@ static void *count_up(void *arg)
 		int rc = -EAGAIN;
 
 		while (rc == -EAGAIN || rc == -EBUSY) { /* as clients do */
-			rc = store_incr(&w, KEY, KEY_LEN, i % 2 ? 3 : -1, &t, &sum, &r);
+			rc = store_incr(&w, KEY, KEY_LEN, i % 2 ? 3 : -1, 0, &t, &sum, &r);
 			thread_quiet(&w);
 		}
+		me->failed = rc != 0;
+	}
+	store_worker_destroy(&w);
+	qsbr_unregister();
+	return NULL;
+}
+
+/* Each appends a letter of its own. */
+static void *append_letters(void *arg)
+{
+	struct thread *me = arg;
+	const char letter[] = { (char)('a' + me->number), 0 };
+	struct store_worker w;
+
+	qsbr_register();
+	me->failed = store_worker_create(&w, &store, 0) != 0;
+	for (unsigned i = 0; i < SWAPS && !me->failed; i++) {
+		struct store_result r;
+		struct store_put p;
+		int rc;
+
+		do { /* as clients do */
+			rc = append_begin(&w, letter, 0, &p);
+			if (rc == 0)
+				rc = append_commit(&w, &p, STORE_ALWAYS, 0, &r);
+			thread_quiet(&w);
+		} while (rc == -EAGAIN || rc == -EBUSY);
 		me->failed = rc != 0;
 	}
 	store_worker_destroy(&w);
@@ -396,8 +577,10 @@ static void run_threads(void *(*body)(void *), struct thread *threads)
 {
 	memset(threads, 0, THREADS * sizeof(*threads));
 	qsbr_offline();
-	for (unsigned i = 0; i < THREADS; i++)
+	for (unsigned i = 0; i < THREADS; i++) {
+		threads[i].number = i;
 		assert_int_equal(pthread_create(&threads[i].thread, NULL, body, &threads[i]), 0);
+	}
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(threads[i].thread, NULL);
 	qsbr_online();
@@ -415,6 +598,21 @@ static void no_increment_is_lost(void **state)
 	assert_int_equal(incr(0, &sum, &r), 0);
 	assert_int_equal(sum, THREADS * INCREMENTS); /* half -1, half 3 */
 	assert_int_equal(records(), 1);
+}
+
+static void no_append_is_lost(void **state)
+{
+	static struct thread threads[THREADS];
+	unsigned letters[THREADS] = { 0 };
+	struct store_result r;
+
+	run_threads(append_letters, threads);
+	assert_int_equal(store_get(&worker, KEY, KEY_LEN, NOW, false, &r), 0);
+	assert_int_equal(r.value_len, THREADS * SWAPS);
+	for (unsigned i = 0; i < r.value_len; i++)
+		letters[r.block->data[KEY_LEN + i] - 'a']++;
+	for (unsigned i = 0; i < THREADS; i++)
+		assert_int_equal(letters[i], SWAPS);
 }
 
 static void of_a_version_one_swap_wins(void **state)
@@ -483,6 +681,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(numbers_begin_at_zero, setup, teardown),
 		cmocka_unit_test(an_expiry_is_never_early),
 		cmocka_unit_test_setup_teardown(touch_sets_the_expiry, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_expiry_is_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(conditions_of_incr_and_append, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_append_finds_another_record, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_append_that_is_too_long, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_append_is_lost, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_increment_is_lost, setup, teardown),
 		cmocka_unit_test_setup_teardown(of_a_version_one_swap_wins, setup, teardown),
 	};

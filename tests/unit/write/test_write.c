@@ -81,11 +81,11 @@ static struct write write_of(enum write_op op, uint64_t sequence, uint32_t value
 static int run(struct write w)
 {
 	answers = 0;
-	if (w.ask.op != WRITE_PUT) {
+	if (w.ask.op != WRITE_PUT && w.ask.op != WRITE_APPEND) {
 		write_run(&door, &w);
 	} else if (write_take(&door, &w, false)) {
 		assert_int_equal(answers, 0);
-		memset(write_value(&w), '1', w.ask.value_len);
+		memset(write_value(&w), '0', w.ask.value_len);
 		write_run(&door, &w);
 	}
 	assert_int_equal(answers, 1);
@@ -106,9 +106,10 @@ static uint64_t blocks_used(void)
 /* Each operation, sent twice: the second one gets the reply of the first and changes nothing. */
 static void a_write_that_comes_twice(void **state)
 {
-	const enum write_op ops[] = { WRITE_PUT, WRITE_INCR, WRITE_TOUCH, WRITE_DEL };
+	const enum write_op ops[] = { WRITE_PUT, WRITE_INCR, WRITE_APPEND, WRITE_TOUCH, WRITE_DEL };
+	const uint32_t lengths[] = { 1, 1, 2, 2, 2 };
 
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < 5; i++) {
 		struct write w = write_of(ops[i], i + 1, 1);
 		struct client_reply first;
 		uint64_t version;
@@ -122,7 +123,8 @@ static void a_write_that_comes_twice(void **state)
 		assert_int_equal(run(w), 0);
 		assert_true(repeated);
 		assert_int_equal(said.version, first.version);
-		assert_int_equal(said.number, ops[i] == WRITE_INCR ? 2 : 0);
+		assert_int_equal(said.number, ops[i] == WRITE_INCR ? 1 : 0);
+		assert_int_equal(said.value_len, lengths[i]);
 		assert_int_equal(atomic_load(&store.version), version);
 	}
 }
@@ -191,7 +193,7 @@ static void a_value_that_cannot_be_had(void **state)
  * the session has gone. What is to be fetched is refused before anybody fetches it. */
 static void not_now_is_not_remembered(void **state)
 {
-	const enum write_op ops[] = { WRITE_PUT, WRITE_TOUCH, WRITE_DEL };
+	const enum write_op ops[] = { WRITE_PUT, WRITE_APPEND, WRITE_TOUCH, WRITE_DEL };
 	struct grace *g = reclaim_grace(store.reclaim);
 	struct epoch_session s;
 	struct epoch_slot slot;
@@ -204,7 +206,7 @@ static void not_now_is_not_remembered(void **state)
 	while (run(write_of(WRITE_PUT, sequence, 8000)) == 0)
 		assert_true(sequence++ < 100);
 	assert_int_equal(said.status, -EBUSY);
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < 4; i++)
 		assert_int_equal(run(write_of(ops[i], sequence, 8000)), -EBUSY);
 	w = write_of(WRITE_PUT, sequence, 8000);
 	answers = 0;
