@@ -3,6 +3,7 @@
 """kv-cli: commands, output, exit codes, limits."""
 import json
 import os
+import pathlib
 import random
 import re
 import signal
@@ -10,7 +11,7 @@ import subprocess
 
 import pytest
 
-from kvt_client import assert_error, run
+from kvt_client import assert_error, flat_stats, run
 from kvt_process import DEVICE, environment, free_port, program
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -188,6 +189,38 @@ def test_stats_counts(cli):
     after = cli.stats()
     assert after["rpc_puts"] == before["rpc_puts"] + 1
     assert after["records"] >= 1
+
+
+STATS_PAGE = pathlib.Path(__file__).parents[2] / "docs" / "STATS.md"
+
+
+def explained(page):
+    """(group, counter) of each row of the page."""
+    group, found = None, set()
+    for line in page.splitlines():
+        if line.startswith("## "):
+            group = line[3:]
+        elif row := re.match(r"\| `(\w+)` \| ", line):
+            found.add((group, row[1]))
+    return found
+
+
+def answered(doc):
+    """The same of what a server answered; N is any number."""
+    return {(group, re.sub(r"_\d+_", "_N_", name)) for group, part in doc.items()
+            for name in flat_stats({group: part})}
+
+
+def test_every_counter_is_explained_in_its_group(cli):
+    cli.put("counted", b"x")
+    page = STATS_PAGE.read_text()
+    there = answered(json.loads(cli.good("stats", "--json")))
+    assert len(there) > 70
+    only_when_full = {("process", "lines_left_out")}
+    assert explained(page) == there | only_when_full
+    for _, name in there:
+        lacking = re.sub(rf"\| `{name}` .*\n", "", page)
+        assert explained(lacking) != there | only_when_full, f"nothing notices that {name} is missing"
 
 
 @pytest.mark.no_device

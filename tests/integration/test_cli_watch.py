@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+from kvt_client import flat_stats
 from kvt_process import (CONNECT, DEVICE, SLOW, Process, die_with_parent, environment, program,
                          wait_until)
 from kvt_terminal import Terminal, screen
@@ -292,7 +293,7 @@ def documents(process, good):
 
 def counted(docs, name):
     """How much grew in the time that rates are told of."""
-    rates = [(doc["rates"][name], doc["interval_s"]) for doc in docs if doc["interval_s"]]
+    rates = [(flat_stats(doc["rates"])[name], doc["interval_s"]) for doc in docs if doc["interval_s"]]
     return sum(round(rate * seconds) for rate, seconds in rates if rate is not None)
 
 
@@ -300,12 +301,12 @@ def test_documents_and_their_rates(cli, shared, world, tmp_path):
     client = world.client(shared)
     it = Process([*cli.base, "--json", "stats", "--watch", *FAST], tmp_path / "stderr")
     first = documents(it, len)[0]
-    assert first["interval_s"] is None and first["rates"]["rpc_puts"] is None
-    assert first["server"] == shared.address and first["pid"] == int(shared.ready["pid"])
+    assert first["interval_s"] is None and first["rates"]["rpc"]["puts"] is None
+    assert first["server"] == shared.address and first["process"]["pid"] == int(shared.ready["pid"])
     assert first["software_device"] == first["device"].startswith("soft")
-    plain = {name for name in json.loads(cli.good("stats", "--json"))
-             if not name.startswith("session_")}
-    assert {"rpc_puts", "records", "uptime_ms", "client_gets"} <= plain <= first.keys()
+    plain = cli.stats().keys()
+    assert {"rpc_puts", "records", "uptime_ms", "client_gets"} <= plain
+    assert {name for name in plain if not name.startswith("session_")} <= flat_stats(first).keys()
     for i in range(70):
         client.put(b"rated %d" % i, b"value")
     for i in range(50):
@@ -315,10 +316,9 @@ def test_documents_and_their_rates(cli, shared, world, tmp_path):
     assert counted(docs, "rpc_puts") == 70
     assert counted(docs, "client_gets") == 50
     assert counted(docs, "client_reads") >= 50
-    number = next(re.match(r"session_(\d+)_pid", name).group(1) for name, value in
-                  docs[-1].items() if name.endswith("_pid") and value == client.pid)
+    number = next(each["session"] for each in docs[-1]["each_session"] if each["pid"] == client.pid)
     assert counted(docs, f"session_{number}_gets") == 50
-    ratios = [doc["rates"]["reads_per_get"] for doc in docs if doc["rates"]["reads_per_get"]]
+    ratios = [ratio for ratio in (doc["rates"]["client"]["reads_per_get"] for doc in docs) if ratio]
     assert ratios and all(1 <= ratio <= 3 for ratio in ratios)
     assert all(doc["interval_s"] > 0 for doc in docs)
     it.signal(signal.SIGINT)
@@ -334,10 +334,10 @@ def test_documents_while_there_is_no_server(world, tmp_path):
     documents(it, lambda docs: docs[-1]["interval_s"])
     server.crash()
     lost = documents(it, lambda docs: "reconnecting" in docs[-1])[-1]
-    assert lost["reconnecting"] and "pid" not in lost
+    assert lost["reconnecting"] and "process" not in lost
     again = world.server(listen=server.address, memory="128M")
-    back = documents(it, lambda docs: "pid" in docs[-1])[-1]
-    assert back["pid"] == int(again.ready["pid"]) and back["interval_s"] is None
+    back = documents(it, lambda docs: "process" in docs[-1])[-1]
+    assert back["process"]["pid"] == int(again.ready["pid"]) and back["interval_s"] is None
     documents(it, lambda docs: docs[-1].get("interval_s"))
     it.signal(signal.SIGTERM)
     assert it.wait(20) == -signal.SIGTERM

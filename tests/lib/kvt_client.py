@@ -53,9 +53,29 @@ class Cli:
         return self.good("get", key)
 
     def stats(self):
-        """The server's counters."""
-        return {k: v for k, v in json.loads(self.good("--json", "stats")).items()
-                if isinstance(v, int)}
+        """The server's counters, by their names."""
+        return flat_stats(json.loads(self.good("--json", "stats")))
+
+
+# Counters whose names do not begin with their group's: all of these groups, and of these first words.
+WHOLE_GROUPS = ("process", "reclaim")
+WHOLE_WORDS = ("sessions", "records", "queue", "handshakes", "connections", "protocol", "receives",
+               "pulled", "pushed")
+
+
+def flat_stats(doc):
+    """Counters of kv-cli's JSON by the names that the server gives them."""
+    flat = {}
+    for group, entries in doc.items():
+        if isinstance(entries, dict):
+            for key, value in entries.items():
+                whole = group in WHOLE_GROUPS or key.split("_")[0] in WHOLE_WORDS
+                flat[key if whole else f"{group}_{key}"] = value
+    for each in doc.get("classes", []) + doc.get("each_session", []):
+        (kind, number), *entries = each.items()
+        kind = "class" if kind == "size" else kind
+        flat.update((f"{kind}_{number}_{key}", value) for key, value in entries)
+    return flat
 
 
 def assert_error(result, rc, *words, who="kv-cli"):

@@ -6,6 +6,7 @@ import subprocess
 import time
 
 import kvt_process
+from kvt_client import flat_stats
 from kvt_server import Server, ServerFailed
 
 from board import Board
@@ -124,9 +125,8 @@ class Cast:
         ran = subprocess.run(command, capture_output=True, env=kvt_process.environment(),
                              timeout=30 * kvt_process.SLOW, check=False)
         if ran.returncode == 0:
-            for name, value in json.loads(ran.stdout).items():
-                if isinstance(value, int):
-                    self.served[name] = self.served.get(name, 0) + value
+            for name, value in flat_stats(json.loads(ran.stdout)).items():
+                self.served[name] = self.served.get(name, 0) + value
 
     def look(self):
         """All are there that should be."""

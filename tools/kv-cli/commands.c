@@ -192,7 +192,7 @@ const struct command cli_commands[] = {
 		.summary =
 			"print the server's counters, or with --watch what happens, every second",
 		.details =
-			"Sizes are rounded in the table and exact with --json.\n"
+			"Sizes are rounded in the table; --json has them exactly, counters in groups.\n"
 			"  --watch             rates, memory, growth, sessions, on the whole terminal; q or\n"
 			"                      ^C leaves; if stdout is not a terminal, page after page\n"
 			"  --interval S        every S seconds, or 100ms to 1d (default 1)\n"
@@ -205,7 +205,7 @@ const struct command cli_commands[] = {
 			"older server has no such counter.\n"
 			"K, M, G, T of bytes are powers of two; k, M, G of others powers of ten.\n"
 			"Each look costs the server one request, in which a worker writes all figures down.\n"
-			"With --json, one document a line: the counters, interval_s, and rates per second,\n"
+			"With --watch --json, one document a line: counters, interval_s, rates per second,\n"
 			"null where they are not known. While there is no server, reconnecting says why.\n",
 		.example = "kv-cli stats --watch --json --interval 10 >stats.jsonl",
 		.allowed = CLI_WATCH | CLI_INTERVAL | CLI_COUNT,

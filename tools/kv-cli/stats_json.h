@@ -6,11 +6,14 @@
 
 #include "tools/kv-cli/stats_table.h"
 
-/* stats_json - an object of all values. NULL: no memory. */
+/*
+ * stats_json - all values, in groups: rpc_gets is "gets" of the object "rpc". Sizes of blocks and
+ * sessions are lists, "classes" and "each_session". NULL: no memory.
+ */
 json_t *stats_json(const struct stats_table *t);
 
 /*
- * stats_json_rates - what grew, per second: of counters, NAME; of look-ups also reads_per_get and
- * session_N_reads_per_get. What is not known is null. NULL: no memory.
+ * stats_json_rates - what grew, per second, in the same groups; of look-ups also reads_per_get. What
+ * is not known is null. NULL: no memory.
  */
 json_t *stats_json_rates(const struct stats_table *t);

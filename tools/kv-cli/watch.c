@@ -131,25 +131,21 @@ static int watch_print_lost(struct watch *w)
 	return cli_flush(stdout, "stdout");
 }
 
-/* What is ours comes first, and stays, whatever a server calls its counters. */
 static json_t *watch_document(struct watch *w)
 {
-	json_t *head = json_pack("{s:s, s:s, s:b, s:I}", "server", w->cli->server, "device",
-				 w->device, "software_device", watch_software(w), "time_ms",
-				 (json_int_t)time_wall_ms());
-	json_t *doc = json_copy(head);
+	json_t *doc = json_pack("{s:s, s:s, s:b, s:I}", "server", w->cli->server, "device",
+				w->device, "software_device", watch_software(w), "time_ms",
+				(json_int_t)time_wall_ms());
 	int bad;
 
 	if (w->lost.code)
 		bad = json_object_set_new(doc, "reconnecting", json_string(w->lost.text));
 	else
 		bad = json_object_update_new(doc, stats_json(&w->table)) ||
-		      json_object_update(doc, head) ||
 		      json_object_set_new(doc, "interval_s",
 					  w->table.seconds > 0 ? json_real(w->table.seconds)
 							       : json_null()) ||
 		      json_object_set_new(doc, "rates", stats_json_rates(&w->table));
-	json_decref(head);
 	if (!bad)
 		return doc;
 	json_decref(doc);

@@ -253,34 +253,57 @@ static void test_more_lines_than_are_taken(void **state)
 	free(text);
 }
 
+/* The value at @path of @doc, the words of which are keys, or places in lists. */
+static json_t *at(json_t *doc, const char *path)
+{
+	char words[64], *rest = words;
+
+	snprintf(words, sizeof(words), "%s", path);
+	for (char *word; (word = strsep(&rest, "."));)
+		doc = json_is_array(doc) ? json_array_get(doc, strtoul(word, NULL, 10))
+					 : json_object_get(doc, word);
+	return doc;
+}
+
 static void test_json(void **state)
 {
 	json_t *doc;
 
-	look("rpc_puts 10\nrecords 5\nclient_gets 10\nclient_reads 10\nsession_4_gets 10\n"
-	     "session_4_reads 20\nsession_4_retries 0\nbig 18446744073709551615\n"
-	     "most 9223372036854775807\n",
+	look("pid 7\nsessions 2\nsessions_resumed 1\nrpc_puts 10\nrpc 1\nrecords 5\nclient_gets 10\n"
+	     "client_reads 10\nclass_64_slabs 1\nclass_64_used 2\nclass_128_used 3\nclass_used 4\n"
+	     "session_4_gets 10\nsession_4_reads 20\nsession_4_retries 0\nsession_5_gets 3\n"
+	     "big 18446744073709551615\nmost 9223372036854775807\n",
 	     0);
 	doc = stats_json(&table);
-	assert_int_equal(json_object_size(doc), 9);
-	assert_int_equal(json_integer_value(json_object_get(doc, "rpc_puts")), 10);
-	assert_true(json_integer_value(json_object_get(doc, "most")) == INT64_MAX);
-	assert_true(json_real_value(json_object_get(doc, "big")) > 1.8e19);
+	assert_int_equal(json_object_size(doc), 8);
+	assert_int_equal(json_integer_value(at(doc, "process.pid")), 7);
+	assert_int_equal(json_integer_value(at(doc, "sessions.sessions")), 2);
+	assert_int_equal(json_integer_value(at(doc, "sessions.resumed")), 1);
+	assert_int_equal(json_integer_value(at(doc, "rpc.puts")), 10);
+	assert_int_equal(json_integer_value(at(doc, "other.rpc")), 1);
+	assert_int_equal(json_array_size(at(doc, "classes")), 2);
+	assert_int_equal(json_integer_value(at(doc, "classes.0.size")), 64);
+	assert_int_equal(json_integer_value(at(doc, "classes.0.used")), 2);
+	assert_int_equal(json_integer_value(at(doc, "classes.1.used")), 3);
+	assert_int_equal(json_integer_value(at(doc, "other.class_used")), 4);
+	assert_int_equal(json_integer_value(at(doc, "each_session.1.session")), 5);
+	assert_true(json_integer_value(at(doc, "other.most")) == INT64_MAX);
+	assert_true(json_real_value(at(doc, "other.big")) > 1.8e19);
 	json_decref(doc);
 	doc = stats_json_rates(&table);
-	assert_true(json_is_null(json_object_get(doc, "rpc_puts")));
-	assert_true(json_is_null(json_object_get(doc, "reads_per_get")));
+	assert_true(json_is_null(at(doc, "rpc.puts")));
+	assert_true(json_is_null(at(doc, "client.reads_per_get")));
 	json_decref(doc);
 	look("rpc_puts 30\nrecords 7\nclient_gets 20\nclient_reads 25\nsession_4_gets 14\n"
 	     "session_4_reads 28\nsession_4_retries 0\n",
 	     2000);
 	doc = stats_json_rates(&table);
-	assert_int_equal(json_object_size(doc), 8);
-	same(json_real_value(json_object_get(doc, "rpc_puts")), 10);
-	same(json_real_value(json_object_get(doc, "reads_per_get")), 1.5);
-	same(json_real_value(json_object_get(doc, "session_4_gets")), 2);
-	same(json_real_value(json_object_get(doc, "session_4_reads_per_get")), 2);
-	assert_null(json_object_get(doc, "records")); /* no counter */
+	assert_int_equal(json_object_size(doc), 3);
+	same(json_real_value(at(doc, "rpc.puts")), 10);
+	same(json_real_value(at(doc, "client.reads_per_get")), 1.5);
+	same(json_real_value(at(doc, "each_session.0.gets")), 2);
+	same(json_real_value(at(doc, "each_session.0.reads_per_get")), 2);
+	assert_null(at(doc, "records")); /* no counter */
 	json_decref(doc);
 }
 
