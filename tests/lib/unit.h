@@ -33,11 +33,16 @@ void unit_add(unsigned line, const char *name, CMUnitTestFunction test,
 
 /*
  * unit_run - run the tests; @set_up and @tear_down, or NULL, are called before and after them all.
- * Returns what main() should. A program that has no main() of its own gets one that calls this.
+ * Returns what main() should. A program that has no main() of its own gets one that calls this
+ * with the fixtures of UNIT_GROUP.
  */
 int unit_run(CMFixtureFunction set_up, CMFixtureFunction tear_down);
 
-/* A helper may define this for its tests: that main() calls it first, with argv[1] or NULL. */
+/* UNIT_GROUP(set_up, tear_down); names what is called once before and after all tests. */
+extern const CMFixtureFunction unit_group[2];
+#define UNIT_GROUP(set_up, tear_down) const CMFixtureFunction unit_group[2] = { set_up, tear_down }
+
+/* A program or its helper may define this: that main() calls it first, with argv[1] or NULL. */
 void unit_begin(const char *argument);
 
 /* splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). */

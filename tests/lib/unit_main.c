@@ -3,6 +3,8 @@
 /* For the programs that do nothing but run their tests. */
 #include "tests/lib/unit.h"
 
+__attribute__((weak)) const CMFixtureFunction unit_group[2];
+
 __attribute__((weak)) void unit_begin(const char *argument)
 {
 }
@@ -10,5 +12,5 @@ __attribute__((weak)) void unit_begin(const char *argument)
 int main(int argc, char **argv)
 {
 	unit_begin(argc > 1 ? argv[1] : NULL);
-	return unit_run(NULL, NULL);
+	return unit_run(unit_group[0], unit_group[1]);
 }

@@ -12,7 +12,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static void test_no_handle(void **state)
+UNIT_TEST(test_no_handle)
 {
 	for (const struct api_call *c = api_calls; c->name; c++) {
 		if (c->run(NULL) != -EINVAL)
@@ -91,7 +91,7 @@ static int (*const by_key[])(const void *, size_t) = {
 	get, get_view, exists, put, put_with, cas, del, del_if, incr, touch, mget,
 };
 
-static void test_keys(void **state)
+UNIT_TEST(test_keys)
 {
 	static char longest[GKV_KEY_MAX + 1];
 	static const struct {
@@ -121,7 +121,7 @@ static void test_keys(void **state)
 	}
 }
 
-static void test_places_for_values(void **state)
+UNIT_TEST(test_places_for_values)
 {
 	char value[8] = "unused";
 	const void *view = value;
@@ -148,7 +148,7 @@ static void test_places_for_values(void **state)
 	assert_int_equal(len, 0);
 }
 
-static void test_values(void **state)
+UNIT_TEST(test_values)
 {
 	uint64_t version = 1;
 
@@ -165,7 +165,7 @@ static void test_values(void **state)
 	assert_int_equal(version, 1);
 }
 
-static void test_put_options(void **state)
+UNIT_TEST(test_put_options)
 {
 	static const struct {
 		struct gkv_write_options options;
@@ -204,7 +204,7 @@ static void test_put_options(void **state)
 }
 
 /* Refusals of the server's. */
-static void test_conditions(void **state)
+UNIT_TEST(test_conditions)
 {
 	struct gkv_write_options absent = { .condition = GKV_IF_ABSENT };
 	struct gkv_write_options version = { .condition = GKV_IF_VERSION };
@@ -236,7 +236,7 @@ static void test_conditions(void **state)
 	assert_true(meta.version == there && meta.value_len == 4 && meta.expiry_ms == 0);
 }
 
-static void test_batches(void **state)
+UNIT_TEST(test_batches)
 {
 	static char key[GKV_KEY_MAX + 1];
 	static struct gkv_item item[300];
@@ -285,7 +285,7 @@ static int stop(void *arg, const void *key, size_t key_len, const void *value,
 	return *(int *)arg;
 }
 
-static void test_other_places(void **state)
+UNIT_TEST(test_other_places)
 {
 	int values[] = { 1, -1, INT_MAX, INT_MIN, -ECONNRESET, -ENOENT };
 	uint64_t ns = 0, ms = 0;
@@ -308,15 +308,4 @@ static void test_other_places(void **state)
 	assert_int_equal(gkv_touch(api_kv, "k", 1, 0, NULL), 0);
 }
 
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_no_handle),	  cmocka_unit_test(test_keys),
-		cmocka_unit_test(test_places_for_values), cmocka_unit_test(test_values),
-		cmocka_unit_test(test_put_options),	  cmocka_unit_test(test_conditions),
-		cmocka_unit_test(test_batches),		  cmocka_unit_test(test_other_places),
-	};
-
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, api_set_up, api_tear_down);
-}
+UNIT_GROUP(api_set_up, api_tear_down);

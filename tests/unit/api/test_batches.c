@@ -31,7 +31,7 @@ static const struct gkv_item kinds[] = {
 	{ .key = "good", .key_len = 4, .value = five, .len = 5 },
 };
 
-static void test_mput(void **state)
+UNIT_TEST(test_mput, api_set_up, api_tear_down)
 {
 	static struct gkv_item item[33 * COUNT(kinds)];
 	char value[8];
@@ -65,7 +65,7 @@ static void test_mput(void **state)
 }
 
 /* Conditions are those of the calls for one key. */
-static void test_conditions(void **state)
+UNIT_TEST(test_conditions, api_set_up, api_tear_down)
 {
 	struct gkv_item item[4] = { 0 };
 	uint64_t version;
@@ -91,7 +91,7 @@ static void test_conditions(void **state)
 	assert_int_equal(item[3].status, 0);
 }
 
-static void test_mdel(void **state)
+UNIT_TEST(test_mdel, api_set_up, api_tear_down)
 {
 	struct gkv_item item[8] = { 0 };
 
@@ -125,7 +125,7 @@ static void test_mdel(void **state)
 }
 
 /* An end that comes early: no item says that it was done. */
-static void test_server_gone(void **state)
+UNIT_TEST(test_server_gone, api_set_up, api_tear_down)
 {
 	static struct gkv_item item[RECORDS];
 	struct gkv_session *s;
@@ -176,7 +176,7 @@ static void note(unsigned *seen, const struct gkv_record *r)
 	assert_memory_equal(r->value, text, r->key_len);
 }
 
-static void test_chunks(void **state)
+UNIT_TEST(test_chunks, api_set_up, api_tear_down)
 {
 	static const size_t most[] = { 1, 3, 64, 1000 };
 	struct gkv_record record[1000];
@@ -216,7 +216,7 @@ static void test_chunks(void **state)
 	api_works(api_kv);
 }
 
-static void test_server_started_anew(void **state)
+UNIT_TEST(test_server_started_anew, api_set_up, api_tear_down)
 {
 	struct gkv_record record[4];
 	struct gkv_cursor *scan;
@@ -238,17 +238,4 @@ static void test_server_started_anew(void **state)
 	assert_int_equal(gkv_scan_open(api_kv, &scan), 0);
 	assert_int_equal(gkv_scan_next(scan, record, 4), 0);
 	gkv_scan_close(scan);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, api_set_up, api_tear_down)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(mput),	   TEST(conditions), TEST(mdel),
-		TEST(server_gone), TEST(chunks),     TEST(server_started_anew),
-	};
-
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static char key[GKV_KEY_MAX + 1], room[16], five[] = "value";
 #define REQUEST(...) ((struct gkv_request){ .key = "k", .key_len = 1, __VA_ARGS__ })
 
 /* What is wrong with a request is told by its completion, and the next one is not its business. */
-static void test_requests(void **state)
+UNIT_TEST(test_requests, api_set_up, api_tear_down)
 {
 	const struct gkv_request bad[] = {
 		REQUEST(.op = 0),
@@ -73,7 +73,7 @@ static void test_requests(void **state)
 }
 
 /* Statuses are those of the synchronous calls. */
-static void test_statuses(void **state)
+UNIT_TEST(test_statuses, api_set_up, api_tear_down)
 {
 	struct gkv_completion done;
 	struct gkv_request put = REQUEST(.op = GKV_OP_PUT, .value = five, .len = 5);
@@ -105,7 +105,7 @@ static void test_statuses(void **state)
 	assert_int_equal(done.sum, 5);
 }
 
-static void test_arguments(void **state)
+UNIT_TEST(test_arguments, api_set_up, api_tear_down)
 {
 	struct gkv_request request = REQUEST(.op = GKV_OP_EXISTS);
 	struct gkv_completion done;
@@ -136,7 +136,7 @@ static void test_arguments(void **state)
 }
 
 /* As many as the handle's depth, and no more until some were polled. */
-static void test_depth(void **state)
+UNIT_TEST(test_depth, api_set_up, api_tear_down)
 {
 	struct gkv_handle_options o;
 	struct gkv_request request[DEPTH + 2];
@@ -171,7 +171,7 @@ static void test_depth(void **state)
 	api_works(api_kv);
 }
 
-static void test_cancel(void **state)
+UNIT_TEST(test_cancel, api_set_up, api_tear_down)
 {
 	struct gkv_request request[3];
 	struct gkv_completion done[3];
@@ -199,7 +199,7 @@ static void test_cancel(void **state)
 	api_works(api_kv);
 }
 
-static void test_descriptor(void **state)
+UNIT_TEST(test_descriptor, api_set_up, api_tear_down)
 {
 	struct gkv_request request = REQUEST(.op = GKV_OP_EXISTS);
 	struct gkv_completion done;
@@ -227,7 +227,7 @@ static void test_descriptor(void **state)
 }
 
 /* Memory that an operation names is its own until the completion. */
-static void test_registered_memory(void **state)
+UNIT_TEST(test_registered_memory, api_set_up, api_tear_down)
 {
 	struct gkv_completion done;
 	struct gkv_request request = REQUEST(.op = GKV_OP_GET, .value = room, .len = 8);
@@ -268,7 +268,7 @@ static void each_ends(struct gkv *kv, int stopped)
 	}
 }
 
-static void test_server(void **state)
+UNIT_TEST(test_server, api_set_up, api_tear_down)
 {
 	struct gkv_session *s;
 	struct gkv *kv;
@@ -286,7 +286,7 @@ static void test_server(void **state)
 	gkv_close(kv);
 }
 
-static void test_child_of_fork(void **state)
+UNIT_TEST(test_child_of_fork, api_set_up, api_tear_down)
 {
 	struct gkv_request request = REQUEST(.op = GKV_OP_EXISTS);
 	struct gkv_completion done;
@@ -313,18 +313,4 @@ static void test_child_of_fork(void **state)
 	assert_int_equal(gkv_wait(api_kv, &done, 1, WAIT_MS), 1); /* the parent's goes on */
 	assert_int_equal(done.status, 0);
 	api_works(api_kv);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, api_set_up, api_tear_down)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(requests),	  TEST(statuses), TEST(arguments),
-		TEST(depth),	  TEST(cancel),	  TEST(registered_memory),
-		TEST(descriptor), TEST(server),	  TEST(child_of_fork),
-	};
-
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@
 
 static _Alignas(4096) char room[2 * BYTES]; /* the first half is registered */
 
-static void test_register(void **state)
+UNIT_TEST(test_register, api_set_up, api_tear_down)
 {
 	struct gkv_memory *m;
 	int rc;
@@ -47,7 +47,7 @@ static int into(const void *key, size_t len, struct gkv_memory *m, void *at, siz
 	return gkv_get_into(api_kv, key, len, m, at, cap, NULL);
 }
 
-static void test_get_into(void **state)
+UNIT_TEST(test_get_into, api_set_up, api_tear_down)
 {
 	struct gkv_memory *m;
 	struct gkv_meta meta;
@@ -83,7 +83,7 @@ static void test_get_into(void **state)
 }
 
 /* It is of one session, for all of its handles. */
-static void test_other_session(void **state)
+UNIT_TEST(test_other_session, api_set_up, api_tear_down)
 {
 	struct gkv *kv, *second;
 	struct gkv_session *s;
@@ -107,7 +107,7 @@ static void test_other_session(void **state)
 }
 
 /* The server has gone, another one comes: the memory stays registered. */
-static void test_server_gone(void **state)
+UNIT_TEST(test_server_gone, api_set_up, api_tear_down)
 {
 	struct gkv_session *s;
 	struct gkv_memory *m;
@@ -133,7 +133,7 @@ static void test_server_gone(void **state)
 	gkv_session_close(s);
 }
 
-static void test_child_of_fork(void **state)
+UNIT_TEST(test_child_of_fork, api_set_up, api_tear_down)
 {
 	struct gkv_memory *m, *other;
 	int status;
@@ -151,17 +151,4 @@ static void test_child_of_fork(void **state)
 	assert_int_equal(status, 0);
 	assert_int_equal(into("k", 1, m, room, 8), 0);
 	assert_int_equal(gkv_memory_release(m), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, api_set_up, api_tear_down)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(register),	   TEST(get_into),	TEST(other_session),
-		TEST(server_gone), TEST(child_of_fork),
-	};
-
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,7 +92,7 @@ static void open_refused(const struct gkv_options *o, int want, const char *word
 		fail_msg("'%s': %d (%s), not %d: %s", word, rc, gkv_strerror(rc), want, text);
 }
 
-static void test_session_fields(void **state)
+UNIT_TEST(test_session_fields)
 {
 	struct gkv_options o;
 
@@ -106,7 +106,7 @@ static void test_session_fields(void **state)
 	api_works(api_kv);
 }
 
-static void test_session_text(void **state)
+UNIT_TEST(test_session_text)
 {
 	static const char *const servers[] = {
 		":",	 "127.0.0.1:", "[::1", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:7471x",
@@ -142,7 +142,7 @@ static void test_session_text(void **state)
 }
 
 /* A name is shown, and cut where it is longer than what is shown. */
-static void test_long_name(void **state)
+UNIT_TEST(test_long_name)
 {
 	static char longest[5000];
 	struct gkv_session *s;
@@ -158,7 +158,7 @@ static void test_long_name(void **state)
 	gkv_session_close(s);
 }
 
-static void test_place_for_the_sentence(void **state)
+UNIT_TEST(test_place_for_the_sentence)
 {
 	char text[64];
 	struct gkv_session *s;
@@ -182,7 +182,7 @@ static void test_place_for_the_sentence(void **state)
 	assert_int_equal(text[11], 'x');
 }
 
-static void test_hint_bytes(void **state)
+UNIT_TEST(test_hint_bytes)
 {
 	static const uint64_t sizes[] = { 0, 1, 127, 128, 129, 255, 4096, 1ull << 30 };
 
@@ -206,7 +206,7 @@ static void test_hint_bytes(void **state)
 	}
 }
 
-static void test_default_hint_bytes(void **state)
+UNIT_TEST(test_default_hint_bytes)
 {
 	struct gkv_session_stats stats;
 	struct gkv_options o;
@@ -217,7 +217,7 @@ static void test_default_hint_bytes(void **state)
 	assert_int_equal(stats.hint_bytes, 64u << 20);
 }
 
-static void test_handle_fields(void **state)
+UNIT_TEST(test_handle_fields)
 {
 	struct gkv_handle_options o;
 	struct gkv *kv;
@@ -249,7 +249,7 @@ static void test_handle_fields(void **state)
 }
 
 /* What is written lies within the size that was given, and where there is more it is zeroed. */
-static void test_sizes(void **state)
+UNIT_TEST(test_sizes)
 {
 	static const size_t sizes[] = { 0, 1, 8, 9, 24, 1000 };
 	_Alignas(16) unsigned char bytes[1024];
@@ -285,7 +285,7 @@ static void test_sizes(void **state)
 	}
 }
 
-static void test_words(void **state)
+UNIT_TEST(test_words)
 {
 	static const int codes[] = { 0,		 -ENOENT,	-EMSGSIZE,     -EINVAL,
 				     -ETIMEDOUT, -ECONNREFUSED, -EHOSTUNREACH, -ECONNRESET,
@@ -313,20 +313,4 @@ static void test_words(void **state)
 	assert_true(gkv_tick(api_session) >= 1);
 }
 
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_session_fields),
-		cmocka_unit_test(test_session_text),
-		cmocka_unit_test(test_long_name),
-		cmocka_unit_test(test_place_for_the_sentence),
-		cmocka_unit_test(test_hint_bytes),
-		cmocka_unit_test(test_default_hint_bytes),
-		cmocka_unit_test(test_handle_fields),
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_words),
-	};
-
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, api_set_up, api_tear_down);
-}
+UNIT_GROUP(api_set_up, api_tear_down);

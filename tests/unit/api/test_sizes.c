@@ -5,15 +5,12 @@
  * library, as they are. No byte after the size that they give is touched, and what is before it is
  * as it would be for everyone else.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <gracekv.h>
+
+#include "tests/lib/unit.h"
 
 #define ROOM   1024u
 #define BEYOND 64u /* a program may know so much more than this library */
@@ -73,7 +70,7 @@ static void check_size(const struct kind *k, const unsigned char *whole, size_t 
 		assert_int_equal(bytes[i], FILL);
 }
 
-static void test_no_byte_behind_the_size_is_touched(void **state)
+UNIT_TEST(test_no_byte_behind_the_size_is_touched)
 {
 	for (size_t i = 0; i < KINDS; i++) {
 		const struct kind *k = &kinds[i];
@@ -88,7 +85,7 @@ static void test_no_byte_behind_the_size_is_touched(void **state)
 }
 
 /* What such a program knows nothing of counts as zero, not as what stands in its memory. */
-static void test_figures_of_later_libraries_are_zero(void **state)
+UNIT_TEST(test_figures_of_later_libraries_are_zero)
 {
 	unsigned char bytes[ROOM];
 
@@ -102,14 +99,14 @@ static void test_figures_of_later_libraries_are_zero(void **state)
 	}
 }
 
-static void test_nowhere_to_write(void **state)
+UNIT_TEST(test_nowhere_to_write)
 {
 	for (size_t i = 0; i < KINDS; i++)
 		kinds[i].fill(NULL, kinds[i].size);
 }
 
 /* These are where they were when programs were first built with them. */
-static void test_first_fields_stay(void **state)
+UNIT_TEST(test_first_fields_stay)
 {
 	assert_int_equal(offsetof(struct gkv_options, size), 0);
 	assert_int_equal(offsetof(struct gkv_options, server), sizeof(size_t));
@@ -120,16 +117,4 @@ static void test_first_fields_stay(void **state)
 	assert_int_equal(offsetof(struct gkv_stats, reconnects), 72);
 	assert_int_equal(offsetof(struct gkv_session_stats, rounds), 0);
 	assert_int_equal(offsetof(struct gkv_session_stats, announced), 24);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_no_byte_behind_the_size_is_touched),
-		cmocka_unit_test(test_figures_of_later_libraries_are_zero),
-		cmocka_unit_test(test_nowhere_to_write),
-		cmocka_unit_test(test_first_fields_stay),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

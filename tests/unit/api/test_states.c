@@ -28,7 +28,7 @@ static int timed(const struct api_call *call, struct gkv *kv)
 	return rc;
 }
 
-static void test_server_gone(void **state)
+UNIT_TEST(test_server_gone, api_set_up, api_tear_down)
 {
 	struct gkv_session *s;
 	struct gkv *kv, *other;
@@ -58,7 +58,7 @@ static void test_server_gone(void **state)
 }
 
 /* What needs no server goes on, the rest ends in its time, and works when the server does. */
-static void test_server_stopped(void **state)
+UNIT_TEST(test_server_stopped, api_set_up, api_tear_down)
 {
 	struct gkv_session *s;
 	struct gkv *kv;
@@ -114,7 +114,7 @@ static int child(struct gkv_cursor *scan)
 	return 0;
 }
 
-static void test_child_of_fork(void **state)
+UNIT_TEST(test_child_of_fork, api_set_up, api_tear_down)
 {
 	struct gkv_session_stats stats;
 	struct gkv_cursor *scan;
@@ -152,7 +152,7 @@ static void test_child_of_fork(void **state)
 }
 
 /* A child with a session of its own, beside the parent's. */
-static void test_child_with_a_session_of_its_own(void **state)
+UNIT_TEST(test_child_with_a_session_of_its_own, api_set_up, api_tear_down)
 {
 	struct gkv_session *s;
 	struct gkv_options o;
@@ -180,7 +180,7 @@ static void test_child_with_a_session_of_its_own(void **state)
 	api_works(api_kv);
 }
 
-static void test_session_closed_before_its_handles(void **state)
+UNIT_TEST(test_session_closed_before_its_handles, api_set_up, api_tear_down)
 {
 	struct gkv_session *s;
 	struct gkv_options o;
@@ -206,7 +206,7 @@ static void test_session_closed_before_its_handles(void **state)
 	api_works(api_kv);
 }
 
-static void test_handles(void **state)
+UNIT_TEST(test_handles, api_set_up, api_tear_down)
 {
 	struct gkv *kv[HANDLES_MAX], *one_more = NULL;
 
@@ -229,7 +229,7 @@ static void test_handles(void **state)
 }
 
 /* A session without a thread, whose application does not call gkv_tick() in time. */
-static void test_no_tick(void **state)
+UNIT_TEST(test_no_tick, api_set_up, api_tear_down)
 {
 	struct gkv_session *s;
 	struct gkv_options o;
@@ -249,22 +249,4 @@ static void test_no_tick(void **state)
 	gkv_close(kv);
 	assert_true(gkv_tick(s) >= 1);
 	gkv_session_close(s);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, api_set_up, api_tear_down)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(server_gone),
-		TEST(server_stopped),
-		TEST(child_of_fork),
-		TEST(child_with_a_session_of_its_own),
-		TEST(session_closed_before_its_handles),
-		TEST(handles),
-		TEST(no_tick),
-	};
-
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

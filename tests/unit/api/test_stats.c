@@ -44,7 +44,7 @@ static void read_until_hinted(struct gkv_session *s, struct gkv *kv)
 	}
 }
 
-static void test_hints(void **state)
+UNIT_TEST(test_hints, api_set_up, api_tear_down)
 {
 	uint64_t until;
 	struct gkv_session *s;
@@ -82,7 +82,7 @@ static void test_hints(void **state)
 	gkv_session_close(s);
 }
 
-static void test_no_hints(void **state)
+UNIT_TEST(test_no_hints, api_set_up, api_tear_down)
 {
 	struct gkv_session *s;
 	struct gkv_options o;
@@ -102,7 +102,7 @@ static void test_no_hints(void **state)
 }
 
 /* The server stands still, so that most of them are not sent. */
-static void test_cancelled(void **state)
+UNIT_TEST(test_cancelled, api_set_up, api_tear_down)
 {
 	struct gkv_request request[WRITES];
 	struct gkv_completion done[WRITES];
@@ -137,18 +137,4 @@ static void test_cancelled(void **state)
 	assert_int_equal(stats.puts - before.puts, WRITES - (unsigned)rc);
 	assert_int_equal(stats.gets, before.gets);
 	api_works(api_kv);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, api_set_up, api_tear_down)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(hints),
-		TEST(no_hints),
-		TEST(cancelled),
-	};
-
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,7 +119,7 @@ static void all_go_well(struct gkv *h)
 }
 
 /* During a visit with the flag of the session and without. */
-static void test_another_thread(void **state)
+UNIT_TEST(test_another_thread)
 {
 	struct gkv *handle[] = { kv, api_kv };
 
@@ -155,7 +155,7 @@ static void *wait_for_one(void *arg)
 }
 
 /* After the first gkv_submit() it is found in all calls, also without the flag. */
-static void test_another_thread_with_operations_in_flight(void **state)
+UNIT_TEST(test_another_thread_with_operations_in_flight)
 {
 	struct gkv_request request = { .op = GKV_OP_PUT, .key = "k", .key_len = 1 };
 	struct gkv *h;
@@ -203,7 +203,7 @@ static int call_all(void *arg, const void *key, size_t key_len, const void *valu
 }
 
 /* With and without the flag of the session. */
-static void test_from_the_visitor(void **state)
+UNIT_TEST(test_from_the_visitor)
 {
 	struct gkv *handle[] = { kv, api_kv };
 
@@ -222,7 +222,7 @@ static void *use(void *arg)
 	return NULL;
 }
 
-static void test_threads_in_turn(void **state)
+UNIT_TEST(test_threads_in_turn)
 {
 	pthread_t thread;
 
@@ -233,15 +233,4 @@ static void test_threads_in_turn(void **state)
 	}
 }
 
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_another_thread),
-		cmocka_unit_test(test_another_thread_with_operations_in_flight),
-		cmocka_unit_test(test_from_the_visitor),
-		cmocka_unit_test(test_threads_in_turn),
-	};
-
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+UNIT_GROUP(set_up, tear_down);

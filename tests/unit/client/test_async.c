@@ -2,23 +2,18 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Operations in flight: many at once, wrong ones, cancelled, too late, beside other calls. */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/src/flight/async.h"
+#include "tests/lib/unit.h"
 #include "flight.h"
 #include "with_server.h"
 
-static void test_many_in_flight(void **state)
+UNIT_TEST(test_many_in_flight, set_up, tear_down)
 {
 	struct gkv_stats stats;
 
@@ -40,7 +35,7 @@ static void test_many_in_flight(void **state)
 }
 
 /* A chain for all that one call hands over. */
-static void test_one_call_is_one_chain(void **state)
+UNIT_TEST(test_one_call_is_one_chain, set_up, tear_down)
 {
 	struct gkv_request q[DEPTH];
 	struct gkv_completion c[DEPTH];
@@ -66,7 +61,7 @@ static void test_one_call_is_one_chain(void **state)
 	memset(slot, 0, sizeof(slot));
 }
 
-static void test_wrong_requests_complete(void **state)
+UNIT_TEST(test_wrong_requests_complete, set_up, tear_down)
 {
 	struct gkv_request q[] = {
 		{ .op = 0, .key = "k", .key_len = 1 },
@@ -104,7 +99,7 @@ static void test_wrong_requests_complete(void **state)
 }
 
 /* Without a copy: warm, cold, on another life of the server, and what is refused. */
-static void test_gets_into_registered_memory(void **state)
+UNIT_TEST(test_gets_into_registered_memory, set_up, tear_down)
 {
 	struct gkv_memory *memory;
 	struct gkv_request q;
@@ -159,7 +154,7 @@ static void test_gets_into_registered_memory(void **state)
 }
 
 /* Its time is over while its READ is under way: the queue pair goes with it, and it ends once. */
-static void test_late_get_into_registered_memory_ends_once(void **state)
+UNIT_TEST(test_late_get_into_registered_memory_ends_once, set_up, tear_down)
 {
 	struct gkv_memory *memory;
 	struct gkv_completion c;
@@ -186,7 +181,7 @@ static void test_late_get_into_registered_memory_ends_once(void **state)
 	all_keys(GKV_OP_GET, 1);
 }
 
-static void test_options_and_sums(void **state)
+UNIT_TEST(test_options_and_sums, set_up, tear_down)
 {
 	struct gkv_request q = { .op = GKV_OP_INCR, .key = "n", .key_len = 1, .delta = 5 };
 	struct gkv_completion c;
@@ -218,7 +213,7 @@ static void test_options_and_sums(void **state)
 }
 
 /* A server that stands still answers no request; READs are served. */
-static void test_deadlines_and_cancels(void **state)
+UNIT_TEST(test_deadlines_and_cancels, set_up, tear_down)
 {
 	struct gkv_request q;
 
@@ -255,7 +250,7 @@ static void test_deadlines_and_cancels(void **state)
 }
 
 /* Calls that wait go on beside operations in flight, also where these have all slots. */
-static void test_calls_in_between(void **state)
+UNIT_TEST(test_calls_in_between, set_up, tear_down)
 {
 	static uint8_t large[20000], back[20000];
 	struct gkv_request q[DEPTH];
@@ -294,7 +289,7 @@ static void test_calls_in_between(void **state)
 }
 
 /* A write that is not answered ends in its time beside gets that complete in each poll. */
-static void test_deadline_beside_gets_that_keep_coming(void **state)
+UNIT_TEST(test_deadline_beside_gets_that_keep_coming, set_up, tear_down)
 {
 	struct gkv_request put, get = request(GKV_OP_GET, 1, 1);
 	struct gkv_completion c[DEPTH];
@@ -324,7 +319,7 @@ static void test_deadline_beside_gets_that_keep_coming(void **state)
 	memset(slot, 0, sizeof(slot));
 }
 
-static void test_closing_with_operations_in_flight(void **state)
+UNIT_TEST(test_closing_with_operations_in_flight, set_up, tear_down)
 {
 	struct gkv_request q[DEPTH];
 
@@ -349,7 +344,7 @@ static void test_closing_with_operations_in_flight(void **state)
 	memset(slot, 0, sizeof(slot));
 }
 
-static void test_many_writes_of_one_call(void **state)
+UNIT_TEST(test_many_writes_of_one_call, set_up, tear_down)
 {
 	static struct gkv_item item[KEYS];
 	static uint8_t value[KEYS][256];
@@ -400,25 +395,4 @@ static void test_many_writes_of_one_call(void **state)
 	kill(server, SIGCONT);
 	kv->session->settings.timeout_ms = WAIT_MS;
 	assert_int_equal(gkv_mput(kv, item + 8, KEYS - 8), 0);
-}
-
-int main(int argc, char **argv)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-		TEST(test_many_in_flight),
-		TEST(test_one_call_is_one_chain),
-		TEST(test_wrong_requests_complete),
-		TEST(test_gets_into_registered_memory),
-		TEST(test_late_get_into_registered_memory_ends_once),
-		TEST(test_options_and_sums),
-		TEST(test_deadlines_and_cancels),
-		TEST(test_calls_in_between),
-		TEST(test_deadline_beside_gets_that_keep_coming),
-		TEST(test_closing_with_operations_in_flight),
-		TEST(test_many_writes_of_one_call),
-	};
-
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

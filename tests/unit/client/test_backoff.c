@@ -11,7 +11,7 @@
 
 static uint64_t seed = 7;
 
-static void test_first_attempt_is_free(void **state)
+UNIT_TEST(test_first_attempt_is_free)
 {
 	struct backoff b = { 0 };
 
@@ -20,7 +20,7 @@ static void test_first_attempt_is_free(void **state)
 	assert_int_equal(backoff_due(&b, START + 5), START + 5 + BACKOFF_FIRST_MS * NS_PER_MS / 2);
 }
 
-static void test_pauses_double_up_to_a_limit(void **state)
+UNIT_TEST(test_pauses_double_up_to_a_limit)
 {
 	struct backoff b = { 0 };
 	uint64_t now = START, step = BACKOFF_FIRST_MS * NS_PER_MS;
@@ -38,7 +38,7 @@ static void test_pauses_double_up_to_a_limit(void **state)
 	assert_int_equal(step, BACKOFF_LAST_MS * NS_PER_MS);
 }
 
-static void test_whole_range_of_chance_is_used(void **state)
+UNIT_TEST(test_whole_range_of_chance_is_used)
 {
 	struct backoff low = { 0 }, high = { 0 };
 	uint64_t half = BACKOFF_FIRST_MS * NS_PER_MS / 2;
@@ -49,7 +49,7 @@ static void test_whole_range_of_chance_is_used(void **state)
 	assert_int_equal(backoff_due(&high, START), START + 2 * half);
 }
 
-static void test_what_lasted_begins_anew(void **state)
+UNIT_TEST(test_what_lasted_begins_anew)
 {
 	struct backoff b = { 0 };
 	uint64_t now = START, calm = BACKOFF_CALM_MS * NS_PER_MS;
@@ -68,7 +68,7 @@ static void test_what_lasted_begins_anew(void **state)
 }
 
 /* An attempt that took longer than the calm time was no success for that. */
-static void test_slow_failures_are_not_forgotten(void **state)
+UNIT_TEST(test_slow_failures_are_not_forgotten)
 {
 	struct backoff b = { 0 };
 	uint64_t now = START;
@@ -83,7 +83,7 @@ static void test_slow_failures_are_not_forgotten(void **state)
 }
 
 /* Clients that lost one server at one moment come back apart from each other. */
-static void test_many_do_not_come_in_step(void **state)
+UNIT_TEST(test_many_do_not_come_in_step)
 {
 	struct backoff b[CLIENTS] = { 0 };
 	unsigned most = 0, attempts = 0, bins[100] = { 0 };
@@ -106,15 +106,6 @@ static void test_many_do_not_come_in_step(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first_attempt_is_free),
-		cmocka_unit_test(test_pauses_double_up_to_a_limit),
-		cmocka_unit_test(test_whole_range_of_chance_is_used),
-		cmocka_unit_test(test_what_lasted_begins_anew),
-		cmocka_unit_test(test_slow_failures_are_not_forgotten),
-		cmocka_unit_test(test_many_do_not_come_in_step),
-	};
-
 	print_message("seed %llu\n", (unsigned long long)seed);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

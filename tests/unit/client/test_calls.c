@@ -3,21 +3,16 @@
 /* Every call against a kv-server. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/include/gracekv.h"
+#include "tests/lib/unit.h"
 #include "with_server.h"
 
 #define SCAN_RECORDS 5000u
@@ -25,7 +20,7 @@
 static struct gkv_session *session;
 static struct gkv *kv;
 
-static void test_put_get_del(void **state)
+UNIT_TEST(test_put_get_del)
 {
 	char value[16] = "";
 	uint64_t first, second;
@@ -55,7 +50,7 @@ static void test_put_get_del(void **state)
 	assert_int_equal(gkv_exists(kv, "k", 1, NULL), -ENOENT);
 }
 
-static void test_sizes_of_values(void **state)
+UNIT_TEST(test_sizes_of_values)
 {
 	static const size_t sizes[] = { 0,	1,	 127,	  128,		129,	8191,
 					8192,	8193,	 65536,	  100000,	261000, 262144,
@@ -77,7 +72,7 @@ static void test_sizes_of_values(void **state)
 	free(in);
 }
 
-static void test_arguments(void **state)
+UNIT_TEST(test_arguments)
 {
 	static char key[GKV_KEY_MAX + 1], value[16];
 	struct gkv_item item = { .key = NULL, .key_len = 4 };
@@ -111,7 +106,7 @@ static void test_arguments(void **state)
 	assert_int_equal(gkv_open(session, NULL), -EINVAL);
 }
 
-static void test_mget(void **state)
+UNIT_TEST(test_mget)
 {
 	static char key[200][16], value[200][32], want[200][32];
 	static struct gkv_item item[200];
@@ -154,7 +149,7 @@ static int visit(void *arg, const void *key, size_t key_len, const void *value,
 	return arg && --*(int *)arg == 0 ? 42 : 0;
 }
 
-static void test_scan(void **state)
+UNIT_TEST(test_scan)
 {
 	static char large[300000];
 	char key[32];
@@ -199,7 +194,7 @@ static void *rewrite(void *arg)
 	return NULL;
 }
 
-static void test_scan_while_all_is_rewritten(void **state)
+UNIT_TEST(test_scan_while_all_is_rewritten)
 {
 	pthread_t thread;
 
@@ -238,7 +233,7 @@ static void *read_one(void *arg)
 	return NULL;
 }
 
-static void test_hot_key(void **state)
+UNIT_TEST(test_hot_key)
 {
 	unsigned char value[2048] = { 0 };
 	pthread_t thread[2];
@@ -256,7 +251,7 @@ static void test_hot_key(void **state)
 		pthread_join(thread[i], NULL);
 }
 
-static void test_ping_and_statistics(void **state)
+UNIT_TEST(test_ping_and_statistics)
 {
 	struct gkv_stats before, after;
 	uint64_t ns = 0;
@@ -282,7 +277,7 @@ static void test_ping_and_statistics(void **state)
 	assert_non_null(strstr(gkv_session_describe(session), "soft0"));
 }
 
-static void test_number_of_handles(void **state)
+UNIT_TEST(test_number_of_handles)
 {
 	struct gkv *h[64];
 	unsigned n = 0;
@@ -302,7 +297,7 @@ static void test_number_of_handles(void **state)
 	gkv_close(h[0]);
 }
 
-static void test_child_of_fork(void **state)
+UNIT_TEST(test_child_of_fork)
 {
 	struct gkv *h;
 	int status;
@@ -344,21 +339,4 @@ static int tear_down(void **state)
 	return server_stop(server, SIGTERM);
 }
 
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_put_get_del),
-		cmocka_unit_test(test_sizes_of_values),
-		cmocka_unit_test(test_arguments),
-		cmocka_unit_test(test_mget),
-		cmocka_unit_test(test_scan),
-		cmocka_unit_test(test_scan_while_all_is_rewritten),
-		cmocka_unit_test(test_hot_key),
-		cmocka_unit_test(test_ping_and_statistics),
-		cmocka_unit_test(test_number_of_handles),
-		cmocka_unit_test(test_child_of_fork),
-	};
-
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+UNIT_GROUP(set_up, tear_down);

@@ -2,13 +2,10 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* The estimate of the server's clock, from samples made by hand. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
 #include "client/src/link/clock.h"
+#include "tests/lib/unit.h"
 #include "fake_handle.h"
 
 #define WALL	1700000000000ull /* what the server's clock said */
@@ -54,7 +51,7 @@ static void expect(uint64_t clock_ms, uint64_t posted_ns)
 	assert_true(estimate <= clock_ms + (time_now_ns() - posted_ns) / NS_PER_MS + 1);
 }
 
-static void test_a_sample_goes_on_from_its_posting(void **state)
+UNIT_TEST(test_a_sample_goes_on_from_its_posting, set_up, tear_down)
 {
 	uint64_t now_ns = time_now_ns();
 
@@ -65,7 +62,7 @@ static void test_a_sample_goes_on_from_its_posting(void **state)
 	assert_int_equal(f->chains, 0);
 }
 
-static void test_the_newer_sample_counts(void **state)
+UNIT_TEST(test_the_newer_sample_counts, set_up, tear_down)
 {
 	uint64_t now_ns = time_now_ns();
 
@@ -83,7 +80,7 @@ static void test_the_newer_sample_counts(void **state)
 }
 
 /* A server that is stopped does not write its clock, and its records expire all the same. */
-static void test_a_word_that_stands_still_is_no_sample(void **state)
+UNIT_TEST(test_a_word_that_stands_still_is_no_sample, set_up, tear_down)
 {
 	uint64_t now_ns = time_now_ns();
 
@@ -98,7 +95,7 @@ static void test_a_word_that_stands_still_is_no_sample(void **state)
 	assert_int_equal(f->chains, 1);
 }
 
-static void test_the_root_is_read_where_no_sample_is_fresh(void **state)
+UNIT_TEST(test_the_root_is_read_where_no_sample_is_fresh, set_up, tear_down)
 {
 	uint64_t now_ns = time_now_ns();
 
@@ -121,7 +118,7 @@ static void test_the_root_is_read_where_no_sample_is_fresh(void **state)
 	assert_int_equal(f->chains, 2);
 }
 
-static void test_what_is_not_known_is_said(void **state)
+UNIT_TEST(test_what_is_not_known_is_said, set_up, tear_down)
 {
 	h.reader.ops = &ops;
 	assert_int_equal(clock_estimate(&h), 0); /* a root without a clock */
@@ -132,7 +129,7 @@ static void test_what_is_not_known_is_said(void **state)
 }
 
 /* The public call: the same estimate, in a section of its own, which is closed again. */
-static void test_the_call_tells_the_estimate(void **state)
+UNIT_TEST(test_the_call_tells_the_estimate, set_up, tear_down)
 {
 	uint64_t ms = 0, before_ns = time_now_ns();
 
@@ -149,20 +146,4 @@ static void test_the_call_tells_the_estimate(void **state)
 			WALL + RUNS_MS + (time_now_ns() - before_ns) / NS_PER_MS + 2);
 	assert_int_equal(h.sections, 0);
 	assert_int_equal(gkv_clock(&h, NULL), -EINVAL);
-}
-
-#define CLOCK(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CLOCK(test_a_sample_goes_on_from_its_posting),
-		CLOCK(test_the_newer_sample_counts),
-		CLOCK(test_a_word_that_stands_still_is_no_sample),
-		CLOCK(test_the_root_is_read_where_no_sample_is_fresh),
-		CLOCK(test_what_is_not_known_is_said),
-		CLOCK(test_the_call_tells_the_estimate),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

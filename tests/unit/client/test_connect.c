@@ -5,23 +5,18 @@
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/src/link/handle.h"
 #include "client/src/link/session.h"
 #include "common/base/time.h"
+#include "tests/lib/unit.h"
 #include "with_server.h"
 
 #define NAME	"store.test"
@@ -62,7 +57,7 @@ static int setup(void **state)
 	return 0;
 }
 
-static void test_addresses_in_digits_are_never_looked_up(void **state)
+UNIT_TEST(test_addresses_in_digits_are_never_looked_up, setup)
 {
 	static const char *const digits[] = { "127.0.0.1", "::1", "192.0.2.200", "2001:db8::7" };
 	struct error err = { 0 };
@@ -79,7 +74,7 @@ static void test_addresses_in_digits_are_never_looked_up(void **state)
 	assert_int_equal(resolver.asked, 0);
 }
 
-static void test_known_addresses_serve_until_they_fail(void **state)
+UNIT_TEST(test_known_addresses_serve_until_they_fail, setup)
 {
 	const uint64_t again_ns = ADDRESSES_AGAIN_MS * NS_PER_MS;
 	struct addresses a = { 0 };
@@ -132,7 +127,7 @@ static struct gkv_session *open_by_name(unsigned port, unsigned timeout_ms)
 	return session;
 }
 
-static void test_coming_back_asks_no_resolver(void **state)
+UNIT_TEST(test_coming_back_asks_no_resolver, setup)
 {
 	unsigned port = 0;
 	pid_t server = server_start(&port, "64M");
@@ -153,7 +148,7 @@ static void test_coming_back_asks_no_resolver(void **state)
 	server_stop(server, SIGKILL);
 }
 
-static void test_a_slow_resolver_takes_no_time_of_an_open(void **state)
+UNIT_TEST(test_a_slow_resolver_takes_no_time_of_an_open, setup)
 {
 	unsigned port = 0;
 	pid_t server = server_start(&port, "64M");
@@ -163,7 +158,7 @@ static void test_a_slow_resolver_takes_no_time_of_an_open(void **state)
 	server_stop(server, SIGKILL);
 }
 
-static void test_a_call_that_a_resolver_made_late_says_so(void **state)
+UNIT_TEST(test_a_call_that_a_resolver_made_late_says_so, setup)
 {
 	unsigned port = 0;
 	pid_t server = server_start(&port, "64M");
@@ -190,7 +185,7 @@ static void *ping(void *kv)
 }
 
 /* One thread is with the resolver, under the session's lock: the calls of others end in time. */
-static void test_calls_end_while_another_thread_connects(void **state)
+UNIT_TEST(test_calls_end_while_another_thread_connects, setup)
 {
 	unsigned port = 0;
 	pid_t server = server_start(&port, "64M");
@@ -226,7 +221,7 @@ static void *go_on_later(void *server)
 }
 
 /* A life line that says something while another handle's connecting holds the session's lock. */
-static void test_a_live_handle_does_not_wait_for_who_connects(void **state)
+UNIT_TEST(test_a_live_handle_does_not_wait_for_who_connects, setup)
 {
 	unsigned port = 0;
 	pid_t server = server_start(&port, "64M");
@@ -260,7 +255,7 @@ static void test_a_live_handle_does_not_wait_for_who_connects(void **state)
 }
 
 /* A frame that nobody asked for ends the connection: that is no reason to give up the session. */
-static void test_what_a_life_line_said_last_ends_no_session(void **state)
+UNIT_TEST(test_what_a_life_line_said_last_ends_no_session, setup)
 {
 	const struct wire_frame unasked = { .type = WIRE_QP_LIVE };
 	const uint64_t later_ns = time_now_ns() + 60 * NS_PER_S;
@@ -286,21 +281,4 @@ static void test_what_a_life_line_said_last_ends_no_session(void **state)
 	assert_non_null(strstr(err.text, "unasked"));
 	close(ends[1]);
 	pthread_mutex_destroy(&s.lock);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_addresses_in_digits_are_never_looked_up, setup),
-		cmocka_unit_test_setup(test_known_addresses_serve_until_they_fail, setup),
-		cmocka_unit_test_setup(test_coming_back_asks_no_resolver, setup),
-		cmocka_unit_test_setup(test_a_slow_resolver_takes_no_time_of_an_open, setup),
-		cmocka_unit_test_setup(test_a_call_that_a_resolver_made_late_says_so, setup),
-		cmocka_unit_test_setup(test_calls_end_while_another_thread_connects, setup),
-		cmocka_unit_test_setup(test_a_live_handle_does_not_wait_for_who_connects, setup),
-		cmocka_unit_test_setup(test_what_a_life_line_said_last_ends_no_session, setup),
-	};
-
-	server_program(argv[1]);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,12 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Look-ups whose values are READ to the caller's memory, in memory made by hand. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "common/layout/slot.h"
+#include "tests/lib/unit.h"
 #include "expect.h"
 
 #define ROOM_MAX 800000u
@@ -77,7 +74,7 @@ static char *text_of(size_t len)
 	return text;
 }
 
-static void test_found_with_room_of_any_size(void **state)
+UNIT_TEST(test_found_with_room_of_any_size, set_up, tear_down)
 {
 	static const size_t lens[] = { 0, 1, 64, 4096, 100000 };
 	struct fake *f = *state;
@@ -95,7 +92,7 @@ static void test_found_with_room_of_any_size(void **state)
 	assert_int_equal(f->reader.stats.retry_checksum, 0);
 }
 
-static void test_long_key(void **state)
+UNIT_TEST(test_long_key, set_up, tear_down)
 {
 	struct fake *f = *state;
 	char *key = text_of(1024), *value = text_of(3000);
@@ -108,7 +105,7 @@ static void test_long_key(void **state)
 	free(value);
 }
 
-static void test_takes_as_many_reads_as_a_copy(void **state)
+UNIT_TEST(test_takes_as_many_reads_as_a_copy, set_up, tear_down)
 {
 	struct fake *f = *state;
 	uint64_t reads;
@@ -120,7 +117,7 @@ static void test_takes_as_many_reads_as_a_copy(void **state)
 	assert_int_equal(f->reader.stats.reads - reads, 2);
 }
 
-static void test_colliding_fingerprints(void **state)
+UNIT_TEST(test_colliding_fingerprints, set_up, tear_down)
 {
 	struct fake *f = *state;
 	struct bucket *b = fake_bucket(f, KEY);
@@ -137,7 +134,7 @@ static void test_colliding_fingerprints(void **state)
 }
 
 /* What has no room for the key is not READ, and is no conflict. */
-static void test_blocks_too_small_for_the_key(void **state)
+UNIT_TEST(test_blocks_too_small_for_the_key, set_up, tear_down)
 {
 	struct fake *f = *state;
 	char *key = text_of(1000);
@@ -157,7 +154,7 @@ static void test_blocks_too_small_for_the_key(void **state)
 	free(key);
 }
 
-static void test_a_hint_to_a_block_too_small(void **state)
+UNIT_TEST(test_a_hint_to_a_block_too_small, set_up, tear_down)
 {
 	struct fake *f = *state;
 	char *key = text_of(1000);
@@ -204,7 +201,7 @@ static void tear(struct fake *f, const struct read_op *ops, unsigned count)
 	t->left--;
 }
 
-static void test_torn_in_each_piece(void **state)
+UNIT_TEST(test_torn_in_each_piece, set_up, tear_down)
 {
 	static const struct tear where[] = { { 0, 2, 20 },   { 0, 2, 50 }, { 1, 2, 0 },
 					     { 1, 2, 1999 }, { 2, 2, 0 },  { 2, 2, 1999 } };
@@ -229,7 +226,7 @@ static void test_torn_in_each_piece(void **state)
 }
 
 /* Padding does not count. */
-static void test_torn_behind_the_value(void **state)
+UNIT_TEST(test_torn_behind_the_value, set_up, tear_down)
 {
 	struct fake *f = *state;
 	struct tear t = { 1, 1, sizeof(VALUE) };
@@ -254,7 +251,7 @@ static void replace_once(struct fake *f, const struct read_op *ops, unsigned cou
 	fake_bucket(f, KEY)->slot[0] = fake_block(f, KEY, "newer", KEY, NULL);
 }
 
-static void test_replaced_meanwhile(void **state)
+UNIT_TEST(test_replaced_meanwhile, set_up, tear_down)
 {
 	struct fake *f = *state;
 
@@ -264,7 +261,7 @@ static void test_replaced_meanwhile(void **state)
 	assert_int_equal(f->reader.stats.retry_obsolete, 1);
 }
 
-static void test_expired_asks(void **state)
+UNIT_TEST(test_expired_asks, set_up, tear_down)
 {
 	struct fake *f = *state;
 	struct block *b = fake_put(f, KEY, VALUE);
@@ -278,7 +275,7 @@ static void test_expired_asks(void **state)
 }
 
 /* The arena takes what the caller's memory does not. */
-static void test_arena_grows_for_the_rest_only(void **state)
+UNIT_TEST(test_arena_grows_for_the_rest_only, set_up, tear_down)
 {
 	struct fake *f = *state;
 	char *value = text_of(700000);
@@ -296,7 +293,7 @@ static void test_arena_grows_for_the_rest_only(void **state)
 }
 
 /* Every other one of a batch is copied. */
-static void test_batch_of_both_kinds(void **state)
+UNIT_TEST(test_batch_of_both_kinds, set_up, tear_down)
 {
 	enum { COUNT = 40, CAP = 3000 };
 	struct fake *f = *state;
@@ -337,7 +334,7 @@ static void test_batch_of_both_kinds(void **state)
 }
 
 /* In the place of a direct one's READ, the next chain has that of a copied one. */
-static void test_copied_behind_a_direct_one(void **state)
+UNIT_TEST(test_copied_behind_a_direct_one, set_up, tear_down)
 {
 	static const char *const second = "a second key";
 	struct fake *f = *state;
@@ -357,7 +354,7 @@ static void test_copied_behind_a_direct_one(void **state)
 }
 
 /* Slots that say anything: no READ leaves an extent, nothing is written beyond the room. */
-static void test_lying_slots(void **state)
+UNIT_TEST(test_lying_slots, set_up, tear_down)
 {
 	static const size_t caps[] = { 0, 1, 100, ROOM_MAX };
 	struct fake *f = *state;
@@ -374,28 +371,4 @@ static void test_lying_slots(void **state)
 		fake_bucket(f, KEY)->slot[0] = slot;
 		assert_true(state_into(f, KEY, caps[i % 4]) >= LOOKUP_ASK);
 	}
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_found_with_room_of_any_size),
-		TEST(test_long_key),
-		TEST(test_takes_as_many_reads_as_a_copy),
-		TEST(test_colliding_fingerprints),
-		TEST(test_blocks_too_small_for_the_key),
-		TEST(test_a_hint_to_a_block_too_small),
-		TEST(test_torn_in_each_piece),
-		TEST(test_torn_behind_the_value),
-		TEST(test_replaced_meanwhile),
-		TEST(test_expired_asks),
-		TEST(test_arena_grows_for_the_rest_only),
-		TEST(test_batch_of_both_kinds),
-		TEST(test_copied_behind_a_direct_one),
-		TEST(test_lying_slots),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

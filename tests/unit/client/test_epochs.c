@@ -45,7 +45,7 @@ static uint64_t announce(struct epochs *ep, uint64_t number, uint64_t v)
 }
 
 /* Several sections of one handle: the oldest one's pin stands for all. */
-static void test_sections_of_one_handle_share_a_word(void **state)
+UNIT_TEST(test_sections_of_one_handle_share_a_word, set_up, tear_down)
 {
 	struct epochs *ep = *state;
 	uint64_t first, second, third;
@@ -68,7 +68,7 @@ static void test_sections_of_one_handle_share_a_word(void **state)
 	assert_int_equal(announce(ep, 1, 20), 20);
 }
 
-static void test_pins_hold_what_is_announced(void **state)
+UNIT_TEST(test_pins_hold_what_is_announced, set_up, tear_down)
 {
 	struct epochs *ep = *state;
 
@@ -90,7 +90,7 @@ static void test_pins_hold_what_is_announced(void **state)
 }
 
 /* A section that loads newest, sleeps, and pins it when more was announced, as a thread may. */
-static void test_announcements_never_go_backwards(void **state)
+UNIT_TEST(test_announcements_never_go_backwards, set_up, tear_down)
 {
 	struct epochs *ep = *state;
 
@@ -102,7 +102,7 @@ static void test_announcements_never_go_backwards(void **state)
 	assert_int_equal(atomic_load(&ep->newest), 25);
 }
 
-static void test_a_round_of_a_lost_connection_is_abandoned(void **state)
+UNIT_TEST(test_a_round_of_a_lost_connection_is_abandoned, set_up, tear_down)
 {
 	struct epochs *ep = *state;
 	struct announcement say = { 99, 98 };
@@ -123,7 +123,7 @@ static void test_a_round_of_a_lost_connection_is_abandoned(void **state)
 }
 
 /* What is remembered is dropped at once, and said to be when no section of then is open. */
-static void test_hints_follow_the_floor(void **state)
+UNIT_TEST(test_hints_follow_the_floor, set_up, tear_down)
 {
 	struct epochs *ep = *state;
 	struct announcement say;
@@ -166,7 +166,7 @@ static void test_hints_follow_the_floor(void **state)
 	epochs_init(ep, NULL);
 }
 
-static void test_pace(void **state)
+UNIT_TEST(test_pace)
 {
 	unsigned pause = 0, rounds = 0;
 
@@ -292,7 +292,7 @@ static void serve(void)
 	}
 }
 
-static void test_nothing_is_reused_under_a_section(void **state)
+UNIT_TEST(test_nothing_is_reused_under_a_section, set_up, tear_down)
 {
 	pthread_t thread[READERS + 1];
 
@@ -310,24 +310,4 @@ static void test_nothing_is_reused_under_a_section(void **state)
 	       atomic_load(&world.reused));
 	assert_true(atomic_load(&world.sections) >= LEAST && atomic_load(&world.reused) >= LEAST);
 	assert_int_equal(atomic_load(&world.broken), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_pins_hold_what_is_announced, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_sections_of_one_handle_share_a_word, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_announcements_never_go_backwards, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_a_round_of_a_lost_connection_is_abandoned,
-						set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_hints_follow_the_floor, set_up, tear_down),
-		cmocka_unit_test(test_pace),
-		cmocka_unit_test_setup_teardown(test_nothing_is_reused_under_a_section, set_up,
-						tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

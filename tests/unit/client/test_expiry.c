@@ -2,19 +2,16 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* What expires, against a running kv-server: what a client knows of its clock, and when. */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/src/link/clock.h"
 #include "client/src/link/handle.h"
 #include "client/src/call/scan.h"
+#include "tests/lib/unit.h"
 #include "with_server.h"
 
 #define WAIT_NS	   (20 * NS_PER_S) /* for what takes milliseconds where the machine is idle */
@@ -90,7 +87,7 @@ static int get(struct gkv *h, const char *key)
 }
 
 /* The server's clock is this machine's: neither before a time to live is over, nor a ms later. */
-static void test_a_time_to_live_is_never_cut_short(void **state)
+UNIT_TEST(test_a_time_to_live_is_never_cut_short, set_up, tear_down)
 {
 	for (unsigned i = 0; i < CUTS; i++) {
 		uint64_t first = time_wall_ns() + HOUR_MS * NS_PER_MS, expiry_ms, last;
@@ -108,7 +105,7 @@ static void test_a_time_to_live_is_never_cut_short(void **state)
 	}
 }
 
-static void test_the_housekeeper_takes_samples(void **state)
+UNIT_TEST(test_the_housekeeper_takes_samples, set_up, tear_down)
 {
 	struct world *w = kv->reader.world;
 	uint64_t reads, at_ns, until_ns = time_now_ns() + WAIT_NS;
@@ -129,7 +126,7 @@ static void test_the_housekeeper_takes_samples(void **state)
 }
 
 /* Nobody ticks: a handle READs the root itself, once in a while. */
-static void test_without_ticks_the_handle_reads_the_root(void **state)
+UNIT_TEST(test_without_ticks_the_handle_reads_the_root, set_up_ticks, tear_down)
 {
 	struct world *w = kv->reader.world;
 	uint64_t reads, first;
@@ -150,7 +147,7 @@ static void test_without_ticks_the_handle_reads_the_root(void **state)
 }
 
 /* What the old life's clock said would send each get to the server. */
-static void test_another_life_has_another_clock(void **state)
+UNIT_TEST(test_another_life_has_another_clock, set_up, tear_down)
 {
 	uint64_t asked;
 
@@ -186,7 +183,7 @@ static void clock_is_right(struct gkv *h)
 	assert_int_equal(h->sections, 0);
 }
 
-static void test_the_clock_is_read_where_nothing_is_known(void **state)
+UNIT_TEST(test_the_clock_is_read_where_nothing_is_known, set_up_ticks, tear_down)
 {
 	uint64_t reads = kv->reader.stats.reads, set_ms = server_ms() + 10 * HOUR_MS, ms;
 
@@ -219,7 +216,7 @@ static uint64_t no_clock(void *ctx)
 	return 0;
 }
 
-static void test_the_clock_is_asked_for_where_the_root_says_nothing(void **state)
+UNIT_TEST(test_the_clock_is_asked_for_where_the_root_says_nothing, set_up, tear_down)
 {
 	const struct reader_ops *ops = kv->reader.ops;
 	struct reader_ops mute = *ops;
@@ -281,7 +278,7 @@ static int64_t live_and_expire(void)
 	return well ? late : -1;
 }
 
-static void test_no_later_than_the_bound(void **state)
+UNIT_TEST(test_no_later_than_the_bound, set_up, tear_down)
 {
 	unsigned well = 0;
 
@@ -301,7 +298,7 @@ static void test_no_later_than_the_bound(void **state)
 }
 
 /* Records lie in a scan's memory until they are asked for, and their time comes there. */
-static void test_a_scan_hands_out_nothing_that_has_expired(void **state)
+UNIT_TEST(test_a_scan_hands_out_nothing_that_has_expired, set_up, tear_down)
 {
 	unsigned seen = 0, brief = 0;
 	uint64_t last_ms;
@@ -333,7 +330,7 @@ static void test_a_scan_hands_out_nothing_that_has_expired(void **state)
 }
 
 /* The server decides: what only seems to have expired is handed out, once, and without an end. */
-static void test_a_scan_beside_a_clock_that_was_set_back(void **state)
+UNIT_TEST(test_a_scan_beside_a_clock_that_was_set_back, set_up, tear_down)
 {
 	unsigned seen = 0;
 	struct gkv_record rec;
@@ -355,25 +352,4 @@ static void test_a_scan_beside_a_clock_that_was_set_back(void **state)
 	assert_int_equal(seen, NUMBER_MAX);
 	assert_true(kv->reader.stats.rpc_fallbacks > 0);
 	gkv_scan_close(s);
-}
-
-#define WITH_THREAD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-#define WITH_TICKS(test)  cmocka_unit_test_setup_teardown(test, set_up_ticks, tear_down)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		WITH_THREAD(test_a_time_to_live_is_never_cut_short),
-		WITH_THREAD(test_the_housekeeper_takes_samples),
-		WITH_TICKS(test_without_ticks_the_handle_reads_the_root),
-		WITH_TICKS(test_the_clock_is_read_where_nothing_is_known),
-		WITH_THREAD(test_the_clock_is_asked_for_where_the_root_says_nothing),
-		WITH_THREAD(test_another_life_has_another_clock),
-		WITH_THREAD(test_no_later_than_the_bound),
-		WITH_THREAD(test_a_scan_hands_out_nothing_that_has_expired),
-		WITH_THREAD(test_a_scan_beside_a_clock_that_was_set_back),
-	};
-
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,19 +3,14 @@
 /* A kv-server that is stopped, killed, restarted. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/src/link/handle.h"
+#include "tests/lib/unit.h"
 #include "with_server.h"
 
 static unsigned port;
@@ -45,7 +40,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void test_stopped_server_serves_reads(void **state)
+UNIT_TEST(test_stopped_server_serves_reads, set_up, tear_down)
 {
 	static char large[100000];
 	char value[8];
@@ -76,7 +71,7 @@ static void test_stopped_server_serves_reads(void **state)
 	assert_int_equal(kv->reader.stats.reconnects, 0);
 }
 
-static void test_requests_fill_the_slots_of_a_stopped_server(void **state)
+UNIT_TEST(test_requests_fill_the_slots_of_a_stopped_server, set_up, tear_down)
 {
 	kv->session->settings.timeout_ms = 20;
 	server_pause(server);
@@ -99,7 +94,7 @@ static void *go_on_later(void *arg)
 }
 
 /* Slots and staging memory of calls that timed out: the next one waits for them, and gets them. */
-static void test_busy_slots_and_staging_memory_are_waited_for(void **state)
+UNIT_TEST(test_busy_slots_and_staging_memory_are_waited_for, set_up, tear_down)
 {
 	static char large[100000];
 	pthread_t later;
@@ -119,7 +114,7 @@ static void test_busy_slots_and_staging_memory_are_waited_for(void **state)
 	assert_int_equal(kv->reader.stats.reconnects, 0);
 }
 
-static void test_server_started_anew(void **state)
+UNIT_TEST(test_server_started_anew, set_up, tear_down)
 {
 	struct gkv *second;
 	char value[8];
@@ -140,7 +135,7 @@ static void test_server_started_anew(void **state)
 	gkv_close(second);
 }
 
-static void test_server_gone(void **state)
+UNIT_TEST(test_server_gone, set_up, tear_down)
 {
 	uint64_t start;
 	char value[8];
@@ -165,7 +160,7 @@ static void *write_one(void *arg)
 }
 
 /* A write on its way when its server dies: the next one cannot know. */
-static void test_outcome_unknown(void **state)
+UNIT_TEST(test_outcome_unknown, set_up, tear_down)
 {
 	pthread_t thread;
 	void *rc;
@@ -185,7 +180,7 @@ static void test_outcome_unknown(void **state)
 }
 
 /* Another session of the same client id ends ours; the same server remembers what we wrote. */
-static void test_connection_replaced(void **state)
+UNIT_TEST(test_connection_replaced, set_up, tear_down)
 {
 	struct gkv *second;
 	char value[8];
@@ -217,7 +212,7 @@ static void *write_many(void *arg)
 }
 
 /* Connections break under writers: every write is applied, once, in order. */
-static void test_writers_and_lost_connections(void **state)
+UNIT_TEST(test_writers_and_lost_connections, set_up, tear_down)
 {
 	pthread_t thread[2];
 	static char key[2][8] = { "writer0", "writer1" };
@@ -245,7 +240,7 @@ static void test_writers_and_lost_connections(void **state)
 	assert_int_equal(last, 2 * 20000 + 1); /* the server's log sequence: none twice */
 }
 
-static void test_session_closed_under_a_handle(void **state)
+UNIT_TEST(test_session_closed_under_a_handle, set_up, tear_down)
 {
 	gkv_session_close(session);
 	assert_int_equal(gkv_ping(kv, NULL), -ECONNRESET);
@@ -256,7 +251,7 @@ static void test_session_closed_under_a_handle(void **state)
 
 /* A handle whose queue pairs break: the pause is longer than its calls, and nobody else's
  * business. */
-static void test_pause_longer_than_a_call_leaves_the_session(void **state)
+UNIT_TEST(test_pause_longer_than_a_call_leaves_the_session, set_up, tear_down)
 {
 	uint64_t number = atomic_load(&session->number);
 	struct gkv *other;
@@ -281,7 +276,7 @@ static void test_pause_longer_than_a_call_leaves_the_session(void **state)
 }
 
 /* Numbers of queue pairs come again: what was said of an older one is not of the new one. */
-static void test_news_of_an_older_queue_pair_is_forgotten(void **state)
+UNIT_TEST(test_news_of_an_older_queue_pair_is_forgotten, set_up, tear_down)
 {
 	assert_int_equal(gkv_put(kv, "k", 1, "value", 5, NULL), 0);
 	atomic_store(&session->qp_lost[kv->number], kv->qp.qp->qp_num);
@@ -289,31 +284,4 @@ static void test_news_of_an_older_queue_pair_is_forgotten(void **state)
 	assert_int_equal(gkv_put(kv, "k", 1, "other", 5, NULL), 0);
 	assert_int_equal(atomic_load(&session->qp_lost[kv->number]), 0);
 	assert_int_equal(kv->reader.stats.reconnects, 1);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_stopped_server_serves_reads, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_requests_fill_the_slots_of_a_stopped_server,
-						set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_busy_slots_and_staging_memory_are_waited_for,
-						set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_server_started_anew, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_server_gone, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_outcome_unknown, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_connection_replaced, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_writers_and_lost_connections, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_session_closed_under_a_handle, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_pause_longer_than_a_call_leaves_the_session,
-						set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_news_of_an_older_queue_pair_is_forgotten,
-						set_up, tear_down),
-	};
-
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

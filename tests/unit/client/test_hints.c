@@ -69,7 +69,7 @@ static bool found(struct hints *h, uint64_t hash, uint32_t offset)
 	return true;
 }
 
-static void test_what_was_remembered_is_found(void **state)
+UNIT_TEST(test_what_was_remembered_is_found, set_up, tear_down)
 {
 	struct hints *h = *state;
 	unsigned n = 0;
@@ -88,7 +88,7 @@ static void test_what_was_remembered_is_found(void **state)
 }
 
 /* What is empty fits fingerprint 0, and is not taken for a hint. */
-static void test_an_empty_place_is_no_hint(void **state)
+UNIT_TEST(test_an_empty_place_is_no_hint, set_up, tear_down)
 {
 	const uint64_t hash = 0; /* of the first set */
 	struct hints *h = *state;
@@ -102,7 +102,7 @@ static void test_an_empty_place_is_no_hint(void **state)
 	assert_true(found(h, hash, 1));
 }
 
-static void test_what_led_nowhere_is_forgotten_once(void **state)
+UNIT_TEST(test_what_led_nowhere_is_forgotten_once, set_up, tear_down)
 {
 	struct hints *h = *state;
 	struct hint hint;
@@ -118,7 +118,7 @@ static void test_what_led_nowhere_is_forgotten_once(void **state)
 	assert_int_equal(hints_count(h), 0);
 }
 
-static void test_an_age_ends_at_once(void **state)
+UNIT_TEST(test_an_age_ends_at_once, set_up, tear_down)
 {
 	struct hints *h = *state;
 	uint32_t before = hints_age(h);
@@ -142,7 +142,7 @@ static void test_an_age_ends_at_once(void **state)
 	assert_int_equal(hints_age(h), 1); /* fresh memory has age 0 */
 }
 
-static void test_what_is_used_stays(void **state)
+UNIT_TEST(test_what_is_used_stays, set_up, tear_down)
 {
 	struct hints *h = *state;
 	struct hint hint;
@@ -165,7 +165,7 @@ static void test_what_is_used_stays(void **state)
 		assert_false(found(h, in_first_set(i), i));
 }
 
-static void test_none_are_kept_without_memory(void **state)
+UNIT_TEST(test_none_are_kept_without_memory)
 {
 	struct hints none;
 	struct error err;
@@ -227,7 +227,7 @@ static void *end_ages(void *arg)
 	return NULL;
 }
 
-static void test_threads_in_one_set(void **state)
+UNIT_TEST(test_threads_in_one_set, set_up, tear_down)
 {
 	pthread_t thread[THREADS], ager;
 
@@ -240,21 +240,4 @@ static void test_threads_in_one_set(void **state)
 	pthread_join(ager, NULL);
 	assert_int_equal(atomic_load(&wrong), 0);
 	assert_true(atomic_load(&finds) > 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_what_was_remembered_is_found, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_an_empty_place_is_no_hint, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_led_nowhere_is_forgotten_once, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_an_age_ends_at_once, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_is_used_stays, set_up, tear_down),
-		cmocka_unit_test(test_none_are_kept_without_memory),
-		cmocka_unit_test_setup_teardown(test_threads_in_one_set, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,23 +4,18 @@
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/src/keeper/housekeeper.h"
 #include "client/src/keeper/pace.h"
 #include "client/src/link/handle.h"
 #include "common/layout/root.h"
+#include "tests/lib/unit.h"
 #include "with_server.h"
 
 #define HANDLES	  10u
@@ -111,7 +106,7 @@ static unsigned threads_named(const char *name)
 	return count;
 }
 
-static void test_idle_session_of_ten_handles(void **state)
+UNIT_TEST(test_idle_session_of_ten_handles, set_up, tear_down)
 {
 	struct gkv_session_stats before, after;
 	uint64_t from_ns, took_ns;
@@ -133,7 +128,7 @@ static void test_idle_session_of_ten_handles(void **state)
 	assert_int_equal(after.reconnects, 0);
 }
 
-static void test_a_get_costs_no_message_more(void **state)
+UNIT_TEST(test_a_get_costs_no_message_more, set_up, tear_down)
 {
 	const unsigned gets = 2000;
 	struct gkv_session_stats before;
@@ -159,7 +154,7 @@ static void test_a_get_costs_no_message_more(void **state)
 }
 
 /* Writes that wait wake it, many at once perhaps: it goes round no faster for that. */
-static void test_wakes_do_not_hurry_it(void **state)
+UNIT_TEST(test_wakes_do_not_hurry_it, set_up, tear_down)
 {
 	struct gkv_session_stats before, after;
 	uint64_t from_ns, took_ns;
@@ -184,7 +179,7 @@ static const struct epoch_slot *written(void)
 			      HOUSEKEEPER_SLOT_AT);
 }
 
-static void test_ticks(void **state)
+UNIT_TEST(test_ticks, set_up_ticks, tear_down)
 {
 	const uint64_t until_ns = time_now_ns() + WAIT_NS;
 	struct gkv_session_stats before;
@@ -247,7 +242,7 @@ static void gets_of_a_key(struct gkv *h, unsigned count)
 }
 
 /* What the server cannot see is said with the announcements, once, over handles and servers. */
-static void test_figures_travel_with_the_announcements(void **state)
+UNIT_TEST(test_figures_travel_with_the_announcements, set_up_ticks, tear_down)
 {
 	struct handle_figures all;
 
@@ -288,7 +283,7 @@ static void test_figures_travel_with_the_announcements(void **state)
 }
 
 /* A session that closes at once has said all, and the server goes on knowing it. */
-static void test_figures_of_who_has_gone(void **state)
+UNIT_TEST(test_figures_of_who_has_gone, set_up_ticks, tear_down)
 {
 	struct gkv_session *first = session;
 
@@ -304,7 +299,7 @@ static void test_figures_of_who_has_gone(void **state)
 }
 
 /* A write that waits makes rounds, but has no time to make up for what gkv_tick() would do. */
-static void test_a_nudge_opens_no_queue_pair(void **state)
+UNIT_TEST(test_a_nudge_opens_no_queue_pair, set_up_ticks, tear_down)
 {
 	const uint64_t until_ns = time_now_ns() + WAIT_NS;
 	struct gkv_session_stats before;
@@ -344,7 +339,7 @@ static void lose_the_server(void)
 	assert_true(stats().epoch < EPOCH_OLD);
 }
 
-static void test_thread_follows_to_another_server(void **state)
+UNIT_TEST(test_thread_follows_to_another_server, set_up, tear_down)
 {
 	uint64_t until_ns, rounds;
 
@@ -358,7 +353,7 @@ static void test_thread_follows_to_another_server(void **state)
 	assert_true(stats().reconnects >= 1);
 }
 
-static void test_ticks_follow_to_another_server(void **state)
+UNIT_TEST(test_ticks_follow_to_another_server, set_up_ticks, tear_down)
 {
 	uint64_t until_ns, rounds;
 
@@ -375,7 +370,7 @@ static void test_ticks_follow_to_another_server(void **state)
 }
 
 /* The news of it waits in the life line when the call finds its queue pair broken. */
-static void test_a_fenced_session_is_replaced_at_once(void **state)
+UNIT_TEST(test_a_fenced_session_is_replaced_at_once, set_up_ticks, tear_down)
 {
 	const uint64_t until_ns = time_now_ns() + WAIT_NS;
 	struct pollfd news;
@@ -392,7 +387,7 @@ static void test_a_fenced_session_is_replaced_at_once(void **state)
 	assert_int_equal(kv[0]->backoff.step_ms, BACKOFF_FIRST_MS); /* no queue pair in vain */
 }
 
-static void test_tick_without_a_server(void **state)
+UNIT_TEST(test_tick_without_a_server, set_up_ticks, tear_down)
 {
 	assert_int_equal(gkv_open(session, &kv[0]), 0);
 	server_stop(server, SIGKILL);
@@ -404,7 +399,7 @@ static void test_tick_without_a_server(void **state)
 }
 
 /* The server has another number of queue pairs than a housekeeper needs. */
-static void test_no_room_for_a_housekeeper(void **state)
+UNIT_TEST(test_no_room_for_a_housekeeper, set_up_ticks, tear_down)
 {
 	struct gkv *second = NULL;
 	int rc;
@@ -427,7 +422,7 @@ static void test_no_room_for_a_housekeeper(void **state)
 }
 
 /* A gkv_open() that another thread's gkv_session_close() has overtaken. */
-static void test_none_is_begun_behind_the_end(void **state)
+UNIT_TEST(test_none_is_begun_behind_the_end, set_up, tear_down)
 {
 	struct error err = { 0 };
 
@@ -442,7 +437,7 @@ static void test_none_is_begun_behind_the_end(void **state)
 	session = NULL;
 }
 
-static void test_child_has_no_housekeeper(void **state)
+UNIT_TEST(test_child_has_no_housekeeper, set_up, tear_down)
 {
 	int status = 0;
 	pid_t pid;
@@ -460,30 +455,4 @@ static void test_child_has_no_housekeeper(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	assert_int_equal(gkv_put(kv[0], "k", 1, "value", 5, NULL), 0);
-}
-
-#define WITH_THREAD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-#define WITH_TICKS(test)  cmocka_unit_test_setup_teardown(test, set_up_ticks, tear_down)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		WITH_THREAD(test_idle_session_of_ten_handles),
-		WITH_THREAD(test_a_get_costs_no_message_more),
-		WITH_TICKS(test_ticks),
-		WITH_TICKS(test_figures_travel_with_the_announcements),
-		WITH_TICKS(test_figures_of_who_has_gone),
-		WITH_TICKS(test_a_nudge_opens_no_queue_pair),
-		WITH_THREAD(test_wakes_do_not_hurry_it),
-		WITH_THREAD(test_thread_follows_to_another_server),
-		WITH_TICKS(test_ticks_follow_to_another_server),
-		WITH_TICKS(test_a_fenced_session_is_replaced_at_once),
-		WITH_TICKS(test_tick_without_a_server),
-		WITH_TICKS(test_no_room_for_a_housekeeper),
-		WITH_THREAD(test_none_is_begun_behind_the_end),
-		WITH_THREAD(test_child_has_no_housekeeper),
-	};
-
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,20 +5,15 @@
  * written there. The device delays each request by up to DELAY_US.
  */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/src/link/handle.h"
 #include "client/src/link/memory.h"
+#include "tests/lib/unit.h"
 #include "with_server.h"
 
 #define DELAY_US 60000u
@@ -34,7 +29,10 @@ static int set_up(void **state)
 {
 	struct gkv_options o;
 	unsigned port = 0;
+	char fault[64];
 
+	snprintf(fault, sizeof(fault), "delay=%u,seed=5", DELAY_US);
+	setenv("SOFTRDMA_FAULT", fault, 1);
 	server = server_start(&port, "64M");
 	gkv_options_init(&o);
 	o.timeout_ms = 60000;
@@ -51,7 +49,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void test_nothing_comes_behind_a_time_out(void **state)
+UNIT_TEST(test_nothing_comes_behind_a_time_out, set_up, tear_down)
 {
 	static uint8_t want[BYTES], bytes[BYTES];
 	struct gkv_memory *memory;
@@ -76,18 +74,4 @@ static void test_nothing_comes_behind_a_time_out(void **state)
 	}
 	assert_int_equal(late, ROUNDS);
 	assert_int_equal(gkv_memory_release(memory), 0);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_nothing_comes_behind_a_time_out, set_up,
-						tear_down),
-	};
-	char fault[64];
-
-	snprintf(fault, sizeof(fault), "delay=%u,seed=5", DELAY_US);
-	setenv("SOFTRDMA_FAULT", fault, 1);
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,19 +2,16 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Look-ups in memory made by hand: sound, stale, torn, lying. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "common/layout/size_code.h"
 #include "common/layout/slot.h"
+#include "tests/lib/unit.h"
 #include "expect.h"
 
-static void test_found_in_two_chains(void **state)
+UNIT_TEST(test_found_in_two_chains, set_up, tear_down)
 {
 	struct fake *f = *state;
 	unsigned chains;
@@ -26,7 +23,7 @@ static void test_found_in_two_chains(void **state)
 	assert_int_equal(f->chains - chains, 2);
 }
 
-static void test_absent_in_one_chain(void **state)
+UNIT_TEST(test_absent_in_one_chain, set_up, tear_down)
 {
 	struct fake *f = *state;
 	unsigned chains;
@@ -37,7 +34,7 @@ static void test_absent_in_one_chain(void **state)
 	assert_int_equal(f->chains - chains, 1);
 }
 
-static void test_value_is_cut_to_the_room(void **state)
+UNIT_TEST(test_value_is_cut_to_the_room, set_up, tear_down)
 {
 	struct fake *f = *state;
 	char room[6] = "______";
@@ -49,7 +46,7 @@ static void test_value_is_cut_to_the_room(void **state)
 	assert_memory_equal(room, "and i_", 6);
 }
 
-static void test_colliding_fingerprints(void **state)
+UNIT_TEST(test_colliding_fingerprints, set_up, tear_down)
 {
 	struct fake *f = *state;
 	struct bucket *b = fake_bucket(f, KEY);
@@ -75,7 +72,7 @@ static void overflow_chain(struct fake *f, const char *key, unsigned links)
 	b->slot[7] = fake_block(f, key, VALUE, key, NULL);
 }
 
-static void test_overflow_chain(void **state)
+UNIT_TEST(test_overflow_chain, set_up, tear_down)
 {
 	struct fake *f = *state;
 
@@ -84,7 +81,7 @@ static void test_overflow_chain(void **state)
 	expect_found(f, KEY, VALUE);
 }
 
-static void test_overflow_loop_ends_by_asking(void **state)
+UNIT_TEST(test_overflow_loop_ends_by_asking, set_up, tear_down)
 {
 	struct fake *f = *state;
 
@@ -99,7 +96,7 @@ static void test_overflow_loop_ends_by_asking(void **state)
 	expect_state(f, KEY, LOOKUP_ASK);
 }
 
-static void test_overflow_out_of_the_segment(void **state)
+UNIT_TEST(test_overflow_out_of_the_segment, set_up, tear_down)
 {
 	struct fake *f = *state;
 
@@ -107,7 +104,7 @@ static void test_overflow_out_of_the_segment(void **state)
 	expect_state(f, KEY, LOOKUP_ASK);
 }
 
-static void test_obsolete_for_ever_ends_by_asking(void **state)
+UNIT_TEST(test_obsolete_for_ever_ends_by_asking, set_up, tear_down)
 {
 	struct fake *f = *state;
 	struct block *b = fake_put(f, KEY, VALUE);
@@ -118,7 +115,7 @@ static void test_obsolete_for_ever_ends_by_asking(void **state)
 	assert_true(f->chains < 40);
 }
 
-static void test_torn_for_ever_ends_by_asking(void **state)
+UNIT_TEST(test_torn_for_ever_ends_by_asking, set_up, tear_down)
 {
 	struct fake *f = *state;
 	struct block *b = fake_put(f, KEY, VALUE);
@@ -138,7 +135,7 @@ static void tear_once(struct fake *f, const struct read_op *ops, unsigned count)
 	}
 }
 
-static void test_torn_and_then_whole(void **state)
+UNIT_TEST(test_torn_and_then_whole, set_up, tear_down)
 {
 	struct fake *f = *state;
 	unsigned left = 3;
@@ -163,7 +160,7 @@ static void replace_once(struct fake *f, const struct read_op *ops, unsigned cou
 	fake_bucket(f, KEY)->slot[0] = fake_block(f, KEY, "newer", KEY, NULL);
 }
 
-static void test_replaced_meanwhile(void **state)
+UNIT_TEST(test_replaced_meanwhile, set_up, tear_down)
 {
 	struct fake *f = *state;
 
@@ -174,7 +171,7 @@ static void test_replaced_meanwhile(void **state)
 	assert_int_equal(f->reader.stats.retry_obsolete, 1);
 }
 
-static void test_lying_lengths(void **state)
+UNIT_TEST(test_lying_lengths, set_up, tear_down)
 {
 	struct fake *f = *state;
 	struct block *b = fake_put(f, KEY, VALUE);
@@ -195,7 +192,7 @@ static void no_block(struct fake *f, const struct read_op *ops, unsigned count)
 }
 
 /* Slots that name what cannot be; fake_read() aborts where a READ follows one out of bounds. */
-static void test_lying_slots(void **state)
+UNIT_TEST(test_lying_slots, set_up, tear_down)
 {
 	struct fake *f = *state;
 	uint32_t fp = slot_fingerprint_of_hash(fake_hash(f, KEY));
@@ -227,7 +224,7 @@ static void test_lying_slots(void **state)
 	}
 }
 
-static void test_extent_that_comes_late(void **state)
+UNIT_TEST(test_extent_that_comes_late, set_up, tear_down)
 {
 	struct fake *f = *state;
 	struct block *b, *late;
@@ -242,7 +239,7 @@ static void test_extent_that_comes_late(void **state)
 	expect_found(f, KEY, VALUE);
 }
 
-static void test_unsound_extent_entries(void **state)
+UNIT_TEST(test_unsound_extent_entries, set_up, tear_down)
 {
 	struct fake *f = *state;
 	struct extent_entry good = f->table[FAKE_DATA];
@@ -262,7 +259,7 @@ static void test_unsound_extent_entries(void **state)
 	expect_found(f, KEY, VALUE);
 }
 
-static void test_expired_asks(void **state)
+UNIT_TEST(test_expired_asks, set_up, tear_down)
 {
 	struct fake *f = *state;
 	struct block *b = fake_put(f, KEY, VALUE);
@@ -289,7 +286,7 @@ static unsigned sections_of(struct fake *f, struct lookup *l, unsigned count)
 }
 
 /* 64 keys in two chains; with values of 8 KiB in as many as the arena asks for. */
-static void test_batch(void **state)
+UNIT_TEST(test_batch, set_up, tear_down)
 {
 	struct fake *f = *state;
 	static char key[READER_BATCH][16], value[READER_BATCH][8000], got[READER_BATCH][8000];
@@ -334,7 +331,7 @@ static char *text_of(size_t len)
 }
 
 /* Two find room at once. The buckets of others are READ again when it is their turn. */
-static void test_batch_of_large_values(void **state)
+UNIT_TEST(test_batch_of_large_values, set_up, tear_down)
 {
 	enum { COUNT = 16 };
 	struct fake *f = *state;
@@ -359,7 +356,7 @@ static void test_batch_of_large_values(void **state)
 }
 
 /* Each has to READ two blocks, and one of them leaves no room for the other's. */
-static void test_large_blocks_of_colliding_fingerprints(void **state)
+UNIT_TEST(test_large_blocks_of_colliding_fingerprints, set_up, tear_down)
 {
 	static const char *const key[] = { KEY, "a second key" };
 	struct fake *f = *state;
@@ -381,7 +378,7 @@ static void test_large_blocks_of_colliding_fingerprints(void **state)
 	free(value);
 }
 
-static void test_large_value_grows_the_arena(void **state)
+UNIT_TEST(test_large_value_grows_the_arena, set_up, tear_down)
 {
 	struct fake *f = *state;
 	size_t len = 700000;
@@ -408,7 +405,7 @@ static void test_large_value_grows_the_arena(void **state)
 }
 
 /* Whatever chain the connection breaks with, another call ends the batch. */
-static void test_connection_lost_anywhere(void **state)
+UNIT_TEST(test_connection_lost_anywhere, set_up, tear_down)
 {
 	struct fake *f = *state;
 
@@ -428,36 +425,6 @@ static void test_connection_lost_anywhere(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_found_in_two_chains, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_absent_in_one_chain, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_value_is_cut_to_the_room, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_colliding_fingerprints, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_overflow_chain, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_overflow_loop_ends_by_asking, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_overflow_out_of_the_segment, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_obsolete_for_ever_ends_by_asking, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_torn_for_ever_ends_by_asking, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_torn_and_then_whole, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_replaced_meanwhile, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_lying_lengths, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_lying_slots, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_extent_that_comes_late, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_unsound_extent_entries, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_expired_asks, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_batch, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_batch_of_large_values, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_large_blocks_of_colliding_fingerprints, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_large_value_grows_the_arena, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_connection_lost_anywhere, set_up, tear_down),
-	};
-
 	printf("seed 1 (random() without srandom())\n");
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

@@ -2,18 +2,13 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* What a tool tells a kv-server before it measures, and what it is told. */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/src/call/measure.h"
 #include "common/layout/block.h"
+#include "tests/lib/unit.h"
 #include "with_server.h"
 
 #define MEMORY_MIB 64u
@@ -29,11 +24,12 @@ static const struct rpc_measure plan = {
 	.value_bytes = 64,
 };
 
+static pid_t server;
 static struct gkv_session *session;
 static struct gkv *kv;
 static struct rpc_measured told;
 
-static void test_both_ends_fit(void **state)
+UNIT_TEST(test_both_ends_fit)
 {
 	uint64_t cpu_ns;
 
@@ -69,7 +65,7 @@ static int tell_with_other_ends(void)
 }
 
 /* A client that has settled on something else than the server is told so. */
-static void test_ends_that_differ(void **state)
+UNIT_TEST(test_ends_that_differ)
 {
 	struct rpc_measure look = plan;
 	enum ibv_mtu mtu = kv->qp.mtu;
@@ -89,7 +85,7 @@ static void test_ends_that_differ(void **state)
 	assert_int_equal(measure_tell(kv, &plan, &told), 0);
 }
 
-static void test_records_that_do_not_fit(void **state)
+UNIT_TEST(test_records_that_do_not_fit)
 {
 	struct rpc_measure much = plan;
 
@@ -104,7 +100,7 @@ static void test_records_that_do_not_fit(void **state)
 	assert_int_equal(measure_tell(kv, &much, &told), 0);
 }
 
-static void test_what_is_no_measurement(void **state)
+UNIT_TEST(test_what_is_no_measurement)
 {
 	struct rpc_measure bad = plan;
 
@@ -115,29 +111,21 @@ static void test_what_is_no_measurement(void **state)
 	assert_int_equal(measure_tell(kv, &plan, &told), 0);
 }
 
-int main(int argc, char **argv)
+static int set_up(void **state)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_both_ends_fit),
-		cmocka_unit_test(test_ends_that_differ),
-		cmocka_unit_test(test_records_that_do_not_fit),
-		cmocka_unit_test(test_what_is_no_measurement),
-	};
 	struct gkv_options o;
 	unsigned port = 0;
-	pid_t server;
-	int failed;
 
-	if (argc != 2)
-		return 2;
-	server_program(argv[1]);
 	server = server_start(&port, "64M");
 	gkv_options_init(&o);
-	if (server_session(port, &o, &session) || server_handle(session, &kv))
-		return 1;
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	return server_session(port, &o, &session) || server_handle(session, &kv);
+}
+
+static int tear_down(void **state)
+{
 	gkv_close(kv);
 	gkv_session_close(session);
-	server_stop(server, SIGTERM);
-	return failed;
+	return server_stop(server, SIGTERM);
 }
+
+UNIT_GROUP(set_up, tear_down);

@@ -3,13 +3,9 @@
 /* Values into registered memory, against a kv-server. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/src/link/handle.h"
 #include "client/src/link/memory.h"
+#include "tests/lib/unit.h"
 #include "with_server.h"
 
 #define CANARY 0x5a
@@ -102,7 +97,7 @@ static void get_and_compare(const void *key, size_t key_len, const uint8_t *want
 	}
 }
 
-static void test_sizes(void **state)
+UNIT_TEST(test_sizes, set_up, tear_down)
 {
 	static const size_t lens[] = { 0, 1, 64, 4096, 1 << 20, GKV_VALUE_MAX };
 	uint8_t *want = malloc(GKV_VALUE_MAX);
@@ -127,7 +122,7 @@ static void test_sizes(void **state)
 	free(want);
 }
 
-static void test_a_warm_get_is_one_read(void **state)
+UNIT_TEST(test_a_warm_get_is_one_read, set_up, tear_down)
 {
 	struct gkv_stats before, after;
 
@@ -146,7 +141,7 @@ static void test_a_warm_get_is_one_read(void **state)
 	assert_int_equal(after.hits - before.hits, 1);
 }
 
-static void test_arguments(void **state)
+UNIT_TEST(test_arguments, set_up, tear_down)
 {
 	struct gkv_session *other = open_session();
 	struct gkv_memory *others, *none = NULL;
@@ -192,14 +187,14 @@ static void test_arguments(void **state)
 	assert_int_equal(atomic_load(&memory->in_use), 0); /* also after what was refused */
 }
 
-static void test_not_there(void **state)
+UNIT_TEST(test_not_there, set_up, tear_down)
 {
 	memset(bytes, CANARY, BYTES);
 	assert_int_equal(gkv_get_into(kv, "none", 4, memory, value, 100, NULL), -ENOENT);
 	expect_canaries(bytes, bytes + BYTES);
 }
 
-static void test_release_waits_for_operations(void **state)
+UNIT_TEST(test_release_waits_for_operations, set_up, tear_down)
 {
 	struct gkv_memory *second;
 	struct error err;
@@ -216,7 +211,7 @@ static void test_release_waits_for_operations(void **state)
 }
 
 /* Released in any order with handle and session: the last one frees the session. */
-static void test_release_after_the_session(void **state)
+UNIT_TEST(test_release_after_the_session, set_up, tear_down)
 {
 	for (unsigned order = 0; order < 3; order++) {
 		struct gkv_session *s = open_session();
@@ -239,7 +234,7 @@ static void test_release_after_the_session(void **state)
 	}
 }
 
-static void test_child_of_fork(void **state)
+UNIT_TEST(test_child_of_fork, set_up, tear_down)
 {
 	struct gkv_memory *m;
 	int status;
@@ -255,7 +250,7 @@ static void test_child_of_fork(void **state)
 }
 
 /* The registration is good for every connection, and every life of the server. */
-static void test_outlasts_connections(void **state)
+UNIT_TEST(test_outlasts_connections, set_up, tear_down)
 {
 	for (unsigned i = 0; i < 6; i++) {
 		if (i == 3) {
@@ -275,7 +270,7 @@ static void test_outlasts_connections(void **state)
 }
 
 /* A device that scatters less, and records that are asked for: they are copied. */
-static void test_copied_where_it_must_be(void **state)
+UNIT_TEST(test_copied_where_it_must_be, set_up, tear_down)
 {
 	struct gkv_write_options options = { .ttl_ms = 3600000 };
 	uint64_t asked;
@@ -330,7 +325,7 @@ static void *overwrite(void *arg)
 	return (void *)rc;
 }
 
-static void test_no_mix_under_overwrites(void **state)
+UNIT_TEST(test_no_mix_under_overwrites, set_up, tear_down)
 {
 	static const size_t caps[] = { 100000, 4096, 50, 5000 };
 	unsigned changes = 0;
@@ -359,25 +354,4 @@ static void test_no_mix_under_overwrites(void **state)
 	pthread_join(writer, &rc);
 	assert_null(rc);
 	assert_true(changes >= 100);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_sizes),
-		TEST(test_a_warm_get_is_one_read),
-		TEST(test_arguments),
-		TEST(test_not_there),
-		TEST(test_release_waits_for_operations),
-		TEST(test_release_after_the_session),
-		TEST(test_child_of_fork),
-		TEST(test_outlasts_connections),
-		TEST(test_copied_where_it_must_be),
-		TEST(test_no_mix_under_overwrites),
-	};
-
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,11 @@
 /* Options, and the calls with no session at all. */
 #include <errno.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/src/base/options.h"
+#include "tests/lib/unit.h"
 
 static int refuse(const struct gkv_options *o, const char *word)
 {
@@ -24,7 +19,7 @@ static int refuse(const struct gkv_options *o, const char *word)
 	return rc;
 }
 
-static void test_defaults_and_environment(void **state)
+UNIT_TEST(test_defaults_and_environment)
 {
 	struct settings s;
 	struct gkv_options o;
@@ -49,7 +44,7 @@ static void test_defaults_and_environment(void **state)
 	assert_string_equal(s.port, "7471");
 }
 
-static void test_out_of_range(void **state)
+UNIT_TEST(test_out_of_range)
 {
 	struct gkv_options o;
 
@@ -88,7 +83,7 @@ static void test_out_of_range(void **state)
 	assert_int_equal(refuse(&o, "rnr_retry"), -ERANGE);
 }
 
-static void test_connect(void **state)
+UNIT_TEST(test_connect)
 {
 	struct settings s;
 	struct gkv_options o;
@@ -129,7 +124,7 @@ static void test_connect(void **state)
 }
 
 /* A program built when `name` was the last field. */
-static void test_shorter_options_of_older_programs(void **state)
+UNIT_TEST(test_shorter_options_of_older_programs)
 {
 	const size_t old_size = offsetof(struct gkv_options, connect);
 	_Alignas(struct gkv_options) unsigned char bytes[sizeof(struct gkv_options)];
@@ -152,7 +147,7 @@ static void test_shorter_options_of_older_programs(void **state)
 	assert_int_equal(o->size, sizeof(*o));
 }
 
-static void test_nobody_there(void **state)
+UNIT_TEST(test_nobody_there)
 {
 	struct gkv_session *s = NULL;
 	struct gkv_options o;
@@ -169,7 +164,7 @@ static void test_nobody_there(void **state)
 	assert_true(gkv_session_open(&s, &o, text, sizeof(text)) < 0);
 }
 
-static void test_no_handle(void **state)
+UNIT_TEST(test_no_handle)
 {
 	struct gkv_stats stats;
 	struct gkv_item item = { 0 };
@@ -199,18 +194,4 @@ static void test_no_handle(void **state)
 	assert_non_null(gkv_strerror(-99999));
 	assert_non_null(gkv_strerror(INT_MIN));
 	assert_non_null(strchr(gkv_version(), '.'));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults_and_environment),
-		cmocka_unit_test(test_out_of_range),
-		cmocka_unit_test(test_connect),
-		cmocka_unit_test(test_shorter_options_of_older_programs),
-		cmocka_unit_test(test_nobody_there),
-		cmocka_unit_test(test_no_handle),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,20 +8,16 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/src/flight/async.h"
 #include "client/src/keeper/housekeeper.h"
 #include "client/src/link/trace.h"
+#include "tests/lib/unit.h"
 #include "flight.h"
 #include "with_server.h"
 
@@ -63,7 +59,7 @@ static void wait_until_wanted(void)
 		assert_int_equal(gkv_wait(kv, NULL, 0, 1), 0);
 }
 
-static void test_nobody_listens(void **state)
+UNIT_TEST(test_nobody_listens, set_up, tear_down)
 {
 	struct gkv_request wrong = request(GKV_OP_GET, 0, 5);
 
@@ -89,9 +85,10 @@ static void test_nobody_listens(void **state)
 	assert_int_equal(end(2).status, -ECONNREFUSED);
 	expect_words("Connection refused");
 }
+UNIT_ALSO(test_nobody_listens, set_up_tick, tear_down)
 
 /* Which side lost it does not matter, nor what went wrong before. */
-static void test_the_loss_is_told(void **state)
+UNIT_TEST(test_the_loss_is_told, set_up, tear_down)
 {
 	struct gkv_completion c;
 
@@ -152,7 +149,7 @@ static void all_are_in_use(bool sent, bool due, const char *words)
 	assert_int_equal(gkv_ping(kv, NULL), 0);
 }
 
-static void test_no_request_can_be_sent(void **state)
+UNIT_TEST(test_no_request_can_be_sent, set_up, tear_down)
 {
 	assert_int_equal(gkv_ping(kv, NULL), 0);
 	all_are_in_use(true, true, "the server has not answered those before it");
@@ -161,7 +158,7 @@ static void test_no_request_can_be_sent(void **state)
 }
 
 /* An attempt that found others connecting says nothing of the server. */
-static void test_a_lock_that_is_held(void **state)
+UNIT_TEST(test_a_lock_that_is_held, set_up, tear_down)
 {
 	struct gkv_stats stats;
 	int ended = 0;
@@ -189,9 +186,10 @@ static void test_a_lock_that_is_held(void **state)
 	gkv_stats_get(kv, &stats);
 	assert_int_equal(stats.reconnects, 1);
 }
+UNIT_ALSO(test_a_lock_that_is_held, set_up_tick, tear_down)
 
 /* Calls that find no server have not connected. */
-static void test_failures_are_no_reconnects(void **state)
+UNIT_TEST(test_failures_are_no_reconnects, set_up, tear_down)
 {
 	struct gkv_stats stats;
 	char byte;
@@ -236,7 +234,7 @@ static bool is_welcomed(void)
 }
 
 /* The attempt takes longer than the operation may: it is known how far it has come. */
-static void test_a_silent_server(void **state)
+UNIT_TEST(test_a_silent_server, set_up, tear_down)
 {
 	struct gkv_completion c;
 	char byte;
@@ -261,7 +259,7 @@ static void test_a_silent_server(void **state)
 }
 
 /* An attempt that nobody began leaves no error behind, and certainly no success. */
-static void test_an_attempt_that_was_not_begun(void **state)
+UNIT_TEST(test_an_attempt_that_was_not_begun, set_up, tear_down)
 {
 	struct gkv_completion c;
 	char byte;
@@ -288,7 +286,7 @@ static void test_an_attempt_that_was_not_begun(void **state)
 }
 
 /* What waits for the next attempt does not where there will be none. */
-static void test_a_session_that_is_closed(void **state)
+UNIT_TEST(test_a_session_that_is_closed, set_up, tear_down)
 {
 	struct pollfd p = { .events = POLLIN };
 	struct gkv_completion c;
@@ -308,26 +306,4 @@ static void test_a_session_that_is_closed(void **state)
 	assert_int_equal(c.status, -ECONNRESET);
 	expect_words("was closed");
 }
-
-int main(int argc, char **argv)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-		TEST(test_the_loss_is_told),
-		TEST(test_no_request_can_be_sent),
-		TEST(test_a_lock_that_is_held),
-		cmocka_unit_test_setup_teardown(test_a_lock_that_is_held, set_up_tick, tear_down),
-		TEST(test_failures_are_no_reconnects),
-		cmocka_unit_test_setup_teardown(test_nobody_listens, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_nobody_listens, set_up_tick, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_silent_server, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_an_attempt_that_was_not_begun, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_a_session_that_is_closed, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_session_that_is_closed, set_up_tick,
-						tear_down),
-	};
-
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_ALSO(test_a_session_that_is_closed, set_up_tick, tear_down)

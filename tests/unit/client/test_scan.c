@@ -2,17 +2,14 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Scans in chunks against a kv-server that grows, is restarted, and is used in between. */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/src/link/handle.h"
+#include "tests/lib/unit.h"
 #include "with_server.h"
 
 #define RECORDS	    300u
@@ -101,7 +98,7 @@ static int go_on(struct gkv_cursor *s, size_t max, unsigned stop)
 	return n;
 }
 
-static void test_chunks(void **state)
+UNIT_TEST(test_chunks, set_up, tear_down)
 {
 	static const size_t max[] = { 1, 10, CHUNK_MAX };
 	struct gkv_cursor *s;
@@ -134,7 +131,7 @@ static uint64_t statistic(const char *name)
 }
 
 /* The index grows and shrinks under a scan that is left lying. */
-static void test_growth(void **state)
+UNIT_TEST(test_growth, set_up, tear_down)
 {
 	struct gkv_cursor *s[2];
 	char key[32];
@@ -172,7 +169,7 @@ static void lose_the_connection(void)
 	session_unlock(session);
 }
 
-static void test_connections_are_lost(void **state)
+UNIT_TEST(test_connections_are_lost, set_up, tear_down)
 {
 	struct gkv_cursor *s;
 	int n;
@@ -195,7 +192,7 @@ static void start_anew(void)
 	server = server_start(&port, "256M");
 }
 
-static void test_a_server_started_anew(void **state)
+UNIT_TEST(test_a_server_started_anew, set_up, tear_down)
 {
 	struct gkv_record rec;
 	struct gkv_cursor *s;
@@ -228,7 +225,7 @@ static int start_anew_at_100(void *arg, const void *key, size_t key_len, const v
 	return 0;
 }
 
-static void test_a_visit_of_a_server_started_anew(void **state)
+UNIT_TEST(test_a_visit_of_a_server_started_anew, set_up, tear_down)
 {
 	unsigned count = 0;
 
@@ -260,7 +257,7 @@ static int use_the_handle(void *arg, const void *key, size_t key_len, const void
 	return memcmp(key, "stay 7", key_len < 6 ? key_len : 6) == 0 ? 7 : 0;
 }
 
-static void test_a_visitor_and_its_handle(void **state)
+UNIT_TEST(test_a_visitor_and_its_handle, set_up, tear_down)
 {
 	struct gkv_cursor *s;
 
@@ -274,7 +271,7 @@ static void test_a_visitor_and_its_handle(void **state)
 	gkv_scan_close(s);
 }
 
-static void test_other_calls_between(void **state)
+UNIT_TEST(test_other_calls_between, set_up, tear_down)
 {
 	static struct gkv_record rec[5];
 	char *large = calloc(1, LARGE_BYTES), *in = malloc(LARGE_BYTES);
@@ -297,7 +294,7 @@ static void test_other_calls_between(void **state)
 	free(large);
 }
 
-static void test_large_records(void **state)
+UNIT_TEST(test_large_records, set_up, tear_down)
 {
 	static const size_t len[] = { LARGE_BYTES, GKV_VALUE_MAX, 1 << 20, 300000, 5 };
 	char *value = malloc(GKV_VALUE_MAX);
@@ -329,23 +326,4 @@ static void test_large_records(void **state)
 	assert_int_equal(met, 31);
 	gkv_scan_close(s);
 	free(value);
-}
-
-#define SCAN(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		SCAN(test_chunks),
-		SCAN(test_growth),
-		SCAN(test_connections_are_lost),
-		SCAN(test_a_server_started_anew),
-		SCAN(test_a_visit_of_a_server_started_anew),
-		SCAN(test_a_visitor_and_its_handle),
-		SCAN(test_other_calls_between),
-		SCAN(test_large_records),
-	};
-
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

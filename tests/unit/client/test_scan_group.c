@@ -2,15 +2,12 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Passes of a scan in memory made by hand. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/src/call/scan.h"
+#include "tests/lib/unit.h"
 #include "fake_store.h"
 
 #define RECORDS 300u
@@ -44,7 +41,7 @@ static struct scan *scan_new(struct fake *f)
 	return s;
 }
 
-static void test_passes_until_all_are_marked(void **state)
+UNIT_TEST(test_passes_until_all_are_marked, set_up, tear_down)
 {
 	struct fake *f = *state;
 	struct scan *s = scan_new(f);
@@ -69,7 +66,7 @@ static void test_passes_until_all_are_marked(void **state)
 	free(s);
 }
 
-static void test_overflow_is_followed(void **state)
+UNIT_TEST(test_overflow_is_followed, set_up, tear_down)
 {
 	struct fake *f = *state;
 	struct segment *seg = fake_segment_of(f, f->dir->entry[0]);
@@ -89,7 +86,7 @@ static void test_overflow_is_followed(void **state)
 	free(s);
 }
 
-static void test_split_clears_the_marks(void **state)
+UNIT_TEST(test_split_clears_the_marks, set_up, tear_down)
 {
 	struct fake *f = *state;
 	struct segment *old = fake_segment_of(f, f->dir->entry[0]);
@@ -114,7 +111,7 @@ static void test_split_clears_the_marks(void **state)
 	free(s);
 }
 
-static void test_bad_slots_are_counted(void **state)
+UNIT_TEST(test_bad_slots_are_counted, set_up, tear_down)
 {
 	struct fake *f = *state;
 	struct segment *seg = fake_segment_of(f, f->dir->entry[0]);
@@ -127,17 +124,4 @@ static void test_bad_slots_are_counted(void **state)
 	assert_int_equal(s->count, 0);
 	assert_int_equal(s->bad, 1);
 	free(s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_passes_until_all_are_marked, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_overflow_is_followed, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_split_clears_the_marks, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_bad_slots_are_counted, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

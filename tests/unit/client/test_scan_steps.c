@@ -3,16 +3,13 @@
 /* Scans in chunks, in memory that changes between their calls and between their READs. Prints seeds
  * that failed. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/src/call/scan.h"
 #include "common/layout/slot.h"
+#include "tests/lib/unit.h"
 #include "changing_store.h"
 
 #define ROUNDS 600u
@@ -85,7 +82,7 @@ static unsigned scan_in_chunks(struct world_of_scan *w, size_t max)
 	return total;
 }
 
-static void test_chunks_of_a_still_store(void **state)
+UNIT_TEST(test_chunks_of_a_still_store, set_up, tear_down)
 {
 	static const size_t max[] = {
 		1, 2, 63, 64, 65, 1000, SIZE_MAX / sizeof(struct gkv_record)
@@ -103,7 +100,7 @@ static void test_chunks_of_a_still_store(void **state)
 }
 
 /* Exactly once what lives throughout, at most once what does not. */
-static void test_chunks_while_all_changes(void **state)
+UNIT_TEST(test_chunks_while_all_changes)
 {
 	unsigned wrong = 0, splits = 0, merges = 0;
 	void *fresh;
@@ -132,7 +129,7 @@ static void test_chunks_while_all_changes(void **state)
 	assert_true(splits > ROUNDS && merges > ROUNDS);
 }
 
-static void test_two_scans_at_once(void **state)
+UNIT_TEST(test_two_scans_at_once, set_up, tear_down)
 {
 	struct world_of_scan *w = *state;
 	struct gkv_cursor *s[2] = { NULL };
@@ -164,7 +161,7 @@ static void test_two_scans_at_once(void **state)
 }
 
 /* A failed READ is made again; one step's records are not lost by the failure of the next. */
-static void test_lost_connections(void **state)
+UNIT_TEST(test_lost_connections, set_up, tear_down)
 {
 	struct world_of_scan *w = *state;
 
@@ -178,7 +175,7 @@ static void test_lost_connections(void **state)
 }
 
 /* What cannot be read ends a call, not the scan. */
-static void test_errors_lose_nothing(void **state)
+UNIT_TEST(test_errors_lose_nothing, set_up, tear_down)
 {
 	struct world_of_scan *w = *state;
 	struct gkv_cursor *s;
@@ -212,7 +209,7 @@ static void test_errors_lose_nothing(void **state)
 	gkv_scan_close(s);
 }
 
-static void test_another_life_of_the_server(void **state)
+UNIT_TEST(test_another_life_of_the_server, set_up, tear_down)
 {
 	struct world_of_scan *w = *state;
 	struct gkv_record rec;
@@ -247,7 +244,7 @@ static void die_under_a_look_up(struct fake *f, const struct read_op *ops, unsig
 	}
 }
 
-static void test_a_look_up_in_another_life(void **state)
+UNIT_TEST(test_a_look_up_in_another_life, set_up, tear_down)
 {
 	struct world_of_scan *w = *state;
 	struct gkv_record rec[10];
@@ -263,7 +260,7 @@ static void test_a_look_up_in_another_life(void **state)
 	w->h.reader.world->incarnation--;
 }
 
-static void test_a_call_ends_in_time(void **state)
+UNIT_TEST(test_a_call_ends_in_time, set_up, tear_down)
 {
 	struct world_of_scan *w = *state;
 	struct gkv_record rec;
@@ -284,7 +281,7 @@ static void test_a_call_ends_in_time(void **state)
 	gkv_scan_close(s);
 }
 
-static void test_memory_is_bounded(void **state)
+UNIT_TEST(test_memory_is_bounded, set_up, tear_down)
 {
 	struct world_of_scan *w = *state;
 	struct gkv_cursor *s;
@@ -311,7 +308,7 @@ static void test_memory_is_bounded(void **state)
 	gkv_scan_close(s);
 }
 
-static void test_arguments(void **state)
+UNIT_TEST(test_arguments, set_up, tear_down)
 {
 	struct world_of_scan *w = *state;
 	struct gkv_record rec;
@@ -325,24 +322,4 @@ static void test_arguments(void **state)
 	assert_int_equal(gkv_scan_next(s, &rec, 0), -EINVAL);
 	gkv_scan_close(s);
 	gkv_scan_close(NULL);
-}
-
-#define STEPS(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		STEPS(test_chunks_of_a_still_store),
-		cmocka_unit_test(test_chunks_while_all_changes),
-		STEPS(test_two_scans_at_once),
-		STEPS(test_lost_connections),
-		STEPS(test_errors_lose_nothing),
-		STEPS(test_another_life_of_the_server),
-		STEPS(test_a_look_up_in_another_life),
-		STEPS(test_a_call_ends_in_time),
-		STEPS(test_memory_is_bounded),
-		STEPS(test_arguments),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

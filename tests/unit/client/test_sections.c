@@ -2,20 +2,15 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Sections of operations in flight: they hold nothing back for longer than they must. */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/src/flight/async.h"
+#include "tests/lib/unit.h"
 #include "flight.h"
 #include "with_server.h"
 
@@ -40,7 +35,7 @@ static void expect_gets(void)
 }
 
 /* Submitting without polling holds no memory for longer than the housekeeper's patience. */
-static void test_sections_of_a_handle_that_nobody_polls_end(void **state)
+UNIT_TEST(test_sections_of_a_handle_that_nobody_polls_end, set_up, tear_down)
 {
 	struct gkv_session_stats before, now;
 	struct gkv_request q[DEPTH];
@@ -71,7 +66,7 @@ static void test_sections_of_a_handle_that_nobody_polls_end(void **state)
 }
 
 /* Lanes follow each other without a gap, and what is announced advances. */
-static void test_sections_that_overlap_hold_nothing_back(void **state)
+UNIT_TEST(test_sections_that_overlap_hold_nothing_back, set_up, tear_down)
 {
 	struct gkv_session_stats stats;
 	struct gkv_completion c[DEPTH];
@@ -111,7 +106,7 @@ static void test_sections_that_overlap_hold_nothing_back(void **state)
 }
 
 /* A call that waits for the server does not keep it from memory by sections of its own handle. */
-static void test_sections_end_beside_a_call_that_waits(void **state)
+UNIT_TEST(test_sections_end_beside_a_call_that_waits, set_up, tear_down)
 {
 	submit_gets();
 	kv->session->settings.timeout_ms = 1000;
@@ -139,7 +134,7 @@ static int wait_for_housekeeper(void *arg, const void *key, size_t key_len, cons
 }
 
 /* The same of a visitor that takes long. */
-static void test_sections_end_beside_a_visitor(void **state)
+UNIT_TEST(test_sections_end_beside_a_visitor, set_up, tear_down)
 {
 	submit_gets();
 	assert_int_equal(gkv_scan(kv, wait_for_housekeeper, NULL), 1);
@@ -151,7 +146,7 @@ static void test_sections_end_beside_a_visitor(void **state)
  * A handle that nobody polls keeps no pin of a connection that was lost: over the next one, another
  * handle's, nothing would be announced.
  */
-static void test_sections_of_a_lost_connection_end(void **state)
+UNIT_TEST(test_sections_of_a_lost_connection_end, set_up, tear_down)
 {
 	struct gkv_session_stats stats;
 	struct gkv *other;
@@ -176,7 +171,7 @@ static void test_sections_of_a_lost_connection_end(void **state)
 }
 
 /* A child of fork() has no thread that would give the handle back. */
-static void test_figures_in_a_child(void **state)
+UNIT_TEST(test_figures_in_a_child, set_up, tear_down)
 {
 	struct gkv_request q = request(GKV_OP_EXISTS, 1, 0);
 	struct gkv_stats stats;
@@ -198,20 +193,4 @@ static void test_figures_in_a_child(void **state)
 	atomic_store(&kv->owner, OWNER_NONE);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-}
-
-int main(int argc, char **argv)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-		TEST(test_sections_of_a_handle_that_nobody_polls_end),
-		TEST(test_sections_that_overlap_hold_nothing_back),
-		TEST(test_sections_end_beside_a_call_that_waits),
-		TEST(test_sections_end_beside_a_visitor),
-		TEST(test_sections_of_a_lost_connection_end),
-		TEST(test_figures_in_a_child),
-	};
-
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

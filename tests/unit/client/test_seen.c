@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "client/src/know/seen.h"
+#include "tests/lib/unit.h"
 
-static void test_each_key_once(void **state)
+UNIT_TEST(test_each_key_once)
 {
 	struct seen s = { 0 };
 	char key[32];
@@ -29,11 +24,4 @@ static void test_each_key_once(void **state)
 	seen_clear(&s);
 	assert_int_equal(seen_add(&s, 0, "key 0", 5), 1);
 	seen_free(&s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_each_key_once) };
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

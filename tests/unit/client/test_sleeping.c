@@ -4,27 +4,22 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/src/flight/async.h"
+#include "tests/lib/unit.h"
 #include "flight.h"
 #include "with_server.h"
 
 #define SHORT_MS 500u
 
 /* The server is another one: what was in flight is done there, or at its end. */
-static void test_server_started_anew(void **state)
+UNIT_TEST(test_server_started_anew, set_up, tear_down)
 {
 	struct gkv_request q;
 
@@ -50,9 +45,10 @@ static void test_server_started_anew(void **state)
 	all_keys(GKV_OP_GET, 5);
 	assert_true(kv->reader.stats.reconnects >= 1);
 }
+UNIT_ALSO(test_server_started_anew, set_up_tick, tear_down)
 
 /* What was submitted before the server was known to be gone is looked for as the new one hashes. */
-static void test_gets_that_waited_find_what_the_new_server_has(void **state)
+UNIT_TEST(test_gets_that_waited_find_what_the_new_server_has, set_up, tear_down)
 {
 	static uint8_t value[LARGE + KEYS];
 	struct gkv_options options;
@@ -83,9 +79,10 @@ static void test_gets_that_waited_find_what_the_new_server_has(void **state)
 		expect_life(&c, 2);
 	}
 }
+UNIT_ALSO(test_gets_that_waited_find_what_the_new_server_has, set_up_tick, tear_down)
 
 /* Nobody is there: each ends in its time, and no poll waits for it. */
-static void test_server_gone(void **state)
+UNIT_TEST(test_server_gone, set_up, tear_down)
 {
 	struct gkv_completion c;
 	struct gkv_request q;
@@ -136,7 +133,7 @@ static int listen_silently(void)
 
 /* Without a thread gkv_poll() connects: it waits for a silent server, but not for longer
  * than its own time. */
-static void test_poll_that_connects_ends_in_time(void **state)
+UNIT_TEST(test_poll_that_connects_ends_in_time, set_up_tick, tear_down)
 {
 	struct gkv_completion c = { 0 };
 	struct gkv_request q;
@@ -183,7 +180,7 @@ static void sleep_and_poll(int fd, struct gkv_completion *c)
 	}
 }
 
-static void test_sleeping_on_the_descriptor(void **state)
+UNIT_TEST(test_sleeping_on_the_descriptor, set_up, tear_down)
 {
 	int fd = gkv_fd(kv);
 	struct gkv_completion c;
@@ -239,7 +236,7 @@ static bool comes_to_rest(int fd)
 }
 
 /* More completions than one look takes come before the arming, and end nothing. */
-static void test_sleeping_on_what_came_before(void **state)
+UNIT_TEST(test_sleeping_on_what_came_before, set_up, tear_down)
 {
 	struct pollfd p = { .fd = gkv_fd(kv), .events = POLLIN };
 	struct gkv_request q[HANDLE_CREDITS];
@@ -259,7 +256,7 @@ static void test_sleeping_on_what_came_before(void **state)
 }
 
 /* With nothing in flight a connection that is lost wakes its owner, and lets it sleep again. */
-static void test_sleeping_beside_a_lost_connection(void **state)
+UNIT_TEST(test_sleeping_beside_a_lost_connection, set_up, tear_down)
 {
 	struct gkv_request q = request(GKV_OP_INCR, 1, 0);
 	struct gkv_completion c;
@@ -277,24 +274,4 @@ static void test_sleeping_beside_a_lost_connection(void **state)
 	assert_true(comes_to_rest(fd)); /* the connector's signal was taken */
 	memset(slot, 0, sizeof(slot));
 }
-
-int main(int argc, char **argv)
-{
-#define TEST(name)	cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-#define TEST_TICK(name) cmocka_unit_test_setup_teardown(name, set_up_tick, tear_down)
-	const struct CMUnitTest tests[] = {
-		TEST(test_server_started_anew),
-		TEST(test_gets_that_waited_find_what_the_new_server_has),
-		TEST_TICK(test_gets_that_waited_find_what_the_new_server_has),
-		TEST_TICK(test_server_started_anew),
-		TEST(test_server_gone),
-		TEST_TICK(test_poll_that_connects_ends_in_time),
-		TEST(test_sleeping_on_the_descriptor),
-		TEST(test_sleeping_on_what_came_before),
-		TEST(test_sleeping_beside_a_lost_connection),
-		TEST_TICK(test_sleeping_beside_a_lost_connection),
-	};
-
-	server_program(argc > 1 ? argv[1] : NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_ALSO(test_sleeping_beside_a_lost_connection, set_up_tick, tear_down)

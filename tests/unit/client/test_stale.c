@@ -2,9 +2,8 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Directories and roots that are stale, replaced, or none at all. */
 #include <errno.h>
-#include <stddef.h>
-#include <stdint.h>
 
+#include "tests/lib/unit.h"
 #include "expect.h"
 
 /* The segment of KEY is replaced by two of one bit more; blocks do not move. */
@@ -34,7 +33,7 @@ static void split(struct fake *f, bool publish)
 	f->dir->entry[index << 1 | 1] = fresh[1];
 }
 
-static void test_directory_doubled(void **state)
+UNIT_TEST(test_directory_doubled, set_up, tear_down)
 {
 	struct fake *f = *state;
 
@@ -48,7 +47,7 @@ static void test_directory_doubled(void **state)
 	assert_int_equal(f->reader.stats.retry_directory, 1);
 }
 
-static void test_moved_but_not_published_asks(void **state)
+UNIT_TEST(test_moved_but_not_published_asks, set_up, tear_down)
 {
 	struct fake *f = *state;
 
@@ -58,7 +57,7 @@ static void test_moved_but_not_published_asks(void **state)
 	assert_int_equal(f->reader.stats.retry_directory, READER_ATTEMPTS + 1);
 }
 
-static void test_entry_replaced(void **state)
+UNIT_TEST(test_entry_replaced, set_up, tear_down)
 {
 	struct fake *f = *state;
 	uint32_t index = hash_prefix(fake_hash(f, KEY), 2);
@@ -81,7 +80,7 @@ static void test_entry_replaced(void **state)
 	assert_int_equal(f->reader.stats.retry_directory, 1);
 }
 
-static void test_entries_that_lead_nowhere(void **state)
+UNIT_TEST(test_entries_that_lead_nowhere, set_up, tear_down)
 {
 	struct fake *f = *state;
 	uint32_t index = hash_prefix(fake_hash(f, KEY), 2);
@@ -104,7 +103,7 @@ static void test_entries_that_lead_nowhere(void **state)
 	expect_found(f, KEY, VALUE);
 }
 
-static void test_roots_that_are_none(void **state)
+UNIT_TEST(test_roots_that_are_none, set_up, tear_down)
 {
 	struct fake *f = *state;
 	struct root good = *f->root;
@@ -137,18 +136,4 @@ static void test_roots_that_are_none(void **state)
 	assert_int_equal(run(f), -EPROTO);
 	f->dir->server_incarnation--;
 	assert_int_equal(run(f), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_directory_doubled, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_moved_but_not_published_asks, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_entry_replaced, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_entries_that_lead_nowhere, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_roots_that_are_none, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,22 +3,17 @@
 /* The steps of connecting, as gkv_trace tells them, and the step in the sentence of a failure. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "client/include/gracekv.h"
 #include "common/base/time.h"
 #include "common/rdma/exchange.h"
+#include "tests/lib/unit.h"
 #include "with_server.h"
 
 static const char *const all_steps[] = { "resolve", "tcp",   "device", "welcome", "gid",
@@ -60,7 +55,7 @@ static void options(struct gkv_options *o, char address[32], unsigned port, stru
 	o->trace_arg = h;
 }
 
-static void test_every_step_begins_and_ends_in_order(void **state)
+UNIT_TEST(test_every_step_begins_and_ends_in_order)
 {
 	char address[32], text[700], want[1024] = "", line[64];
 	unsigned port = 0;
@@ -91,7 +86,7 @@ static void test_every_step_begins_and_ends_in_order(void **state)
 	server_stop(server, SIGKILL);
 }
 
-static void test_a_connection_made_again_says_why(void **state)
+UNIT_TEST(test_a_connection_made_again_says_why)
 {
 	char address[32], text[700];
 	unsigned port = 0;
@@ -130,7 +125,7 @@ static int deaf_listener(unsigned *port)
 	return fd;
 }
 
-static void test_a_failure_names_its_step(void **state)
+UNIT_TEST(test_a_failure_names_its_step)
 {
 	char address[32], text[700];
 	struct gkv_session *session;
@@ -162,7 +157,7 @@ static void test_a_failure_names_its_step(void **state)
 	close(fd);
 }
 
-static void test_options_of_an_older_header_have_no_trace(void **state)
+UNIT_TEST(test_options_of_an_older_header_have_no_trace)
 {
 	char address[32], text[700];
 	unsigned port = 0;
@@ -177,17 +172,4 @@ static void test_options_of_an_older_header_have_no_trace(void **state)
 	assert_string_equal(h.order, "");
 	gkv_session_close(session);
 	server_stop(server, SIGKILL);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_step_begins_and_ends_in_order),
-		cmocka_unit_test(test_a_connection_made_again_says_why),
-		cmocka_unit_test(test_a_failure_names_its_step),
-		cmocka_unit_test(test_options_of_an_older_header_have_no_trace),
-	};
-
-	server_program(argv[1]);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

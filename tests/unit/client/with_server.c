@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/lib/unit.h"
+
 #define READY_MS 20000
 
 static const char *program;
@@ -23,6 +25,12 @@ void server_program(const char *path)
 		printf("skipped: there is no kv-server at %s\n", path ? path : "(no argument)");
 		exit(77);
 	}
+}
+
+/* Unit tests get the program as their argument. */
+void unit_begin(const char *argument)
+{
+	server_program(argument);
 }
 
 static void child(unsigned port, const char *memory, int out)

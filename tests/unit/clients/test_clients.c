@@ -43,7 +43,7 @@ static void remember(struct client_entry *e, uint64_t sequence, int status)
 	pthread_mutex_unlock(&e->lock);
 }
 
-static void a_repeat_gets_the_first_reply(void **state)
+UNIT_TEST(a_repeat_gets_the_first_reply)
 {
 	const struct client_reply *reply;
 	struct clients *c;
@@ -68,7 +68,7 @@ static void a_repeat_gets_the_first_reply(void **state)
 }
 
 /* A request that was lost on its way, and nothing else happened: it may be applied. */
-static void a_lost_request_is_applied(void **state)
+UNIT_TEST(a_lost_request_is_applied)
 {
 	const struct client_reply *reply;
 	struct clients *c;
@@ -85,7 +85,7 @@ static void a_lost_request_is_applied(void **state)
 }
 
 /* A server that restarted knows nothing of what was sent to the one before it. */
-static void a_retry_to_a_stranger_is_unknown(void **state)
+UNIT_TEST(a_retry_to_a_stranger_is_unknown)
 {
 	const struct client_reply *reply;
 	struct clients *c;
@@ -102,7 +102,7 @@ static void a_retry_to_a_stranger_is_unknown(void **state)
 	clients_destroy(c);
 }
 
-static void the_longest_absent_gives_way(void **state)
+UNIT_TEST(the_longest_absent_gives_way)
 {
 	struct clients *c;
 	struct client_entry *e;
@@ -132,16 +132,4 @@ static void the_longest_absent_gives_way(void **state)
 	come(c, bob, 5003, 1, &resumed);
 	assert_true(resumed); /* connected ones never do */
 	clients_destroy(c);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_repeat_gets_the_first_reply),
-		cmocka_unit_test(a_lost_request_is_applied),
-		cmocka_unit_test(a_retry_to_a_stranger_is_unknown),
-		cmocka_unit_test(the_longest_absent_gives_way),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,21 +3,17 @@
 /* Whole command lines against the store of fake_gkv.c: exit codes, stdout, stderr, files. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "tests/lib/unit.h"
 #include "tests/unit/kv-cli/run_cli.h"
 
-static void test_records(void **state)
+UNIT_TEST(test_records, setup)
 {
 	assert_int_equal(run("", "get", "k", NULL), CLI_NO);
 	assert_string_equal(errors, "kv-cli: get k: not found\n");
@@ -49,7 +45,7 @@ static void test_records(void **state)
 	assert_int_equal(run("", "del", "e", NULL), CLI_NO);
 }
 
-static void test_mget(void **state)
+UNIT_TEST(test_mget, setup)
 {
 	char long_value[6001];
 
@@ -72,7 +68,7 @@ static void test_mget(void **state)
 	has(out, "\"found\": false");
 }
 
-static void test_usage(void **state)
+UNIT_TEST(test_usage, setup)
 {
 	char key[GKV_KEY_MAX + 2];
 
@@ -114,7 +110,7 @@ static void test_usage(void **state)
 }
 
 /* What is misspelt, or called as other stores call it, is told what it may have meant. */
-static void test_misspelt(void **state)
+UNIT_TEST(test_misspelt, setup)
 {
 	static const char *const meant[][2] = {
 		{ "gett", "get" },   { "mgte", "mget" },     { "inc", "incr" },
@@ -181,7 +177,7 @@ static void told(const char *line, const char *what, const char *why, const char
 }
 
 /* With --json each error is a document on one line of stderr, wherever --json stands. */
-static void test_errors_of_json(void **state)
+UNIT_TEST(test_errors_of_json, setup)
 {
 	assert_int_equal(run("", "--json", "get", NULL), CLI_USAGE);
 	told(errors, "get", "too few words", "usage: kv-cli get [--meta] KEY");
@@ -220,7 +216,7 @@ static void test_errors_of_json(void **state)
 	told(errors, "nobody listens there", NULL, "start kv-server");
 }
 
-static void test_server_commands(void **state)
+UNIT_TEST(test_server_commands, setup)
 {
 	assert_int_equal(run("", "-s", "[::1]:99", "ping", "-c", "2", NULL), CLI_OK);
 	has(out, "reply from [::1]:99: seq=1 time=12.3 us\n2 sent, 2 answered, min/avg/max "
@@ -234,7 +230,7 @@ static void test_server_commands(void **state)
 	assert_string_equal(errors, "kv-cli: nobody listens there (start kv-server)\n");
 }
 
-static void test_load_and_verify(void **state)
+UNIT_TEST(test_load_and_verify, setup)
 {
 	const char *f = file("a.tsv", "a\t1\nb\t2\na\t3\nempty\t\n");
 
@@ -269,7 +265,7 @@ static void test_load_and_verify(void **state)
 			 CLI_USAGE);
 }
 
-static void test_load_bad(void **state)
+UNIT_TEST(test_load_bad, setup)
 {
 	const char *f = file("bad.tsv", "a\t1\nb\nc\t3\nd\\\t4\n");
 
@@ -299,7 +295,7 @@ static void test_load_bad(void **state)
 }
 
 /* What is dumped loads again, bytes and all, in both formats. */
-static void test_dump_round_trip(void **state)
+UNIT_TEST(test_dump_round_trip, setup)
 {
 	static const char *const names[] = { "d.tsv", "d.jsonl" };
 	const char *f =
@@ -325,7 +321,7 @@ static void test_dump_round_trip(void **state)
 }
 
 /* A dump that fails leaves what stood under its name, and no .part. */
-static void test_dump_failures(void **state)
+UNIT_TEST(test_dump_failures, setup)
 {
 	const char *kept = file("kept.tsv", "old\t1\n"), *part;
 
@@ -353,20 +349,4 @@ static void test_dump_failures(void **state)
 	assert_int_equal(access(part, F_OK), -1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_records, setup),
-		cmocka_unit_test_setup(test_mget, setup),
-		cmocka_unit_test_setup(test_usage, setup),
-		cmocka_unit_test_setup(test_misspelt, setup),
-		cmocka_unit_test_setup(test_errors_of_json, setup),
-		cmocka_unit_test_setup(test_server_commands, setup),
-		cmocka_unit_test_setup(test_load_and_verify, setup),
-		cmocka_unit_test_setup(test_load_bad, setup),
-		cmocka_unit_test_setup(test_dump_round_trip, setup),
-		cmocka_unit_test_setup(test_dump_failures, setup),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+UNIT_GROUP(make_folder, remove_folder);

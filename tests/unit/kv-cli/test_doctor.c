@@ -86,7 +86,7 @@ static const char *found(const struct doctor_machine *m, bool hardware, const ch
 
 #define assert_says(text, word) assert_non_null(strstr(text, word))
 
-static void locked_memory_must_hold_the_server(void **state)
+UNIT_TEST(locked_memory_must_hold_the_server, empty_machine)
 {
 	struct doctor_machine m = machine();
 
@@ -104,7 +104,7 @@ static void locked_memory_must_hold_the_server(void **state)
 	assert_says(found(&m, true, "locked memory"), "ok: ");
 }
 
-static void hugepages_of_either_sort(void **state)
+UNIT_TEST(hugepages_of_either_sort, empty_machine)
 {
 	struct doctor_machine m = machine();
 
@@ -121,7 +121,7 @@ static void hugepages_of_either_sort(void **state)
 	assert_says(found(&m, false, "hugepages"), "ok: ");
 }
 
-static void nodes_of_devices(void **state)
+UNIT_TEST(nodes_of_devices, empty_machine)
 {
 	struct doctor_machine m = machine();
 
@@ -134,7 +134,7 @@ static void nodes_of_devices(void **state)
 	assert_says(found(&m, true, "/dev/infiniband"), "ok: /dev/infiniband/uverbs3");
 }
 
-static void soft_roce_and_why_not(void **state)
+UNIT_TEST(soft_roce_and_why_not, empty_machine)
 {
 	struct doctor_machine m = machine();
 
@@ -151,7 +151,7 @@ static void soft_roce_and_why_not(void **state)
 	assert_says(found(&m, false, "soft-RoCE"), "ok: rdma_rxe is loaded");
 }
 
-static void ptrace_scope_and_soft0(void **state)
+UNIT_TEST(ptrace_scope_and_soft0, empty_machine)
 {
 	struct doctor_machine m = machine();
 
@@ -166,7 +166,7 @@ static void ptrace_scope_and_soft0(void **state)
 	assert_says(found(&m, false, "ptrace scope"), "note: Yama 3");
 }
 
-static void files_and_control_group(void **state)
+UNIT_TEST(files_and_control_group, empty_machine)
 {
 	struct doctor_machine m = machine();
 
@@ -193,7 +193,7 @@ static struct ibv_device_attr plenty(void)
 					 .max_qp_init_rd_atom = 16 };
 }
 
-static void limits_needed_and_wished(void **state)
+UNIT_TEST(limits_needed_and_wished)
 {
 	struct ibv_device_attr attr = plenty();
 	json_t *findings = json_array(), *table = doctor_limits(&attr, findings);
@@ -212,7 +212,7 @@ static void limits_needed_and_wished(void **state)
 	json_decref(findings);
 }
 
-static void every_step_has_a_hint(void **state)
+UNIT_TEST(every_step_has_a_hint)
 {
 	static const char *const steps[] = { "resolve", "tcp",	 "device", "gid",    "welcome",
 					     "qp",	"offer", "answer", "settle", "rtr",
@@ -223,7 +223,7 @@ static void every_step_has_a_hint(void **state)
 	assert_string_equal(doctor_step_hint("nothing"), "");
 }
 
-static void speed_of_ports(void **state)
+UNIT_TEST(speed_of_ports)
 {
 	struct ibv_port_attr attr = { .active_speed = 32, .active_width = 2 };
 
@@ -234,7 +234,7 @@ static void speed_of_ports(void **state)
 	assert_int_equal(survey_speed_mbps(&attr), 0); /* not known */
 }
 
-static void text_is_folded(void **state)
+UNIT_TEST(text_is_folded)
 {
 	static char long_text[1000];
 	char *out = NULL;
@@ -252,20 +252,4 @@ static void text_is_folded(void **state)
 	free(out);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(locked_memory_must_hold_the_server, empty_machine),
-		cmocka_unit_test_setup(hugepages_of_either_sort, empty_machine),
-		cmocka_unit_test_setup(nodes_of_devices, empty_machine),
-		cmocka_unit_test_setup(soft_roce_and_why_not, empty_machine),
-		cmocka_unit_test_setup(ptrace_scope_and_soft0, empty_machine),
-		cmocka_unit_test_setup(files_and_control_group, empty_machine),
-		cmocka_unit_test(limits_needed_and_wished),
-		cmocka_unit_test(every_step_has_a_hint),
-		cmocka_unit_test(speed_of_ports),
-		cmocka_unit_test(text_is_folded),
-	};
-
-	return cmocka_run_group_tests(tests, make_root, remove_root);
-}
+UNIT_GROUP(make_root, remove_root);

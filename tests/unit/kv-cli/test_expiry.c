@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* dump, load and verify of records that expire, against the store and the clock of fake_gkv.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "tests/lib/unit.h"
 #include "tests/unit/kv-cli/run_cli.h"
 
 /* The time that a record has left, or "never"; it is there. */
@@ -24,7 +20,7 @@ static void two_records(void)
 	assert_int_equal(run("", "put", "--ttl", "100", "goes", "2", NULL), CLI_OK);
 }
 
-static void test_jsonl_keeps_the_time_that_is_left(void **state)
+UNIT_TEST(test_jsonl_keeps_the_time_that_is_left, setup)
 {
 	const char *dumped = path("d.jsonl");
 
@@ -55,7 +51,7 @@ static void test_jsonl_keeps_the_time_that_is_left(void **state)
 	has(out, "\"records\": 1");
 }
 
-static void test_tsv_says_what_it_loses(void **state)
+UNIT_TEST(test_tsv_says_what_it_loses, setup)
 {
 	const char *sentence = "kv-cli: dump: 1 records had a time to live, which tsv does not "
 			       "keep: loaded again they never expire (use --format jsonl)\n";
@@ -71,7 +67,7 @@ static void test_tsv_says_what_it_loses(void **state)
 	assert_string_equal(errors, sentence);
 }
 
-static void test_load_of_a_file_with_expiries(void **state)
+UNIT_TEST(test_load_of_a_file_with_expiries, setup)
 {
 	const char *f = file("e.jsonl",
 			     "{\"key\":\"over\",\"value\":\"1\",\"expiry_ms\":951827696788}\n"
@@ -106,7 +102,7 @@ static void test_load_of_a_file_with_expiries(void **state)
 	has(out, "loaded 1 records");
 }
 
-static void test_verify_of_what_has_expired(void **state)
+UNIT_TEST(test_verify_of_what_has_expired, setup)
 {
 	const char *f = path("v.jsonl");
 
@@ -140,14 +136,4 @@ static void test_verify_of_what_has_expired(void **state)
 	has(out, "\"expired\": 1");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_jsonl_keeps_the_time_that_is_left, setup),
-		cmocka_unit_test_setup(test_tsv_says_what_it_loses, setup),
-		cmocka_unit_test_setup(test_load_of_a_file_with_expiries, setup),
-		cmocka_unit_test_setup(test_verify_of_what_has_expired, setup),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+UNIT_GROUP(make_folder, remove_folder);

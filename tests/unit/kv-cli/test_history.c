@@ -68,7 +68,7 @@ static int fresh_home(void **state)
 	return system(text);
 }
 
-static void test_kept(void **state)
+UNIT_TEST(test_kept, fresh_home)
 {
 	struct history_file f;
 
@@ -91,7 +91,7 @@ static void test_kept(void **state)
 	assert_int_equal(lines_of_file(), 3);
 }
 
-static void test_of_the_user_alone(void **state)
+UNIT_TEST(test_of_the_user_alone, fresh_home)
 {
 	mode_t before = umask(0);
 	struct history_file f;
@@ -117,7 +117,7 @@ static void test_of_the_user_alone(void **state)
 	umask(before);
 }
 
-static void test_bounded(void **state)
+UNIT_TEST(test_bounded, fresh_home)
 {
 	struct history_file f;
 	char line[32];
@@ -137,7 +137,7 @@ static void test_bounded(void **state)
 	history_close(&f);
 }
 
-static void test_long_and_foreign_lines(void **state)
+UNIT_TEST(test_long_and_foreign_lines, fresh_home)
 {
 	char line[HISTORY_LINE_MAX + 2];
 	struct history_file f;
@@ -162,7 +162,7 @@ static void test_long_and_foreign_lines(void **state)
 	history_close(&f);
 }
 
-static void test_two_at_once(void **state)
+UNIT_TEST(test_two_at_once, fresh_home)
 {
 	struct history_file a, b;
 
@@ -179,7 +179,7 @@ static void test_two_at_once(void **state)
 	history_close(&a);
 }
 
-static void test_places(void **state)
+UNIT_TEST(test_places, fresh_home)
 {
 	struct history_file f;
 	char command[300];
@@ -211,6 +211,11 @@ static void test_places(void **state)
 	history_close(&f);
 }
 
+static int make_folder(void **state)
+{
+	return mkdtemp(folder) ? 0 : -1;
+}
+
 static int remove_folder(void **state)
 {
 	char command[128];
@@ -219,18 +224,4 @@ static int remove_folder(void **state)
 	return system(command);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_kept, fresh_home),
-		cmocka_unit_test_setup(test_of_the_user_alone, fresh_home),
-		cmocka_unit_test_setup(test_bounded, fresh_home),
-		cmocka_unit_test_setup(test_long_and_foreign_lines, fresh_home),
-		cmocka_unit_test_setup(test_two_at_once, fresh_home),
-		cmocka_unit_test_setup(test_places, fresh_home),
-	};
-
-	if (!mkdtemp(folder))
-		return 1;
-	return cmocka_run_group_tests(tests, NULL, remove_folder);
-}
+UNIT_GROUP(make_folder, remove_folder);

@@ -2,15 +2,11 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* --json without memory: no document lacks a part, and nothing is kept. */
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "tests/lib/unit.h"
 #include "tests/unit/kv-cli/run_cli.h"
 
 #define WORDS 4u
@@ -100,7 +96,7 @@ static bool try(const struct document *d, unsigned failing)
 	return asked < failing || !failing;
 }
 
-static void test_no_part_is_missing(void **state)
+UNIT_TEST(test_no_part_is_missing, json_setup, json_teardown)
 {
 	for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
 		unsigned n = 1;
@@ -113,7 +109,7 @@ static void test_no_part_is_missing(void **state)
 	}
 }
 
-static void test_ends_that_come_early_keep_nothing(void **state)
+UNIT_TEST(test_ends_that_come_early_keep_nothing, json_setup, json_teardown)
 {
 	assert_int_equal(run("", "mget", "--json", "k", "", NULL), CLI_USAGE);
 	assert_int_equal(held, 0);
@@ -125,14 +121,4 @@ static void test_ends_that_come_early_keep_nothing(void **state)
 	assert_int_equal(held, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, json_setup, json_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(no_part_is_missing),
-		TEST(ends_that_come_early_keep_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+UNIT_GROUP(make_folder, remove_folder);

@@ -2,18 +2,14 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* The three formats: what is read, and what is refused on which line. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "client/include/gracekv.h"
+#include "tests/lib/unit.h"
 #include "tools/kv-cli/record_reader.h"
 
 static struct record_reader reader;
@@ -70,7 +66,7 @@ static void expect_end(void)
 	close(input_fd);
 }
 
-static void test_stanzas(void **state)
+UNIT_TEST(test_stanzas)
 {
 	start_text(RECORD_DEB822,
 		   "# a list\n\n\nPackage: a\nVersion: 1\nDescription: x\n more\n .\n"
@@ -91,7 +87,7 @@ static void test_stanzas(void **state)
 	expect_end();
 }
 
-static void test_bad_stanzas(void **state)
+UNIT_TEST(test_bad_stanzas)
 {
 	start_text(RECORD_DEB822,
 		   "Package: a\n\nVersion: 1\n\n more\nPackage: x\n\nPackage: b\nrubbish\n"
@@ -110,7 +106,7 @@ static void test_bad_stanzas(void **state)
 	expect_end();
 }
 
-static void test_tsv(void **state)
+UNIT_TEST(test_tsv)
 {
 	static const char rows[] = "a\t1\n\nb\\x00\\t\t\\\\\\n\nc\t\nd\t\xff\0x";
 
@@ -132,7 +128,7 @@ static void test_tsv(void **state)
 	expect_end();
 }
 
-static void test_jsonl(void **state)
+UNIT_TEST(test_jsonl)
 {
 	start_text(RECORD_JSONL, "{\"key\": \"a\", \"value\": \"1\\u0000\\n\"}\n\n"
 				 "{\"value_b64\": \"/w==\", \"key_b64\": \"Yg==\"}\n");
@@ -161,7 +157,7 @@ static void test_jsonl(void **state)
 	expect_end();
 }
 
-static void test_jsonl_expiry(void **state)
+UNIT_TEST(test_jsonl_expiry)
 {
 	static const char *const bad[] = { "\"5\"",
 					   "-1",
@@ -239,7 +235,7 @@ static void limits_of(enum record_format format, const char *head, const char *m
 	free(text);
 }
 
-static void test_limits(void **state)
+UNIT_TEST(test_limits)
 {
 	static const struct {
 		enum record_format format;
@@ -266,7 +262,7 @@ static void test_limits(void **state)
 }
 
 /* A line that no record can fill is skipped without being kept. */
-static void test_endless_line(void **state)
+UNIT_TEST(test_endless_line)
 {
 	size_t len = (size_t)5 * GKV_VALUE_MAX;
 	char *text = malloc(len + 16);
@@ -286,7 +282,7 @@ static void test_endless_line(void **state)
 }
 
 /* Lines that lie across the reader's input pieces. */
-static void test_pieces(void **state)
+UNIT_TEST(test_pieces)
 {
 	size_t len = 0, rows = 40000;
 	char *text = malloc(rows * 32);
@@ -306,7 +302,7 @@ static void test_pieces(void **state)
 	free(text);
 }
 
-static void test_format_names(void **state)
+UNIT_TEST(test_format_names)
 {
 	enum record_format f;
 
@@ -320,22 +316,9 @@ static void test_format_names(void **state)
 	assert_int_equal(record_format_parse("csv", &f), -EINVAL);
 }
 
-static void test_unreadable(void **state)
+UNIT_TEST(test_unreadable)
 {
 	assert_int_equal(record_reader_init(&reader, -1, RECORD_TSV), 0);
 	assert_int_equal(record_reader_next(&reader, &record, &err), -EBADF);
 	record_reader_free(&reader);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_stanzas),	     cmocka_unit_test(test_bad_stanzas),
-		cmocka_unit_test(test_tsv),	     cmocka_unit_test(test_jsonl),
-		cmocka_unit_test(test_jsonl_expiry), cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_endless_line), cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_format_names), cmocka_unit_test(test_unreadable),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

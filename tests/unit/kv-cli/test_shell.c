@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Lines of stdin as commands, against the store of fake_gkv.c. The prompt: test_cli_prompt.py. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "tests/lib/unit.h"
 #include "tests/unit/kv-cli/run_cli.h"
 #include "tools/kv-cli/shell.h"
 
-static void test_script(void **state)
+UNIT_TEST(test_script, setup)
 {
 	assert_int_equal(run("put a 'one two'\n"
 			     "# a comment\n"
@@ -33,7 +29,7 @@ static void test_script(void **state)
 }
 
 /* A no goes on and is told at the end; the first failure ends it. */
-static void test_script_exit_codes(void **state)
+UNIT_TEST(test_script_exit_codes, setup)
 {
 	assert_int_equal(run("get none\nput a 1\nget a\n", NULL), CLI_NO);
 	assert_string_equal(errors, "kv-cli: line 1: get none: not found\n");
@@ -52,7 +48,7 @@ static void test_script_exit_codes(void **state)
 	assert_string_equal(errors, "kv-cli: frob: unknown command (see kv-cli --help)\n");
 }
 
-static void test_script_ends(void **state)
+UNIT_TEST(test_script_ends, setup)
 {
 	assert_int_equal(run("put a 1\nquit\nput z 1\n", NULL), CLI_OK);
 	assert_int_equal(run("get none\nexit\nput z 1\n", NULL), CLI_NO);
@@ -65,7 +61,7 @@ static void test_script_ends(void **state)
 	assert_string_equal(errors, "kv-cli: line 2: nobody listens there (start kv-server)\n");
 }
 
-static void test_script_help(void **state)
+UNIT_TEST(test_script_help, setup)
 {
 	assert_int_equal(run("help\n", NULL), CLI_OK);
 	has(out, "  incr KEY [N]\n");
@@ -79,7 +75,7 @@ static void test_script_help(void **state)
 }
 
 /* stdin is the script: no command reads it. Where kv-cli connects is no matter of a line. */
-static void test_script_refuses(void **state)
+UNIT_TEST(test_script_refuses, setup)
 {
 	static const char *const lines[] = {
 		"put a -",     "cas a 1 -",	    "load --format tsv -",
@@ -110,7 +106,7 @@ static void test_script_refuses(void **state)
 	assert_int_equal(run(key, NULL), CLI_NO);
 }
 
-static void test_script_bytes(void **state)
+UNIT_TEST(test_script_bytes, setup)
 {
 	static const char zero[] = "put a 1\nput b\0 2\nput c 3\n";
 	size_t max = SHELL_LINE_MAX + 64;
@@ -135,7 +131,7 @@ static void test_script_bytes(void **state)
 }
 
 /* Options of the program hold for each line, those of a line for it alone. */
-static void test_script_json(void **state)
+UNIT_TEST(test_script_json, setup)
 {
 	assert_int_equal(run("put a 1\nget a\n", "--json", NULL), CLI_OK);
 	has(out, "\"version\": 1");
@@ -146,17 +142,4 @@ static void test_script_json(void **state)
 	has(out, "1 sent, 1 answered, min/avg/max 12.3/12.3/12.3 us\nreply from");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_script, setup),
-		cmocka_unit_test_setup(test_script_exit_codes, setup),
-		cmocka_unit_test_setup(test_script_ends, setup),
-		cmocka_unit_test_setup(test_script_help, setup),
-		cmocka_unit_test_setup(test_script_refuses, setup),
-		cmocka_unit_test_setup(test_script_bytes, setup),
-		cmocka_unit_test_setup(test_script_json, setup),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+UNIT_GROUP(make_folder, remove_folder);

@@ -2,16 +2,12 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* The server's statistics: what is taken of a text, and what two of them tell. */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "common/base/time.h"
+#include "tests/lib/unit.h"
 #include "tools/kv-cli/stats_json.h"
 #include "tools/kv-cli/stats_table.h"
 
@@ -46,7 +42,7 @@ static void same(double got, double wanted)
 		fail_msg("%g, not %g", got, wanted);
 }
 
-static void test_lines(void **state)
+UNIT_TEST(test_lines, NULL, clear)
 {
 	look("pid 17\nb 2\na 18446744073709551615\n\nlast 00009", 0);
 	assert_int_equal(table.count, 4);
@@ -66,7 +62,7 @@ static void test_lines(void **state)
 	assert_null(stats_find(&table, "b"));
 }
 
-static void test_malformed_lines(void **state)
+UNIT_TEST(test_malformed_lines, NULL, clear)
 {
 	static const char *const lines[] = {
 		"a",
@@ -107,7 +103,7 @@ static void test_malformed_lines(void **state)
 	assert_int_equal(table.count, 1);
 }
 
-static void test_rates(void **state)
+UNIT_TEST(test_rates, NULL, clear)
 {
 	look("gets 100\nreads 150\nsame 7\nless 5\ngone 1\n", 0);
 	look("new 9\nreads 450\ngets 300\nless 4\nsame 7\n", 500);
@@ -128,7 +124,7 @@ static void test_rates(void **state)
 }
 
 /* Of the time between two looks the server knows best: an answer may have been late. */
-static void test_time_is_the_servers(void **state)
+UNIT_TEST(test_time_is_the_servers, NULL, clear)
 {
 	look("pid 5\nuptime_ms 1000\nputs 10\n", 0);
 	look("pid 5\nuptime_ms 3000\nputs 30\n", 500);
@@ -143,7 +139,7 @@ static void test_time_is_the_servers(void **state)
 	same(stats_rate(&table, "puts"), STATS_UNKNOWN);
 }
 
-static void test_another_server(void **state)
+UNIT_TEST(test_another_server, NULL, clear)
 {
 	static const char *const others[] = { "pid 6\nuptime_ms 2000\nputs 100\n",
 					      "pid 5\nuptime_ms 10\nputs 100\n" };
@@ -169,7 +165,7 @@ static void test_another_server(void **state)
 
 static const char *const fields[] = { "gets", "epoch_lag", NULL };
 
-static void test_rows(void **state)
+UNIT_TEST(test_rows, NULL, clear)
 {
 	struct stats_row *rows;
 	size_t count;
@@ -216,7 +212,7 @@ static char *crowd(unsigned looks)
 	return text;
 }
 
-static void test_hundreds_of_sessions(void **state)
+UNIT_TEST(test_hundreds_of_sessions, NULL, clear)
 {
 	struct stats_row *rows;
 	size_t count;
@@ -238,7 +234,7 @@ static void test_hundreds_of_sessions(void **state)
 	free(rows);
 }
 
-static void test_more_lines_than_are_taken(void **state)
+UNIT_TEST(test_more_lines_than_are_taken, NULL, clear)
 {
 	size_t lines = STATS_LINES_MAX + 10, len = 0;
 	char *text = malloc(lines * 16);
@@ -265,7 +261,7 @@ static json_t *at(json_t *doc, const char *path)
 	return doc;
 }
 
-static void test_json(void **state)
+UNIT_TEST(test_json, NULL, clear)
 {
 	json_t *doc;
 
@@ -305,21 +301,4 @@ static void test_json(void **state)
 	same(json_real_value(at(doc, "each_session.0.reads_per_get")), 2);
 	assert_null(at(doc, "records")); /* no counter */
 	json_decref(doc);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(test_lines, clear),
-		cmocka_unit_test_teardown(test_malformed_lines, clear),
-		cmocka_unit_test_teardown(test_rates, clear),
-		cmocka_unit_test_teardown(test_time_is_the_servers, clear),
-		cmocka_unit_test_teardown(test_another_server, clear),
-		cmocka_unit_test_teardown(test_rows, clear),
-		cmocka_unit_test_teardown(test_hundreds_of_sessions, clear),
-		cmocka_unit_test_teardown(test_more_lines_than_are_taken, clear),
-		cmocka_unit_test_teardown(test_json, clear),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,10 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Escapes, base64, figures, output files. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "tests/lib/unit.h"
 #include "tools/kv-cli/key_set.h"
 #include "tools/kv-cli/text.h"
 #include "tools/kv-cli/verify.h"
@@ -35,7 +31,7 @@ static void expect_escape(const void *data, size_t len, const char *text)
 	buffer_free(&b);
 }
 
-static void test_escape(void **state)
+UNIT_TEST(test_escape)
 {
 	expect_escape("plain", 5, "plain");
 	expect_escape("a\tb\nc\\d", 7, "a\\tb\\nc\\\\d");
@@ -48,7 +44,7 @@ static void test_escape(void **state)
 	expect_escape("\xf4\x90\x80\x80", 4, "\\xf4\\x90\\x80\\x80"); /* above U+10FFFF */
 }
 
-static void test_unescape_refuses(void **state)
+UNIT_TEST(test_unescape_refuses)
 {
 	static const char *const bad[] = { "\\",    "a\\",   "\\x", "\\x1",
 					   "\\xg0", "\\x0g", "\\q", "\\N" };
@@ -62,7 +58,7 @@ static void test_unescape_refuses(void **state)
 }
 
 /* Random bytes come back, through both encodings. */
-static void test_round_trips(void **state)
+UNIT_TEST(test_round_trips)
 {
 	struct buffer text = { 0 }, back = { 0 };
 	unsigned char data[64];
@@ -92,7 +88,7 @@ static void test_round_trips(void **state)
 }
 
 /* The vectors of RFC 4648, section 10, and texts that are not base64. */
-static void test_base64(void **state)
+UNIT_TEST(test_base64)
 {
 	static const char *const pairs[][2] = {
 		{ "", "" },
@@ -125,7 +121,7 @@ static void test_base64(void **state)
 	buffer_free(&b);
 }
 
-static void test_sizes(void **state)
+UNIT_TEST(test_sizes)
 {
 	char out[TEXT_SIZE_MAX];
 
@@ -140,7 +136,7 @@ static void test_sizes(void **state)
 }
 
 /* At most five characters, whatever is rounded. */
-static void test_short_figures(void **state)
+UNIT_TEST(test_short_figures)
 {
 	static const struct {
 		double value;
@@ -183,7 +179,7 @@ static void test_short_figures(void **state)
 	assert_true(strlen(text_rate(text, 1e30)) < TEXT_SHORT_MAX);
 }
 
-static void test_key_is_shortened(void **state)
+UNIT_TEST(test_key_is_shortened)
 {
 	char out[TEXT_KEY_MAX], long_key[1024];
 
@@ -195,7 +191,7 @@ static void test_key_is_shortened(void **state)
 	assert_string_equal(text_key(out, "", 0), "");
 }
 
-static void test_key_set(void **state)
+UNIT_TEST(test_key_set)
 {
 	struct key_set s = { 0 };
 
@@ -215,7 +211,7 @@ static void count_sentence(const char *sentence)
 }
 
 /* The last record of a key decides, in any order and beyond the first growth of the table. */
-static void test_verify_last_record_decides(void **state)
+UNIT_TEST(test_verify_last_record_decides)
 {
 	struct verify v = { 0 };
 
@@ -249,21 +245,4 @@ static void test_verify_last_record_decides(void **state)
 	assert_int_equal(verify_report(&v, 4, count_sentence), 7);
 	assert_int_equal(sentences, 4);
 	verify_free(&v);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_escape),
-		cmocka_unit_test(test_unescape_refuses),
-		cmocka_unit_test(test_round_trips),
-		cmocka_unit_test(test_base64),
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_short_figures),
-		cmocka_unit_test(test_key_is_shortened),
-		cmocka_unit_test(test_key_set),
-		cmocka_unit_test(test_verify_last_record_decides),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

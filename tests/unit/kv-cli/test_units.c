@@ -12,7 +12,7 @@
 
 static struct error err;
 
-static void test_numbers(void **state)
+UNIT_TEST(test_numbers)
 {
 	static const char *const no_number[] = {
 		"", "-", "+", "1x", "--1", "1.5", " 1", "0x1", "1 "
@@ -31,7 +31,7 @@ static void test_numbers(void **state)
 		assert_int_equal(units_i64("N", no_number[i], &n, &err), -EINVAL);
 }
 
-static void test_times(void **state)
+UNIT_TEST(test_times)
 {
 	char time[UNITS_TIME_MAX], left[UNITS_LEFT_MAX];
 
@@ -50,14 +50,4 @@ static void test_times(void **state)
 	assert_string_equal(units_left(left, UINT64_MAX, 0), "18446744073709551.615");
 	assert_int_equal(units_left_ms(951827696789, 951827690000), 6789);
 	assert_int_equal(units_left_ms(951827690000, 951827696789), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_times),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* The page of stats --watch: lines that fit, columns that line up, what is cut. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "common/base/time.h"
+#include "tests/lib/unit.h"
 #include "tools/kv-cli/view.h"
 
 #define LINES 2048u
@@ -130,7 +126,7 @@ static void column(const char *heading, unsigned below, const char *figure)
 			 lines[at + below]);
 }
 
-static void test_page_of_24_rows(void **state)
+UNIT_TEST(test_page_of_24_rows, setup, teardown)
 {
 	look(200, 30, 1);
 	look(200, 30, 2);
@@ -169,7 +165,7 @@ static void test_page_of_24_rows(void **state)
 	assert_non_null(strstr(strstr(lines[23], "more") + 1, "... 23 more"));
 }
 
-static void test_taller_pages_have_more_rows(void **state)
+UNIT_TEST(test_taller_pages_have_more_rows, setup, teardown)
 {
 	look(30, 3, 1);
 	draw(49, 120, true);
@@ -187,7 +183,7 @@ static void test_taller_pages_have_more_rows(void **state)
 	assert_int_equal(lines[line_count - 1][0], ' ');
 }
 
-static void test_an_older_server(void **state)
+UNIT_TEST(test_an_older_server, setup, teardown)
 {
 	assert_int_equal(stats_table_read(&table, "records 5\nsession_3_epoch_lag 7\n", 1), 0);
 	draw(24, 80, true);
@@ -203,7 +199,7 @@ static void test_an_older_server(void **state)
 	find("pid -   up -");
 }
 
-static void test_a_software_device_is_called_so(void **state)
+UNIT_TEST(test_a_software_device_is_called_so, setup, teardown)
 {
 	char name[300];
 
@@ -220,7 +216,7 @@ static void test_a_software_device_is_called_so(void **state)
 	assert_non_null(strstr(lines[0], "xxx... on soft0 (software: memory copies, not RDMA)"));
 }
 
-static void test_words_and_bytes(void **state)
+UNIT_TEST(test_words_and_bytes, setup, teardown)
 {
 	view.status = "reconnecting: \033[2J\xc3\xa9\n";
 	view.server = "a\033b:1";
@@ -233,7 +229,7 @@ static void test_words_and_bytes(void **state)
 }
 
 /* A line that ends in the last column must not clear what stands there. */
-static void test_full_lines_are_not_cleared(void **state)
+UNIT_TEST(test_full_lines_are_not_cleared, setup, teardown)
 {
 	frame_begin(&frame, 2, 10, true);
 	frame_put(&frame, "0123456789");
@@ -254,17 +250,4 @@ static void test_full_lines_are_not_cleared(void **state)
 	assert_int_equal(frame_end(&frame), 0);
 	assert_int_equal(buffer_append(&frame.text, "", 1), 0);
 	assert_string_equal(frame.text.data, "\033[H\033[1ma\033[m\033[K\r\n\033[J");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(page_of_24_rows), TEST(taller_pages_have_more_rows),
-		TEST(an_older_server), TEST(a_software_device_is_called_so),
-		TEST(words_and_bytes), TEST(full_lines_are_not_cleared),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,9 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* stats --watch where stdout is no terminal: pages, documents, words, exit codes. */
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "tests/lib/unit.h"
 #include "tests/unit/kv-cli/run_cli.h"
 
 static json_t *documents[8];
@@ -41,7 +37,16 @@ static json_t *rpc_puts(json_t *in)
 	return json_object_get(json_object_get(in, "rpc"), "puts");
 }
 
-static void test_wrong_usage(void **state)
+static int end(void **state)
+{
+	for (unsigned i = 0; i < 8; i++) {
+		json_decref(documents[i]);
+		documents[i] = NULL;
+	}
+	return 0;
+}
+
+UNIT_TEST(test_wrong_usage, setup, end)
 {
 	static const struct {
 		const char *words[4], *says;
@@ -74,7 +79,7 @@ static void test_wrong_usage(void **state)
 	assert_string_equal(errors, "kv-cli: nobody listens there (start kv-server)\n");
 }
 
-static void test_pages(void **state)
+UNIT_TEST(test_pages, setup, end)
 {
 	static const char *const looks[] = { "pid 1\nuptime_ms 1000\nrpc_puts 10\n",
 					     "pid 1\nuptime_ms 3000\nrpc_puts 110\n", NULL };
@@ -91,7 +96,7 @@ static void test_pages(void **state)
 	assert_null(strstr(second + 1, "\nkv-server"));
 }
 
-static void test_documents(void **state)
+UNIT_TEST(test_documents, setup, end)
 {
 	static const char *const looks[] = { "pid 1\nuptime_ms 1000\nrpc_puts 10\nrecords 3\n",
 					     "pid 1\nuptime_ms 3000\nrpc_puts 110\nrecords 4\n",
@@ -114,7 +119,7 @@ static void test_documents(void **state)
 		json_is_null(rpc_puts(field(2, "rates")))); /* no time has passed for the server */
 }
 
-static void test_a_server_that_goes_and_comes(void **state)
+UNIT_TEST(test_a_server_that_goes_and_comes, setup, end)
 {
 	static const char *const looks[] = { "pid 1\nuptime_ms 1000\nrpc_puts 10\n", "",
 					     "pid 1\nuptime_ms 2000\nrpc_puts 20\n",
@@ -144,7 +149,7 @@ static void test_a_server_that_goes_and_comes(void **state)
 				    "kv-server)\n");
 }
 
-static void test_what_is_missing_is_said(void **state)
+UNIT_TEST(test_what_is_missing_is_said, setup, end)
 {
 	static const char *const looks[] = { "pid 1\nlines_left_out 17\n", "pid 1\nx y\nz\n",
 					     NULL };
@@ -157,7 +162,7 @@ static void test_what_is_missing_is_said(void **state)
 	has(out, "\nno\n");
 }
 
-static void test_output_that_fails(void **state)
+UNIT_TEST(test_output_that_fails, setup, end)
 {
 	stdout_path = "/dev/full";
 	assert_int_equal(run("", "stats", "--watch", "-c", "5", NULL), CLI_FAILED);
@@ -167,27 +172,4 @@ static void test_output_that_fails(void **state)
 	has(errors, "\"writing to stdout\",\"why\":\"No space left on device\"");
 }
 
-static int end(void **state)
-{
-	for (unsigned i = 0; i < 8; i++) {
-		json_decref(documents[i]);
-		documents[i] = NULL;
-	}
-	return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, setup, end)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(wrong_usage),
-		TEST(pages),
-		TEST(documents),
-		TEST(a_server_that_goes_and_comes),
-		TEST(what_is_missing_is_said),
-		TEST(output_that_fails),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+UNIT_GROUP(make_folder, remove_folder);

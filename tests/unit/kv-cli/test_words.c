@@ -37,7 +37,7 @@ static void splits(const char *line, ...)
 	words_free(&w);
 }
 
-static void test_words(void **state)
+UNIT_TEST(test_words)
 {
 	splits("", NULL);
 	splits(" \t\r\n ", NULL);
@@ -65,7 +65,7 @@ static void refuses(const char *line, size_t len, const char *part)
 		fail_msg("'%s' has no '%s'", err.text, part);
 }
 
-static void test_words_refused(void **state)
+UNIT_TEST(test_words_refused)
 {
 	static const char *const escapes[] = { "\"\\q\"",   "\"\\x\"", "\"\\x1\"", "\"\\xg0\"",
 					       "\"\\x0g\"", "\"\\0\"", "\"\\X41\"" };
@@ -84,7 +84,7 @@ static void test_words_refused(void **state)
 }
 
 /* The longest lines, of the fewest and of the most words. */
-static void test_long_lines(void **state)
+UNIT_TEST(test_long_lines)
 {
 	char *line = malloc(LONG);
 	struct words w;
@@ -104,7 +104,7 @@ static void test_long_lines(void **state)
 }
 
 /* Any bytes, quoted in any of the three ways, come back. */
-static void test_round_trips(void **state)
+UNIT_TEST(test_round_trips)
 {
 	uint64_t seed = SEED;
 
@@ -142,7 +142,7 @@ static void test_round_trips(void **state)
 }
 
 /* Random lines of the bytes that mean something: split or refused, within bounds. */
-static void test_random_lines(void **state)
+UNIT_TEST(test_random_lines)
 {
 	static const char bytes[] = " \t'\"\\xX0n4a#\r";
 	uint64_t seed = SEED;
@@ -166,15 +166,4 @@ static void test_random_lines(void **state)
 		}
 		free(line);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_words),	     cmocka_unit_test(test_words_refused),
-		cmocka_unit_test(test_long_lines),   cmocka_unit_test(test_round_trips),
-		cmocka_unit_test(test_random_lines),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Writes on options, numbers and time to live, as command lines against the store of fake_gkv.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "tests/lib/unit.h"
 #include "tests/unit/kv-cli/run_cli.h"
 
-static void test_put_with_options(void **state)
+UNIT_TEST(test_put_with_options, setup)
 {
 	assert_int_equal(run("", "put", "--ttl", "0.5", "k", "v", NULL), CLI_OK);
 	assert_string_equal(out, "stored, version 1\n");
@@ -47,7 +43,7 @@ static void test_put_with_options(void **state)
 	assert_int_equal(run("", "del", "--if-absent", "k", NULL), CLI_USAGE);
 }
 
-static void test_put_json(void **state)
+UNIT_TEST(test_put_json, setup)
 {
 	assert_int_equal(run("", "--json", "put", "k", "v", NULL), CLI_OK);
 	assert_string_equal(out, "{\n  \"key\": \"k\",\n  \"version\": 1\n}\n");
@@ -71,7 +67,7 @@ static void test_put_json(void **state)
 	    "clock stands still\",\"action\":\"wind it up\",\"code\":3}\n");
 }
 
-static void test_cas(void **state)
+UNIT_TEST(test_cas, setup)
 {
 	assert_int_equal(run("", "put", "k", "v", NULL), CLI_OK);
 	assert_int_equal(run("", "cas", "k", "1", "w", NULL), CLI_OK);
@@ -97,7 +93,7 @@ static void test_cas(void **state)
 	has(errors, "cas k: the store is full");
 }
 
-static void test_del_if(void **state)
+UNIT_TEST(test_del_if, setup)
 {
 	assert_int_equal(run("", "put", "k", "v", NULL), CLI_OK);
 	assert_int_equal(run("", "del", "--if-version", "7", "k", NULL), CLI_NO);
@@ -116,7 +112,7 @@ static void test_del_if(void **state)
 	assert_string_equal(errors, "kv-cli: del k: not deleted: there is no such key\n");
 }
 
-static void test_incr(void **state)
+UNIT_TEST(test_incr, setup)
 {
 	assert_int_equal(run("", "incr", "n", NULL), CLI_OK);
 	assert_string_equal(out, "1\n");
@@ -149,7 +145,7 @@ static void test_incr(void **state)
 	has(errors, "-5: unknown option");
 }
 
-static void test_ttl_and_touch(void **state)
+UNIT_TEST(test_ttl_and_touch, setup)
 {
 	assert_int_equal(run("", "ttl", "k", NULL), CLI_NO);
 	assert_string_equal(errors, "kv-cli: ttl k: not found\n");
@@ -194,7 +190,7 @@ static void test_ttl_and_touch(void **state)
 }
 
 /* Each new command tells how it is used. */
-static void test_help(void **state)
+UNIT_TEST(test_help, setup)
 {
 	static const char *const names[] = { "put", "cas", "del", "incr", "ttl", "touch" };
 	char example[32];
@@ -208,17 +204,4 @@ static void test_help(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_put_with_options, setup),
-		cmocka_unit_test_setup(test_put_json, setup),
-		cmocka_unit_test_setup(test_cas, setup),
-		cmocka_unit_test_setup(test_del_if, setup),
-		cmocka_unit_test_setup(test_incr, setup),
-		cmocka_unit_test_setup(test_ttl_and_touch, setup),
-		cmocka_unit_test_setup(test_help, setup),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+UNIT_GROUP(make_folder, remove_folder);

@@ -35,7 +35,7 @@ static void assert_stays(uint64_t n)
 	assert_int_equal(stats_now().freed, n);
 }
 
-static void the_root_shows_the_epoch(void **state)
+UNIT_TEST(the_root_shows_the_epoch, setup, fixture_close)
 {
 	uint64_t r = retire_one(BYTES);
 
@@ -43,7 +43,7 @@ static void the_root_shows_the_epoch(void **state)
 }
 
 /* A torn slot, another generation: as if nothing had been announced. */
-static void what_does_not_count(void **state)
+UNIT_TEST(what_does_not_count, setup, fixture_close)
 {
 	struct fake_session a;
 	uint64_t now;
@@ -70,7 +70,7 @@ static void what_does_not_count(void **state)
 }
 
 /* Of many small batches, merged ones too, each has the age of what was retired last in it. */
-static void merged_batches_are_not_old(void **state)
+UNIT_TEST(merged_batches_are_not_old, setup, fixture_close)
 {
 	struct fake_session a;
 	uint64_t r = 0, now_ns, stuck = 1;
@@ -98,7 +98,7 @@ static void merged_batches_are_not_old(void **state)
 }
 
 /* A session has no queue pair for a moment: what was unlinked before the next one holds nobody. */
-static void queue_pairs_that_come_and_go(void **state)
+UNIT_TEST(queue_pairs_that_come_and_go, setup, fixture_close)
 {
 	struct fake_session a;
 	uint64_t r;
@@ -115,7 +115,7 @@ static void queue_pairs_that_come_and_go(void **state)
 }
 
 /* What reclaim_stuck() says of it, by the real clock. */
-static void who_is_stuck_is_asked_for(void **state)
+UNIT_TEST(who_is_stuck_is_asked_for, setup, fixture_close)
 {
 	struct fake_session a;
 	uint64_t r, stuck = 0;
@@ -138,7 +138,7 @@ static void who_is_stuck_is_asked_for(void **state)
 }
 
 /* I5 */
-static void the_bound(void **state)
+UNIT_TEST(the_bound, setup, fixture_close)
 {
 	uint64_t bytes = 0, max = CAP / 16 * 15;
 	struct fake_session a;
@@ -164,7 +164,7 @@ static void the_bound(void **state)
 }
 
 /* A record larger than all that may be deferred passes when nothing else is, and only then. */
-static void a_record_beyond_the_bound(void **state)
+UNIT_TEST(a_record_beyond_the_bound, setup, fixture_close)
 {
 	struct reclaim_worker *other;
 	struct fake_session a;
@@ -195,7 +195,7 @@ static void a_record_beyond_the_bound(void **state)
 }
 
 /* Slabs wait for hints, not for sections; blocks do not wait for hints. */
-static void slabs_wait_for_hints(void **state)
+UNIT_TEST(slabs_wait_for_hints, setup, fixture_close)
 {
 	struct fake_session a;
 	struct memory_stats stats;
@@ -231,7 +231,7 @@ static void slabs_wait_for_hints(void **state)
 }
 
 /* Nobody is there to hold a hint, but a client may come back with some: the floor says so. */
-static void the_floor_rises_with_every_cut(void **state)
+UNIT_TEST(the_floor_rises_with_every_cut, setup, fixture_close)
 {
 	struct fake_session a;
 
@@ -244,22 +244,4 @@ static void the_floor_rises_with_every_cut(void **state)
 	session_comes(&a, 1);
 	assert_int_equal(atomic_load(&a.slot.h), atomic_load(&root.hint_floor));
 	session_goes(&a);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(the_root_shows_the_epoch, setup, fixture_close),
-		cmocka_unit_test_setup_teardown(what_does_not_count, setup, fixture_close),
-		cmocka_unit_test_setup_teardown(queue_pairs_that_come_and_go, setup, fixture_close),
-		cmocka_unit_test_setup_teardown(merged_batches_are_not_old, setup, fixture_close),
-		cmocka_unit_test_setup_teardown(who_is_stuck_is_asked_for, setup, fixture_close),
-		cmocka_unit_test_setup_teardown(the_bound, setup, fixture_close),
-		cmocka_unit_test_setup_teardown(a_record_beyond_the_bound, setup, fixture_close),
-		cmocka_unit_test_setup_teardown(slabs_wait_for_hints, setup, fixture_close),
-		cmocka_unit_test_setup_teardown(the_floor_rises_with_every_cut, setup,
-						fixture_close),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

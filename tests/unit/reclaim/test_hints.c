@@ -89,7 +89,7 @@ static uint64_t give_away(uint32_t bytes)
 }
 
 /* Nothing is written any more, so nothing is retired that would end an epoch. */
-static void hints_go_on_a_quiet_server(void **state)
+UNIT_TEST(hints_go_on_a_quiet_server, setup, teardown)
 {
 	client_round();
 	give_away(SLAB - 100);
@@ -105,7 +105,7 @@ static void hints_go_on_a_quiet_server(void **state)
  * A slab falls empty between any two rounds of the client. A client that drops hints must not be
  * asked again before it has said so.
  */
-static void hints_go_on_a_busy_server(void **state)
+UNIT_TEST(hints_go_on_a_busy_server, setup, teardown)
 {
 	struct memory_place place[SLABS];
 	unsigned i;
@@ -129,7 +129,7 @@ static void hints_go_on_a_busy_server(void **state)
 }
 
 /* Epochs end for clients that are asked, not for nothing. */
-static void no_epoch_ends_in_vain(void **state)
+UNIT_TEST(no_epoch_ends_in_vain, setup, teardown)
 {
 	uint64_t now;
 
@@ -148,7 +148,7 @@ static void no_epoch_ends_in_vain(void **state)
 }
 
 /* A client that does not move is not overrun: the next epoch ends when it has told of the last. */
-static void who_stands_still_sees_one_epoch_end(void **state)
+UNIT_TEST(who_stands_still_sees_one_epoch_end, setup, teardown)
 {
 	uint64_t now;
 
@@ -174,7 +174,7 @@ static uint64_t hoarding_round(void)
 }
 
 /* Once memory has been short for as long as a section may be open; not where nobody wants any. */
-static void who_keeps_hints_is_stuck(void **state)
+UNIT_TEST(who_keeps_hints_is_stuck, setup, teardown)
 {
 	uint64_t start_ns, stuck = 0;
 
@@ -195,7 +195,7 @@ static void who_keeps_hints_is_stuck(void **state)
 }
 
 /* A client that follows may be asked for ever: each time the wait starts over. */
-static void who_follows_is_not_stuck(void **state)
+UNIT_TEST(who_follows_is_not_stuck, setup, teardown)
 {
 	const uint64_t limit_ns = FIXTURE_LIMIT_MS * NS_PER_MS,
 		       end_ns = time_now_ns() + 4 * limit_ns;
@@ -217,19 +217,4 @@ static void who_follows_is_not_stuck(void **state)
 			now_ns = born_ns + limit_ns;
 		assert_int_equal(reclaim_stuck(reclaim, now_ns).hints, 0);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(hints_go_on_a_quiet_server, setup, teardown),
-		cmocka_unit_test_setup_teardown(hints_go_on_a_busy_server, setup, teardown),
-		cmocka_unit_test_setup_teardown(no_epoch_ends_in_vain, setup, teardown),
-		cmocka_unit_test_setup_teardown(who_stands_still_sees_one_epoch_end, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(who_keeps_hints_is_stuck, setup, teardown),
-		cmocka_unit_test_setup_teardown(who_follows_is_not_stuck, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,7 +75,7 @@ static void announced_until_freed(struct fake_session *f, uint64_t n)
 }
 
 /* The stock serves; past it blocks are given up, counted, and never freed; then all goes on. */
-static void no_heap_memory(void **state)
+UNIT_TEST(no_heap_memory, setup, teardown)
 {
 	const unsigned batches = 20;
 	struct reclaim_stats stats;
@@ -102,7 +102,7 @@ static void no_heap_memory(void **state)
 }
 
 /* One block every batch, for ever: small batches are merged, or each would cost 3 KiB. */
-static void a_long_session_costs_little(void **state)
+UNIT_TEST(a_long_session_costs_little, setup, teardown)
 {
 	struct fake_session a;
 	uint64_t periods = 0;
@@ -132,7 +132,7 @@ static void a_long_session_costs_little(void **state)
  * Hazards against the reclaimer. Under a hazard the incarnation stays; after it the block goes,
  * without a kick: a missed wake-up would leave blocks behind.
  */
-static void hazards_come_and_go(void **state)
+UNIT_TEST(hazards_come_and_go, setup, teardown)
 {
 	struct memory_place place[HAZARDS];
 	struct block *block[HAZARDS];
@@ -170,7 +170,7 @@ static void hazards_come_and_go(void **state)
  * One hazard at a time, cleared at any moment of the reclaimer's round: the block goes without
  * a kick. Catches a reclaimer that says "pinned" only after it has looked.
  */
-static void no_wake_up_is_missed(void **state)
+UNIT_TEST(no_wake_up_is_missed, setup, teardown)
 {
 	uint64_t seed = SEED;
 	struct block *b;
@@ -201,7 +201,7 @@ static uint64_t cpu_ns(void)
 }
 
 /* Waiting for a hazard costs nothing, for a session next to nothing: a look every few ms. */
-static void waiting_uses_no_cpu(void **state)
+UNIT_TEST(waiting_uses_no_cpu, setup, teardown)
 {
 	struct fake_session a;
 	struct memory_place held;
@@ -228,17 +228,4 @@ static void waiting_uses_no_cpu(void **state)
 	assert_freed_soon(1);
 	announced_until_freed(&a, 2);
 	session_goes(&a);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(no_heap_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_long_session_costs_little, setup, teardown),
-		cmocka_unit_test_setup_teardown(hazards_come_and_go, setup, teardown),
-		cmocka_unit_test_setup_teardown(no_wake_up_is_missed, setup, teardown),
-		cmocka_unit_test_setup_teardown(waiting_uses_no_cpu, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ static void assert_stays(uint64_t n)
 	assert_int_equal(stats_now().freed, n);
 }
 
-static void alone(void **state)
+UNIT_TEST(alone, setup, fixture_close)
 {
 	struct reclaim_stats stats;
 
@@ -53,7 +53,7 @@ static void alone(void **state)
 }
 
 /* A full batch goes without waiting for its age; a young one stays until it is old. */
-static void batches(void **state)
+UNIT_TEST(batches, setup, fixture_close)
 {
 	for (unsigned i = 0; i < 256; i++)
 		reclaim_retire(worker, fixture_take(BYTES), BYTES);
@@ -83,7 +83,7 @@ static void *read_section(void *arg)
 	return NULL;
 }
 
-static void a_local_reader_holds(void **state)
+UNIT_TEST(a_local_reader_holds, setup, fixture_close)
 {
 	struct reader r = { false, false, false };
 	pthread_t thread;
@@ -100,7 +100,7 @@ static void a_local_reader_holds(void **state)
 }
 
 /* Until each of them has announced a later epoch, or is gone. */
-static void sessions_hold(void **state)
+UNIT_TEST(sessions_hold, setup, fixture_close)
 {
 	struct fake_session a, b;
 
@@ -122,7 +122,7 @@ static void sessions_hold(void **state)
 }
 
 /* A session that comes after the unlinking has its epoch, and holds nothing of before. */
-static void later_sessions_do_not(void **state)
+UNIT_TEST(later_sessions_do_not, setup, fixture_close)
 {
 	struct fake_session a, b;
 
@@ -135,7 +135,7 @@ static void later_sessions_do_not(void **state)
 	session_goes(&b);
 }
 
-static void epochs_one_by_one(void **state)
+UNIT_TEST(epochs_one_by_one, setup, fixture_close)
 {
 	struct fake_session a;
 	uint64_t at[20];
@@ -158,7 +158,7 @@ static void epochs_one_by_one(void **state)
 	session_goes(&a);
 }
 
-static void a_hazard_holds_one_block(void **state)
+UNIT_TEST(a_hazard_holds_one_block, setup, fixture_close)
 {
 	struct memory_place held = fixture_take(BYTES), other = fixture_take(BYTES);
 
@@ -172,7 +172,7 @@ static void a_hazard_holds_one_block(void **state)
 }
 
 /* A block that was freed is given out again, under a new incarnation. */
-static void addresses_come_back(void **state)
+UNIT_TEST(addresses_come_back, setup, fixture_close)
 {
 	struct memory_place first, place;
 	struct block *b;
@@ -189,20 +189,4 @@ static void addresses_come_back(void **state)
 	}
 	assert_true(again);
 	assert_true(block_state_incarnation(b->state) > before);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(alone, setup, fixture_close),
-		cmocka_unit_test_setup_teardown(batches, setup, fixture_close),
-		cmocka_unit_test_setup_teardown(a_local_reader_holds, setup, fixture_close),
-		cmocka_unit_test_setup_teardown(sessions_hold, setup, fixture_close),
-		cmocka_unit_test_setup_teardown(later_sessions_do_not, setup, fixture_close),
-		cmocka_unit_test_setup_teardown(epochs_one_by_one, setup, fixture_close),
-		cmocka_unit_test_setup_teardown(a_hazard_holds_one_block, setup, fixture_close),
-		cmocka_unit_test_setup_teardown(addresses_come_back, setup, fixture_close),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,7 +95,7 @@ static void *run_control(void *arg)
 	return NULL;
 }
 
-static void a_cm_that_fails_is_asked_once_a_tick(void **state)
+UNIT_TEST(a_cm_that_fails_is_asked_once_a_tick)
 {
 	const struct sockaddr at = { .sa_family = AF_INET };
 	struct ibv_context context = { .async_fd = eventfd(0, EFD_CLOEXEC) };
@@ -142,9 +142,6 @@ static void a_cm_that_fails_is_asked_once_a_tick(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_cm_that_fails_is_asked_once_a_tick),
-	};
 	sigset_t set;
 
 	sigemptyset(&set);
@@ -152,5 +149,5 @@ int main(void)
 	sigaddset(&set, SIGINT);
 	sigprocmask(SIG_BLOCK, &set, NULL); /* as the server does */
 	alarm(60); /* ends what is never heard again */
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

@@ -74,7 +74,7 @@ static struct lease *find(uint64_t now_ns, uint64_t stuck)
 }
 
 /* I3: announcements lie in [last, E]. */
-static void lies(void **state)
+UNIT_TEST(lies, set_up, tear_down)
 {
 	struct member c;
 
@@ -99,7 +99,7 @@ static void lies(void **state)
 	goes(&c);
 }
 
-static void a_silent_session(void **state)
+UNIT_TEST(a_silent_session, set_up, tear_down)
 {
 	uint64_t at;
 
@@ -124,7 +124,7 @@ static void a_silent_session(void **state)
 }
 
 /* A server that was stopped finds old beats everywhere. */
-static void the_server_was_stopped(void **state)
+UNIT_TEST(the_server_was_stopped, set_up, tear_down)
 {
 	uint64_t at = LOOK_NS;
 
@@ -140,7 +140,7 @@ static void the_server_was_stopped(void **state)
 }
 
 /* One that is kept busy, by that very session maybe, forgives a pause of its own once. */
-static void the_server_is_busy(void **state)
+UNIT_TEST(the_server_is_busy, set_up, tear_down)
 {
 	uint64_t at = LOOK_NS;
 
@@ -156,7 +156,7 @@ static void the_server_is_busy(void **state)
 }
 
 /* It beats and does not move: only while somebody wants memory, and not before a lease. */
-static void a_stuck_session(void **state)
+UNIT_TEST(a_stuck_session, set_up, tear_down)
 {
 	uint64_t at, r;
 
@@ -175,7 +175,7 @@ static void a_stuck_session(void **state)
 }
 
 /* It beats, and the server is kept busy for longer than a look in every lease. */
-static void a_stuck_session_of_a_busy_server(void **state)
+UNIT_TEST(a_stuck_session_of_a_busy_server, set_up, tear_down)
 {
 	uint64_t at = LOOK_NS, r;
 
@@ -201,7 +201,7 @@ static void a_stuck_session_of_a_busy_server(void **state)
 }
 
 /* A session that reopens its only queue pair all the time is waited for all the time. */
-static void queue_pairs_that_come_and_go(void **state)
+UNIT_TEST(queue_pairs_that_come_and_go, set_up, tear_down)
 {
 	comes(&a, 1, 0);
 	for (uint64_t at = LOOK_NS; at < LEASE_NS; at += LOOK_NS) {
@@ -214,7 +214,7 @@ static void queue_pairs_that_come_and_go(void **state)
 }
 
 /* A server that is stopped again and again forgives hints once, as it does sections. */
-static void who_keeps_hints_is_forgiven_once(void **state)
+UNIT_TEST(who_keeps_hints_is_forgiven_once, set_up, tear_down)
 {
 	const struct grace_stuck stuck = { .hints = 1 };
 
@@ -228,22 +228,4 @@ static void who_keeps_hints_is_forgiven_once(void **state)
 	atomic_store(&a.slot.h, 1); /* it has followed */
 	assert_null(find_stuck(4 * LEASE_NS, stuck));
 	goes(&a);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(lies, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_silent_session, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(the_server_was_stopped, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(the_server_is_busy, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_stuck_session, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_stuck_session_of_a_busy_server, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(queue_pairs_that_come_and_go, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(who_keeps_hints_is_forgiven_once, set_up,
-						tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

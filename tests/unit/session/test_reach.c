@@ -12,7 +12,7 @@
 
 static const uint8_t good[16] = { [15] = 1 }, bad[16] = { [15] = 2 }, other[16] = { [15] = 3 };
 
-static void a_wait_in_vain_closes_for_a_while(void **state)
+UNIT_TEST(a_wait_in_vain_closes_for_a_while)
 {
 	struct reach r = { 0 };
 
@@ -24,7 +24,7 @@ static void a_wait_in_vain_closes_for_a_while(void **state)
 	assert_int_equal(reach_wait_ns(&r, other, false, (6 + REACH_REST) * SECOND), 0);
 }
 
-static void who_was_reached_is_tried_again(void **state)
+UNIT_TEST(who_was_reached_is_tried_again)
 {
 	struct reach r = { 0 };
 
@@ -36,7 +36,7 @@ static void who_was_reached_is_tried_again(void **state)
 	assert_int_not_equal(reach_wait_ns(&r, good, false, 3 * SECOND), 0);
 }
 
-static void no_gid_at_all_is_not_known(void **state)
+UNIT_TEST(no_gid_at_all_is_not_known)
 {
 	static const uint8_t none[16];
 	struct reach r = { 0 };
@@ -45,7 +45,7 @@ static void no_gid_at_all_is_not_known(void **state)
 	assert_int_not_equal(reach_wait_ns(&r, none, false, 2 * SECOND), 0);
 }
 
-static void a_quick_refusal_costs_nothing(void **state)
+UNIT_TEST(a_quick_refusal_costs_nothing)
 {
 	struct reach r = { 0 };
 
@@ -54,7 +54,7 @@ static void a_quick_refusal_costs_nothing(void **state)
 }
 
 /* A client that offers a new GID that leads nowhere, whenever one is tried. */
-static void the_share_of_waits_is_bounded(void **state)
+UNIT_TEST(the_share_of_waits_is_bounded)
 {
 	struct reach r = { 0 };
 	uint64_t now = SECOND, waited = 0;
@@ -73,7 +73,7 @@ static void the_share_of_waits_is_bounded(void **state)
 	assert_in_range(waited, 100 * SECOND, 1000 * SECOND / (1 + REACH_REST) + SECOND);
 }
 
-static void the_oldest_gives_way(void **state)
+UNIT_TEST(the_oldest_gives_way)
 {
 	struct reach r = { 0 };
 	uint8_t gid[16] = { [0] = 0xfd };
@@ -89,18 +89,4 @@ static void the_oldest_gives_way(void **state)
 	reach_tried(&r, other, true, 2 * SECOND, 2 * SECOND);
 	assert_int_not_equal(reach_wait_ns(&r, good, false, 2 * SECOND), 0);
 	assert_int_equal(reach_wait_ns(&r, other, false, 2 * SECOND), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_wait_in_vain_closes_for_a_while),
-		cmocka_unit_test(who_was_reached_is_tried_again),
-		cmocka_unit_test(no_gid_at_all_is_not_known),
-		cmocka_unit_test(a_quick_refusal_costs_nothing),
-		cmocka_unit_test(the_share_of_waits_is_bounded),
-		cmocka_unit_test(the_oldest_gives_way),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,7 +124,7 @@ static void assert_waited_for(void)
 }
 
 /* In ERR it serves nothing: the server goes on. */
-static void one_that_is_in_err(void **state)
+UNIT_TEST(one_that_is_in_err, set_up, tear_down)
 {
 	let_fail(true, false);
 	gkv_close(kv[0]);
@@ -135,7 +135,7 @@ static void one_that_is_in_err(void **state)
 }
 
 /* The client closes a handle; the other one is there still. */
-static void one_of_two(void **state)
+UNIT_TEST(one_of_two, set_up, tear_down)
 {
 	let_fail(true, true);
 	gkv_close(kv[0]);
@@ -145,7 +145,7 @@ static void one_of_two(void **state)
 }
 
 /* The other one and the housekeeper's have gone before it. */
-static void the_last(void **state)
+UNIT_TEST(the_last, set_up, tear_down)
 {
 	gkv_close(kv[1]);
 	kv[1] = NULL;
@@ -158,23 +158,11 @@ static void the_last(void **state)
 }
 
 /* Nobody ticks: the session is fenced, which does not come to its end. */
-static void a_fence_that_fails(void **state)
+UNIT_TEST(a_fence_that_fails, set_up, tear_down)
 {
 	let_fail(true, true);
 	assert_ends();
 	assert_int_equal(atomic_load(&server.server.sessions.counters.fenced_silent), 1);
 	assert_int_equal(atomic_load(&server.server.sessions.counters.sessions), 0);
 	assert_waited_for();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(one_that_is_in_err, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(one_of_two, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(the_last, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_fence_that_fails, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,7 +173,4 @@ UNIT_TEST(test_reply)
 	assert_null(softrdma_create_ah_from_wc(w->pd, &wc, NULL, 1));
 }
 
-int main(void)
-{
-	return unit_run(world_open, world_close);
-}
+UNIT_GROUP(world_open, world_close);

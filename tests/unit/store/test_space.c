@@ -186,7 +186,7 @@ static unsigned share(unsigned count, uint32_t value_len)
 	return (unsigned)(bytes * 1000 / m.bytes_max);
 }
 
-static void records_take_their_share(void **state)
+UNIT_TEST(records_take_their_share)
 {
 	/* What is missing: blocks of whole 64 B, the index, and for large ones the ends of extents
 	 * that are too short for another. */
@@ -265,7 +265,7 @@ static void fill_new(uint64_t bytes, unsigned *fresh)
 	}
 }
 
-static void space_serves_other_sizes(void **state)
+UNIT_TEST(space_serves_other_sizes)
 {
 	const uint8_t orders[][7] = {
 		{ SMALL, MEDIUM, LARGE, SMALL, LARGE, MEDIUM, SMALL },
@@ -280,7 +280,7 @@ static void space_serves_other_sizes(void **state)
 }
 
 /* The index gets what records of a slab each have left, and then both keep what they have. */
-static void the_index_gets_room_of_large_records(void **state)
+UNIT_TEST(the_index_gets_room_of_large_records)
 {
 	const uint8_t order[] = { SLAB, SMALL, SLAB };
 	uint8_t many[21];
@@ -296,11 +296,6 @@ static void the_index_gets_room_of_large_records(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(records_take_their_share),
-		cmocka_unit_test(space_serves_other_sizes),
-		cmocka_unit_test(the_index_gets_room_of_large_records),
-	};
 	int rc;
 
 	value = malloc(VALUE_BIG);
@@ -308,7 +303,7 @@ int main(void)
 		return 1;
 	memset(value, 'v', VALUE_BIG);
 	urcu_qsbr_register_thread();
-	rc = cmocka_run_group_tests(tests, NULL, NULL);
+	rc = unit_run(NULL, NULL);
 	urcu_qsbr_unregister_thread();
 	free(value);
 	return rc;

@@ -78,7 +78,7 @@ static int get(const char *key, uint64_t now, struct store_result *out)
 	return store_get(&f.worker, key, (uint32_t)strlen(key), now, true, out);
 }
 
-static void basics(void **state)
+UNIT_TEST(basics)
 {
 	struct store_result a, b, c;
 
@@ -107,7 +107,7 @@ static void basics(void **state)
 }
 
 /* store_prefetch() of keys that are there, that are not, and that share a bucket with them. */
-static void hints_change_nothing(void **state)
+UNIT_TEST(hints_change_nothing)
 {
 	char name[2 * STORE_PREFETCH_MAX][16];
 	struct store_key keys[2 * STORE_PREFETCH_MAX];
@@ -140,7 +140,7 @@ static void hints_change_nothing(void **state)
 	close_store();
 }
 
-static void expiry(void **state)
+UNIT_TEST(expiry)
 {
 	struct store_result a;
 	struct index_stats stats;
@@ -164,7 +164,7 @@ static uint64_t record_bytes(void)
 	return stats.record_bytes;
 }
 
-static void record_bytes_are_counted(void **state)
+UNIT_TEST(record_bytes_are_counted)
 {
 	struct store_result a;
 
@@ -230,12 +230,12 @@ static void full(uint64_t bytes, uint64_t slots, uint32_t value_len)
 	close_store();
 }
 
-static void full_memory(void **state)
+UNIT_TEST(full_memory)
 {
 	full(16 << 20, 2000, 100000);
 }
 
-static void full_index(void **state)
+UNIT_TEST(full_index)
 {
 	full(64 << 20, 1000, 10);
 }
@@ -250,7 +250,7 @@ static int put_number(unsigned number)
 }
 
 /* I5: new keys alone retire segments. While a session holds these, splits wait, then they go on. */
-static void growth_stays_within_the_bound(void **state)
+UNIT_TEST(growth_stays_within_the_bound)
 {
 	const uint64_t max = 1 << 20;
 	struct reclaim_stats stats;
@@ -285,19 +285,10 @@ static void growth_stays_within_the_bound(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(basics),
-		cmocka_unit_test(hints_change_nothing),
-		cmocka_unit_test(expiry),
-		cmocka_unit_test(record_bytes_are_counted),
-		cmocka_unit_test(full_memory),
-		cmocka_unit_test(full_index),
-		cmocka_unit_test(growth_stays_within_the_bound),
-	};
 	int rc;
 
 	urcu_qsbr_register_thread();
-	rc = cmocka_run_group_tests(tests, NULL, NULL);
+	rc = unit_run(NULL, NULL);
 	urcu_qsbr_unregister_thread();
 	return rc;
 }

@@ -125,7 +125,7 @@ static void sweep_until_expiring(uint64_t left)
 	assert_int_equal(counts().records_expiring, left);
 }
 
-static void what_has_expired_goes(void **state)
+UNIT_TEST(what_has_expired_goes, setup, teardown)
 {
 	const unsigned n = 20000;
 	uint64_t now_ms = time_wall_ms();
@@ -148,7 +148,7 @@ static void what_has_expired_goes(void **state)
 }
 
 /* What a pass saw and left is found when its time has come. */
-static void what_stays_goes_later(void **state)
+UNIT_TEST(what_stays_goes_later, setup, teardown)
 {
 	const unsigned n = 3000;
 	uint64_t now_ms = time_wall_ms();
@@ -164,7 +164,7 @@ static void what_stays_goes_later(void **state)
 	assert_int_equal(counts().records, n);
 }
 
-static void nothing_expires(void **state)
+UNIT_TEST(nothing_expires, setup, teardown)
 {
 	uint64_t now_ms = time_wall_ms();
 
@@ -181,7 +181,7 @@ static void nothing_expires(void **state)
 	assert_int_equal(counts().records, 1002);
 }
 
-static void who_expires_is_counted(void **state)
+UNIT_TEST(who_expires_is_counted, setup, teardown)
 {
 	const struct store_terms terms = { .now_ms = time_wall_ms() };
 	struct store_result r;
@@ -214,7 +214,7 @@ static void who_expires_is_counted(void **state)
  * I5: what it deletes waits for sessions as well, and is not forgotten meanwhile; and it leaves
  * room for what clients replace.
  */
-static void it_waits_where_much_is_deferred(void **state)
+UNIT_TEST(it_waits_where_much_is_deferred, setup_small_bound, teardown)
 {
 	const unsigned n = 30000; /* 3.8 MiB, of which 15/16 MiB may wait */
 	uint64_t now_ms = time_wall_ms(), end = time_now_ns() + NS_PER_S;
@@ -249,7 +249,7 @@ static void it_waits_where_much_is_deferred(void **state)
 }
 
 /* The worker that sweeps goes in the middle of it. */
-static void another_one_goes_on(void **state)
+UNIT_TEST(another_one_goes_on, setup, teardown)
 {
 	struct store_worker other;
 
@@ -301,7 +301,7 @@ static void *write_on(void *arg)
 	return NULL;
 }
 
-static void beside_writers(void **state)
+UNIT_TEST(beside_writers, setup, teardown)
 {
 	pthread_t thread[WRITERS];
 	static const char kind[] = "xyz";
@@ -327,20 +327,4 @@ static void beside_writers(void **state)
 	assert_int_equal(counts().records_expiring, 0);
 	assert_int_equal(counts().records, WRITERS * EACH / 8);
 	assert_true(counts().splits > 0 && counts().merges > 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_has_expired_goes, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_stays_goes_later, setup, teardown),
-		cmocka_unit_test_setup_teardown(nothing_expires, setup, teardown),
-		cmocka_unit_test_setup_teardown(who_expires_is_counted, setup, teardown),
-		cmocka_unit_test_setup_teardown(it_waits_where_much_is_deferred, setup_small_bound,
-						teardown),
-		cmocka_unit_test_setup_teardown(another_one_goes_on, setup, teardown),
-		cmocka_unit_test_setup_teardown(beside_writers, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

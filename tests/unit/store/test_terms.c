@@ -185,7 +185,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void conditions_where_nothing_is(void **state)
+UNIT_TEST(conditions_where_nothing_is, setup, teardown)
 {
 	struct store_result r;
 
@@ -220,7 +220,7 @@ static void conditions_where_nothing_is(void **state)
 	}
 }
 
-static void conditions_where_a_record_is(void **state)
+UNIT_TEST(conditions_where_a_record_is, setup, teardown)
 {
 	struct store_result first, r;
 
@@ -295,7 +295,7 @@ static const struct {
 	{ "five", 0, -EDOM, NULL },
 };
 
-static void numbers_are_added(void **state)
+UNIT_TEST(numbers_are_added, setup, teardown)
 {
 	for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		struct store_result first, r;
@@ -318,7 +318,7 @@ static void numbers_are_added(void **state)
 	}
 }
 
-static void numbers_begin_at_zero(void **state)
+UNIT_TEST(numbers_begin_at_zero, setup, teardown)
 {
 	struct store_result r;
 	int64_t sum;
@@ -336,7 +336,7 @@ static void numbers_begin_at_zero(void **state)
 	assert_int_equal(found("0", 0), r.version);
 }
 
-static void an_expiry_is_never_early(void **state)
+UNIT_TEST(an_expiry_is_never_early)
 {
 	assert_int_equal(store_expiry(NOW * NS_PER_MS, 0), 0);
 	assert_int_equal(store_expiry(NOW * NS_PER_MS, 1), NOW + 1);
@@ -350,7 +350,7 @@ static void an_expiry_is_never_early(void **state)
 	assert_int_equal(store_expiry(UINT64_MAX, 0), 0);
 }
 
-static void touch_sets_the_expiry(void **state)
+UNIT_TEST(touch_sets_the_expiry, setup, teardown)
 {
 	struct store_result first, r;
 
@@ -373,7 +373,7 @@ static void touch_sets_the_expiry(void **state)
 }
 
 /* What keeps the expiry of a record gives its own to one that it creates. */
-static void the_expiry_is_kept(void **state)
+UNIT_TEST(the_expiry_is_kept, setup, teardown)
 {
 	static const uint64_t expiry[] = { 0, NOW + 1, 9 * NOW };
 	struct store_result r;
@@ -406,7 +406,7 @@ static void the_expiry_is_kept(void **state)
 	}
 }
 
-static void conditions_of_incr_and_append(void **state)
+UNIT_TEST(conditions_of_incr_and_append, setup, teardown)
 {
 	struct store_result first, r;
 
@@ -429,7 +429,7 @@ static void conditions_of_incr_and_append(void **state)
 }
 
 /* Others write the key between the two steps of an append. */
-static void an_append_finds_another_record(void **state)
+UNIT_TEST(an_append_finds_another_record, setup, teardown)
 {
 	static const char *const between[] = { "b", "longer than before", "", NULL };
 	struct store_result r;
@@ -451,7 +451,7 @@ static void an_append_finds_another_record(void **state)
 }
 
 /* The longest value takes nothing more, whenever it is found out. */
-static void an_append_that_is_too_long(void **state)
+UNIT_TEST(an_append_that_is_too_long, setup, teardown)
 {
 	const struct store_terms t = terms(STORE_ALWAYS, 0);
 	struct store_result first, r;
@@ -588,7 +588,7 @@ static void run_threads(void *(*body)(void *), struct thread *threads)
 		assert_false(threads[i].failed);
 }
 
-static void no_increment_is_lost(void **state)
+UNIT_TEST(no_increment_is_lost, setup, teardown)
 {
 	static struct thread threads[THREADS];
 	struct store_result r;
@@ -600,7 +600,7 @@ static void no_increment_is_lost(void **state)
 	assert_int_equal(records(), 1);
 }
 
-static void no_append_is_lost(void **state)
+UNIT_TEST(no_append_is_lost, setup, teardown)
 {
 	static struct thread threads[THREADS];
 	unsigned letters[THREADS] = { 0 };
@@ -615,7 +615,7 @@ static void no_append_is_lost(void **state)
 		assert_int_equal(letters[i], SWAPS);
 }
 
-static void of_a_version_one_swap_wins(void **state)
+UNIT_TEST(of_a_version_one_swap_wins, setup, teardown)
 {
 	static struct thread threads[THREADS];
 	struct store_result r;
@@ -643,7 +643,7 @@ static int refused(enum store_condition condition, uint64_t version, struct stor
 }
 
 /* What is said before a block is taken is what the commit would say. */
-static void refused_before_there_is_a_block(void **state)
+UNIT_TEST(refused_before_there_is_a_block, setup, teardown)
 {
 	struct store_result r;
 	uint64_t version;
@@ -669,26 +669,4 @@ static void refused_before_there_is_a_block(void **state)
 	assert_int_equal(records(), 1);
 	assert_int_equal(put("later", 0, STORE_IF_PRESENT, 0, &r), -ENOENT);
 	assert_int_equal(records(), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(conditions_where_nothing_is, setup, teardown),
-		cmocka_unit_test_setup_teardown(conditions_where_a_record_is, setup, teardown),
-		cmocka_unit_test_setup_teardown(refused_before_there_is_a_block, setup, teardown),
-		cmocka_unit_test_setup_teardown(numbers_are_added, setup, teardown),
-		cmocka_unit_test_setup_teardown(numbers_begin_at_zero, setup, teardown),
-		cmocka_unit_test(an_expiry_is_never_early),
-		cmocka_unit_test_setup_teardown(touch_sets_the_expiry, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_expiry_is_kept, setup, teardown),
-		cmocka_unit_test_setup_teardown(conditions_of_incr_and_append, setup, teardown),
-		cmocka_unit_test_setup_teardown(an_append_finds_another_record, setup, teardown),
-		cmocka_unit_test_setup_teardown(an_append_that_is_too_long, setup, teardown),
-		cmocka_unit_test_setup_teardown(no_append_is_lost, setup, teardown),
-		cmocka_unit_test_setup_teardown(no_increment_is_lost, setup, teardown),
-		cmocka_unit_test_setup_teardown(of_a_version_one_swap_wins, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

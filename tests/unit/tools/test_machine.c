@@ -12,7 +12,7 @@ static void numbers(const char *release, int wanted)
 		fail_msg("%d of '%s', not %d", machine_numbers(release), release, wanted);
 }
 
-static void of_a_kernel_two_numbers_are_told(void **state)
+UNIT_TEST(of_a_kernel_two_numbers_are_told)
 {
 	numbers("6.1.0-18-amd64", 3);
 	numbers("6.18.44-fc-v657", 4);
@@ -24,7 +24,7 @@ static void of_a_kernel_two_numbers_are_told(void **state)
 	numbers("next", 0);
 }
 
-static void no_more_than_those_stands_in_a_report(void **state)
+UNIT_TEST(no_more_than_those_stands_in_a_report)
 {
 	char text[160];
 	const char *at;
@@ -35,14 +35,4 @@ static void no_more_than_those_stands_in_a_report(void **state)
 	at += strlen(", Linux ");
 	assert_int_equal(strlen(at), machine_numbers(at));
 	assert_true(machine_memory() > 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(of_a_kernel_two_numbers_are_told),
-		cmocka_unit_test(no_more_than_those_stands_in_a_report),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

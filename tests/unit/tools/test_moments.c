@@ -23,7 +23,7 @@ static struct moments of(const double *v, unsigned n)
 	return m;
 }
 
-static void mean_and_deviation(void **state)
+UNIT_TEST(mean_and_deviation)
 {
 	const double v[] = { 2, 4, 4, 4, 5, 5, 7, 9 };
 	struct moments m = of(v, 8), none = { 0 };
@@ -38,7 +38,7 @@ static void mean_and_deviation(void **state)
 }
 
 /* As one after the other. */
-static void the_same_many_times(void **state)
+UNIT_TEST(the_same_many_times)
 {
 	const double v[] = { 3, 3, 3, 8, 1, 1 };
 	struct moments one = of(v, 6), many = { 0 };
@@ -54,7 +54,7 @@ static void the_same_many_times(void **state)
 }
 
 /* Of less than one, beside a mean of a billion: not truncated, not lost. */
-static void a_small_deviation(void **state)
+UNIT_TEST(a_small_deviation)
 {
 	struct moments m = { 0 };
 
@@ -64,7 +64,7 @@ static void a_small_deviation(void **state)
 }
 
 /* Joined in any order they are what one stream had said. */
-static void merged(void **state)
+UNIT_TEST(merged)
 {
 	struct moments all = { 0 }, part[3] = { { 0 } }, none = { 0 };
 
@@ -88,7 +88,7 @@ static void merged(void **state)
 	near(moments_stdev(&none), moments_stdev(&all));
 }
 
-static void flags_of_a_sound_counter(void **state)
+UNIT_TEST(flags_of_a_sound_counter)
 {
 	assert_true(ticks_invariant("flags\t\t: fpu constant_tsc pae nonstop_tsc\n"));
 	assert_true(ticks_invariant("nonstop_tsc constant_tsc"));
@@ -99,7 +99,7 @@ static void flags_of_a_sound_counter(void **state)
 }
 
 /* Against the clock of the system, loosely: other threads may have the core. */
-static void ticks_are_time(void **state)
+UNIT_TEST(ticks_are_time)
 {
 	uint64_t ns, start, count;
 
@@ -113,15 +113,4 @@ static void ticks_are_time(void **state)
 	assert_true(ticks_ns(count) > ns * 8 / 10);
 	assert_true(ticks_ns(ticks_of_ns(1e9)) > 999999000 &&
 		    ticks_ns(ticks_of_ns(1e9)) < 1000001000);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mean_and_deviation),	    cmocka_unit_test(the_same_many_times),
-		cmocka_unit_test(a_small_deviation),	    cmocka_unit_test(merged),
-		cmocka_unit_test(flags_of_a_sound_counter), cmocka_unit_test(ticks_are_time),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

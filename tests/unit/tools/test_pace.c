@@ -18,7 +18,7 @@ static struct pace pace_of(unsigned number, unsigned threads, uint64_t all)
 }
 
 /* Each of them belongs to one thread, at a place of its own on one line of time. */
-static void threads_share_one_line(void **state)
+UNIT_TEST(threads_share_one_line)
 {
 	const unsigned threads = 3;
 	const uint64_t all = 11;
@@ -40,7 +40,7 @@ static void threads_share_one_line(void **state)
 	assert_int_equal(sum, all);
 }
 
-static void nothing_is_due_too_early(void **state)
+UNIT_TEST(nothing_is_due_too_early)
 {
 	struct pace p = pace_of(1, 2, 4); /* at 1010 and 1030 */
 
@@ -55,7 +55,7 @@ static void nothing_is_due_too_early(void **state)
 }
 
 /* What could not be started for a while counts from when it was due, all of it. */
-static void a_stall_counts_for_all_that_were_due(void **state)
+UNIT_TEST(a_stall_counts_for_all_that_were_due)
 {
 	struct pace p = pace_of(0, 1, 100);
 	uint64_t late = 0, longest = 0;
@@ -72,7 +72,7 @@ static void a_stall_counts_for_all_that_were_due(void **state)
 }
 
 /* As many as pace_due() would say, one by one. */
-static void those_behind_are_counted(void **state)
+UNIT_TEST(those_behind_are_counted)
 {
 	struct pace p = pace_of(1, 3, 100);
 
@@ -91,7 +91,7 @@ static void those_behind_are_counted(void **state)
 }
 
 /* An interval that is no whole number of ticks is kept over a long run. */
-static void fractions_do_not_add_up(void **state)
+UNIT_TEST(fractions_do_not_add_up)
 {
 	struct pace p = pace_of(0, 1, 1u << 30);
 
@@ -102,7 +102,7 @@ static void fractions_do_not_add_up(void **state)
 }
 
 /* A day later it is still right, and after thirty years to a microsecond. */
-static void long_runs_do_not_drift(void **state)
+UNIT_TEST(long_runs_do_not_drift)
 {
 	struct pace p = { .start = 1000, .interval = 1e6, .threads = 1, .count = UINT64_MAX };
 	const uint64_t years = 1000000000ull * NS_PER_S;
@@ -113,7 +113,7 @@ static void long_runs_do_not_drift(void **state)
 }
 
 /* All that are due are counted once, whoever's they are. */
-static void due_is_what_lies_before_the_end(void **state)
+UNIT_TEST(due_is_what_lies_before_the_end)
 {
 	const uint64_t rates[] = { 1, 7, 1000, 333333 }, end = 5000 + 2 * NS_PER_S;
 
@@ -132,19 +132,4 @@ static void due_is_what_lies_before_the_end(void **state)
 		}
 		assert_int_equal(sum, 2 * rates[i]);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(threads_share_one_line),
-		cmocka_unit_test(nothing_is_due_too_early),
-		cmocka_unit_test(a_stall_counts_for_all_that_were_due),
-		cmocka_unit_test(those_behind_are_counted),
-		cmocka_unit_test(fractions_do_not_add_up),
-		cmocka_unit_test(long_runs_do_not_drift),
-		cmocka_unit_test(due_is_what_lies_before_the_end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@ static void near(double is, double wanted)
 		fail_msg("%.12g is not %.12g", is, wanted);
 }
 
-static void spread_of_an_odd_number(void **state)
+UNIT_TEST(spread_of_an_odd_number)
 {
 	double v[] = { 5, 1, 9, 3, 2 };
 	struct spread s = samples_spread(v, 5);
@@ -22,7 +22,7 @@ static void spread_of_an_odd_number(void **state)
 	near(s.max, 9);
 }
 
-static void spread_of_an_even_number(void **state)
+UNIT_TEST(spread_of_an_even_number)
 {
 	double v[] = { 8, 1, 4, 2 };
 	struct spread s = samples_spread(v, 4);
@@ -32,7 +32,7 @@ static void spread_of_an_even_number(void **state)
 	near(s.max, 8);
 }
 
-static void spread_of_one_and_of_none(void **state)
+UNIT_TEST(spread_of_one_and_of_none)
 {
 	double v[] = { 7 };
 	struct spread s = samples_spread(v, 1), none = samples_spread(v, 0);
@@ -44,7 +44,7 @@ static void spread_of_one_and_of_none(void **state)
 }
 
 /* Rounds, not sides: both drift tenfold, their ratio does not; the sides keep their order. */
-static void ratios_are_of_rounds(void **state)
+UNIT_TEST(ratios_are_of_rounds)
 {
 	const double a[] = { 30, 220, 100 }, b[] = { 10, 100, 50 };
 	double ratio[3];
@@ -56,7 +56,7 @@ static void ratios_are_of_rounds(void **state)
 	assert_true(a[0] == 30 && b[2] == 50);
 }
 
-static void ratio_over_nothing_is_none(void **state)
+UNIT_TEST(ratio_over_nothing_is_none)
 {
 	const double a[] = { 1 }, b[] = { 0 };
 	double ratio[1];
@@ -64,7 +64,7 @@ static void ratio_over_nothing_is_none(void **state)
 	assert_true(samples_ratios(a, b, ratio, 1).max == 0);
 }
 
-static void quantiles_are_by_the_nearest_rank(void **state)
+UNIT_TEST(quantiles_are_by_the_nearest_rank)
 {
 	const double v[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
 
@@ -72,18 +72,4 @@ static void quantiles_are_by_the_nearest_rank(void **state)
 	near(samples_at(v, 11, 0.5), 6);
 	near(samples_at(v, 11, 0.96), 11);
 	near(samples_at(v, 11, 1), 11);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(spread_of_an_odd_number),
-		cmocka_unit_test(spread_of_an_even_number),
-		cmocka_unit_test(spread_of_one_and_of_none),
-		cmocka_unit_test(ratios_are_of_rounds),
-		cmocka_unit_test(ratio_over_nothing_is_none),
-		cmocka_unit_test(quantiles_are_by_the_nearest_rank),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

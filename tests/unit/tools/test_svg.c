@@ -40,7 +40,7 @@ static unsigned count(const char *text, const char *of)
 }
 
 /* The paper; a box of the legend for each series; a bar for each of three values above 0. */
-static void bars_have_boxes_in_their_legend(void **state)
+UNIT_TEST(bars_have_boxes_in_their_legend)
 {
 	char *text = plot(true);
 
@@ -50,7 +50,7 @@ static void bars_have_boxes_in_their_legend(void **state)
 	free(text);
 }
 
-static void lines_have_pieces_of_lines(void **state)
+UNIT_TEST(lines_have_pieces_of_lines)
 {
 	char *text = plot(false);
 
@@ -58,14 +58,4 @@ static void lines_have_pieces_of_lines(void **state)
 	assert_int_equal(count(text, "stroke-dasharray"), 2 + 2);
 	assert_int_equal(count(text, "<circle"), 3);
 	free(text);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bars_have_boxes_in_their_legend),
-		cmocka_unit_test(lines_have_pieces_of_lines),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

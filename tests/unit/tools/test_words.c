@@ -13,7 +13,7 @@
 #include "tools/lib/peer_process.h"
 #include "tools/lib/words.h"
 
-static void seconds(void **state)
+UNIT_TEST(seconds)
 {
 	static const char *const bad[] = { "",	  "0x10", "1s", "-1",	 "nan", "inf",
 					   "1e9", "0",	  " 1", "0x1p3", "1,5" };
@@ -26,7 +26,7 @@ static void seconds(void **state)
 		assert_int_equal(words_seconds("-t", bad[i], 0.01, 3600, &ns, &err), -EINVAL);
 }
 
-static void numbers(void **state)
+UNIT_TEST(numbers)
 {
 	static const char *const bad[] = { "",	  ".",	 "0x10", "1s",	"-1",
 					   "nan", "inf", " 1",	 "1,5", "2" };
@@ -44,7 +44,7 @@ static void numbers(void **state)
 }
 
 /* One that says nothing and does not end, nor one that never stops, holds nobody up for ever. */
-static void versions(void **state)
+UNIT_TEST(versions)
 {
 	struct error err;
 	char text[80];
@@ -66,7 +66,7 @@ static void nothing(int number)
 }
 
 /* Told to end before it has begun, and the parent's handler would take no notice. */
-static void children_end(void **state)
+UNIT_TEST(children_end)
 {
 	signal(SIGTERM, nothing);
 	for (unsigned i = 0; i < 200; i++) {
@@ -81,16 +81,4 @@ static void children_end(void **state)
 		assert_int_equal(WTERMSIG(status), SIGTERM);
 	}
 	signal(SIGTERM, SIG_DFL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(seconds),
-		cmocka_unit_test(numbers),
-		cmocka_unit_test(versions),
-		cmocka_unit_test(children_end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@
 #define MOVED	 0.017
 #define SEED	 20240601u
 
-static void zeta_of_few_is_as_by_hand(void **state)
+UNIT_TEST(zeta_of_few_is_as_by_hand)
 {
 	struct zipf z;
 
@@ -31,7 +31,7 @@ static void zeta_of_few_is_as_by_hand(void **state)
 	assert_true(fabs(zipf_probability(&z, 2) - 0.337015564 / 1.840493339) < 1e-8);
 }
 
-static void probabilities_add_up(void **state)
+UNIT_TEST(probabilities_add_up)
 {
 	const uint64_t n[] = { 1, 2, 7, 1000, 100000 };
 
@@ -78,7 +78,7 @@ static void draws_follow_the_law(uint64_t n)
 		fail_msg("%.4f of the draws of %u are elsewhere", moved, (unsigned)n);
 }
 
-static void small_numbers_of_keys_follow_the_law(void **state)
+UNIT_TEST(small_numbers_of_keys_follow_the_law)
 {
 	for (uint64_t n = 1; n <= 5; n++)
 		draws_follow_the_law(n);
@@ -88,7 +88,7 @@ static void small_numbers_of_keys_follow_the_law(void **state)
 }
 
 /* The largest random number leads to the last rank, not after it. */
-static void ends_are_in_range(void **state)
+UNIT_TEST(ends_are_in_range)
 {
 	const uint64_t n[] = { 1, 2, 3, 4, 1000, 1000000 };
 
@@ -101,7 +101,7 @@ static void ends_are_in_range(void **state)
 	}
 }
 
-static void each_key_is_the_one_of_one_rank(void **state)
+UNIT_TEST(each_key_is_the_one_of_one_rank)
 {
 	const uint64_t n[] = { 1, 2, 3, 4, 5, 63, 64, 65, 1000, 65537 };
 
@@ -122,7 +122,7 @@ static void each_key_is_the_one_of_one_rank(void **state)
 }
 
 /* Ranks that are neighbours are not neighbours as keys. */
-static void ranks_are_scattered(void **state)
+UNIT_TEST(ranks_are_scattered)
 {
 	unsigned near = 0;
 	struct zipf z;
@@ -138,7 +138,7 @@ static void ranks_are_scattered(void **state)
 }
 
 /* Step by step, as inserts come, it is what it would be from the beginning. */
-static void grown_is_as_new(void **state)
+UNIT_TEST(grown_is_as_new)
 {
 	const uint64_t from[] = { 1, 2, 3, 1000, 65536 };
 
@@ -158,19 +158,4 @@ static void grown_is_as_new(void **state)
 		for (unsigned d = 0; d < 1000; d++)
 			assert_true(zipf_rank(&grown, unit_random(&seed)) < grown.n);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(zeta_of_few_is_as_by_hand),
-		cmocka_unit_test(probabilities_add_up),
-		cmocka_unit_test(small_numbers_of_keys_follow_the_law),
-		cmocka_unit_test(ends_are_in_range),
-		cmocka_unit_test(each_key_is_the_one_of_one_rank),
-		cmocka_unit_test(ranks_are_scattered),
-		cmocka_unit_test(grown_is_as_new),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,7 +135,7 @@ static void expect_all_there(unsigned count)
 		assert_true(seen[i]);
 }
 
-static void test_kept_receives_are_posted_again(void **state)
+UNIT_TEST(test_kept_receives_are_posted_again, setup, teardown)
 {
 	messages(10);
 	drop = 3;
@@ -153,7 +153,7 @@ static void test_kept_receives_are_posted_again(void **state)
 	expect_all_there(BUFFERS);
 }
 
-static void test_kept_behind_the_event_are_found_too(void **state)
+UNIT_TEST(test_kept_behind_the_event_are_found_too, setup, teardown)
 {
 	drop = 2;
 	messages(2);
@@ -165,7 +165,7 @@ static void test_kept_behind_the_event_are_found_too(void **state)
 	expect_all_there(BUFFERS);
 }
 
-static void test_nothing_is_posted_under_a_silent_queue_pair(void **state)
+UNIT_TEST(test_nothing_is_posted_under_a_silent_queue_pair, setup, teardown)
 {
 	drop = 2;
 	messages(2);
@@ -184,7 +184,7 @@ static void test_nothing_is_posted_under_a_silent_queue_pair(void **state)
 	expect_all_there(BUFFERS);
 }
 
-static void test_deaths_in_peace_find_nothing(void **state)
+UNIT_TEST(test_deaths_in_peace_find_nothing, setup, teardown)
 {
 	for (unsigned i = 0; i < 5; i++) {
 		receives_death(&r, i % 2);
@@ -205,7 +205,7 @@ static void test_deaths_in_peace_find_nothing(void **state)
 }
 
 /* A client dies and comes back with many credits before anything else is received. */
-static void test_fresh_buffers_behind_a_death_are_not_taken_for_kept(void **state)
+UNIT_TEST(test_fresh_buffers_behind_a_death_are_not_taken_for_kept, setup, teardown)
 {
 	struct error err;
 
@@ -220,7 +220,7 @@ static void test_fresh_buffers_behind_a_death_are_not_taken_for_kept(void **stat
 	assert_int_equal(atomic_load(&r.lost), 0);
 }
 
-static void test_others_stand_in_for_what_may_be_missing(void **state)
+UNIT_TEST(test_others_stand_in_for_what_may_be_missing, setup, teardown)
 {
 	struct error err;
 
@@ -233,23 +233,4 @@ static void test_others_stand_in_for_what_may_be_missing(void **state)
 	/* credits come first: what may be missing takes no room from them */
 	assert_int_equal(receives_room(&r, dev, r.max - RECEIVE_CHAIN, &err), 0);
 	assert_int_equal(r.chunks, 4);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_kept_receives_are_posted_again, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(test_kept_behind_the_event_are_found_too, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(test_nothing_is_posted_under_a_silent_queue_pair,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_deaths_in_peace_find_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			test_fresh_buffers_behind_a_death_are_not_taken_for_kept, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_others_stand_in_for_what_may_be_missing, setup,
-						teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,7 +104,7 @@ static uint64_t blocks_used(void)
 }
 
 /* Each operation, sent twice: the second one gets the reply of the first and changes nothing. */
-static void a_write_that_comes_twice(void **state)
+UNIT_TEST(a_write_that_comes_twice, set_up, tear_down)
 {
 	const enum write_op ops[] = { WRITE_PUT, WRITE_INCR, WRITE_APPEND, WRITE_TOUCH, WRITE_DEL };
 	const uint32_t lengths[] = { 1, 1, 2, 2, 2 };
@@ -129,7 +129,7 @@ static void a_write_that_comes_twice(void **state)
 	}
 }
 
-static void a_write_of_a_fenced_session(void **state)
+UNIT_TEST(a_write_of_a_fenced_session, set_up, tear_down)
 {
 	uint64_t used = blocks_used();
 	struct write w = write_of(WRITE_PUT, 1, 100);
@@ -144,7 +144,7 @@ static void a_write_of_a_fenced_session(void **state)
 	assert_false(repeated);
 }
 
-static void a_retry_that_nobody_remembers(void **state)
+UNIT_TEST(a_retry_that_nobody_remembers, set_up, tear_down)
 {
 	struct write w = write_of(WRITE_PUT, 5, 100);
 
@@ -157,7 +157,7 @@ static void a_retry_that_nobody_remembers(void **state)
 }
 
 /* A condition that failed is remembered: the retry is told so, though it would hold by now. */
-static void a_refusal_is_remembered(void **state)
+UNIT_TEST(a_refusal_is_remembered, set_up, tear_down)
 {
 	struct write w = write_of(WRITE_PUT, 2, 100), gone = write_of(WRITE_DEL, 3, 0);
 	uint64_t there;
@@ -175,7 +175,7 @@ static void a_refusal_is_remembered(void **state)
 }
 
 /* A value that never came: the block goes back, and the same request may be sent again. */
-static void a_value_that_cannot_be_had(void **state)
+UNIT_TEST(a_value_that_cannot_be_had, set_up, tear_down)
 {
 	uint64_t used = blocks_used();
 	struct write w = write_of(WRITE_PUT, 1, 10000);
@@ -191,7 +191,7 @@ static void a_value_that_cannot_be_had(void **state)
 
 /* Too much waits for a session: "not now" is not remembered, and the same request is applied once
  * the session has gone. What is to be fetched is refused before anybody fetches it. */
-static void not_now_is_not_remembered(void **state)
+UNIT_TEST(not_now_is_not_remembered, set_up, tear_down)
 {
 	const enum write_op ops[] = { WRITE_PUT, WRITE_APPEND, WRITE_TOUCH, WRITE_DEL };
 	struct grace *g = reclaim_grace(store.reclaim);
@@ -222,18 +222,4 @@ static void not_now_is_not_remembered(void **state)
 	} while (run(write_of(WRITE_PUT, sequence, 8000)) == -EBUSY);
 	assert_int_equal(said.status, 0);
 	assert_false(repeated);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_write_that_comes_twice, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_write_of_a_fenced_session, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_retry_that_nobody_remembers, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_refusal_is_remembered, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_value_that_cannot_be_had, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(not_now_is_not_remembered, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }
