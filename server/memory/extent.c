@@ -104,7 +104,7 @@ static int extent_size(struct memory *m, enum extent_kind kind, uint64_t bytes_m
 	left = extent_room(m, kind);
 	if (*least > left)
 		return error_set(
-			err, -ENOMEM,
+			err, -ENOSPC,
 			"an extent of %llu MiB does not fit: of %llu MiB %llu are left for "
 			"it; raise the store's size",
 			(unsigned long long)(*least >> 20),

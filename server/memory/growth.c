@@ -9,8 +9,8 @@
  * back. The thread sleeps on a condition between orders and uses no CPU then. After a failure of
  * the system nothing of that kind is ordered for a second: until then the store is as full as it
  * looks. Where the budget has no room nothing is ordered at all, but INDEX and DIR by what DATA
- * extents that hold nothing can give back (release.c). Should a worker take of those in the
- * meantime, the order fails, and comes again when there is room.
+ * extents that hold nothing can give back (release.c). Until such an order is done no worker takes
+ * a slab of those extents: workers that fill and empty them would starve the index.
  *
  * What keeps the index from growing stops every writer of new keys, so its orders go first.
  */
@@ -63,6 +63,12 @@ void growth_consider(struct memory *m)
 		growth_order(m, EXTENT_DATA, SLAB_BYTES);
 }
 
+bool growth_claims(const struct memory *m)
+{
+	return m->growth.wanted[EXTENT_INDEX] > extent_room(m, EXTENT_INDEX) ||
+	       m->growth.wanted[EXTENT_DIR] > extent_room(m, EXTENT_DIR);
+}
+
 int growth_request(struct memory *m, enum extent_kind kind, uint64_t bytes)
 {
 	struct growth *g = &m->growth;
@@ -101,7 +107,6 @@ static void *growth_main(void *arg)
 			continue;
 		}
 		bytes = g->wanted[kind];
-		g->wanted[kind] = 0;
 		g->busy = kind;
 		pthread_mutex_unlock(&m->pool_lock);
 
@@ -110,8 +115,9 @@ static void *growth_main(void *arg)
 			log_warn("memory", "the store did not grow: %s", err.text);
 
 		pthread_mutex_lock(&m->pool_lock);
-		if (rc && growth_possible(m, kind, bytes)) /* it is not the budget */
+		if (rc && rc != -ENOSPC) /* it is not the budget */
 			g->retry_at_ns[kind] = time_now_ns() + GROWTH_RETRY_NS;
+		g->wanted[kind] = 0;
 		g->busy = EXTENT_NONE;
 		g->ended++;
 		pthread_cond_broadcast(&g->done);

@@ -102,8 +102,8 @@ const struct memory_region *memory_extent_table_region(const struct memory *m);
  * memory_extent_add - map (hugepages where there are any), commit and register a new extent of
  * @kind of at least @bytes_min, enter it into the table, and give it to the pool of its kind. For
  * INDEX and DIR, DATA extents that hold nothing are released where bytes_max leaves no room. Not on
- * the data path. Returns 0; -ENOMEM: bytes_max reached, or the system has no memory; -ENOSPC:
- * EXTENTS_MAX; -EINVAL: @bytes_min over EXTENT_BYTES_MAX; or what the hook returns. Then nothing
+ * the data path. Returns 0; -ENOMEM: the system has no memory; -ENOSPC: bytes_max or EXTENTS_MAX
+ * is reached; -EINVAL: @bytes_min over EXTENT_BYTES_MAX; or what the hook returns. Then nothing
  * was added.
  */
 int memory_extent_add(struct memory *m, enum extent_kind kind, uint64_t bytes_min, unsigned *extent,

@@ -312,6 +312,9 @@ void growth_consider(struct memory *m);
 /* growth_order - must hold pool_lock: order growth of @kind by @bytes, where it can come. */
 void growth_order(struct memory *m, enum extent_kind kind, uint64_t bytes);
 
+/* growth_claims - must hold pool_lock: an order waits for extents all of whose slabs are free. */
+bool growth_claims(const struct memory *m);
+
 /*
  * growth_request - must hold pool_lock: there is nothing left of @kind. -EAGAIN where growth by
  * @bytes may come, or -ENOMEM.

@@ -16,6 +16,7 @@
  * while other blocks of it can be used, and is dead afterwards.
  */
 #include <assert.h>
+#include <errno.h>
 
 #include "server/memory/memory_internal.h"
 #include "server/memory/memory_test.h"
@@ -157,14 +158,17 @@ int pool_take(struct memory *m, unsigned count, bool run, struct slab **first)
 	int rc = 0;
 
 	pthread_mutex_lock(&m->pool_lock);
-	if (run ? pool_find_run(m, count, &extent, &number) : pool_find_slab(m, &extent, &number)) {
+	if (!(run ? pool_find_run(m, count, &extent, &number)
+		  : pool_find_slab(m, &extent, &number))) {
+		rc = growth_request(m, EXTENT_DATA, (uint64_t)count * SLAB_BYTES);
+	} else if (set_whole(&m->set[extent]) && growth_claims(m)) {
+		rc = -EAGAIN;
+	} else {
 		for (unsigned i = 0; i < count; i++)
 			bit_put(&m->set[extent], number + i, false);
 		set_count(m, &m->set[extent], -(int)count);
 		*first = &m->extent[extent].slab[number];
 		growth_consider(m);
-	} else {
-		rc = growth_request(m, EXTENT_DATA, (uint64_t)count * SLAB_BYTES);
 	}
 	pthread_mutex_unlock(&m->pool_lock);
 	return rc;

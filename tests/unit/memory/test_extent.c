@@ -51,11 +51,11 @@ UNIT_TEST(sizes_double_within_the_limit)
 	assert_int_equal(memory_extent_bytes(m, 2), 18 * MIB); /* room for the largest record */
 	assert_int_equal(memory_extent_add(m, EXTENT_DATA, 19 * MIB, &x, &err), 0);
 	assert_int_equal(memory_extent_bytes(m, 3), 20 * MIB);
-	assert_int_equal(memory_extent_add(m, EXTENT_DATA, 17 * MIB, &x, &err), -ENOMEM);
+	assert_int_equal(memory_extent_add(m, EXTENT_DATA, 17 * MIB, &x, &err), -ENOSPC);
 	assert_non_null(strstr(err.text, "64 MiB"));
 	assert_int_equal(memory_extent_add(m, EXTENT_DATA, 1, &x, &err), 0);
 	assert_int_equal(memory_extent_bytes(m, 4), 16 * MIB);
-	assert_int_equal(memory_extent_add(m, EXTENT_DIR, 59 * MIB, &x, &err), -ENOMEM);
+	assert_int_equal(memory_extent_add(m, EXTENT_DIR, 59 * MIB, &x, &err), -ENOSPC);
 	assert_int_equal(r.unregistered, 0); /* what DATA could give back would not suffice */
 	assert_int_equal(memory_extent_add(m, EXTENT_DIR, EXTENT_BYTES_MAX + 1, &x, &err), -EINVAL);
 	memory_stats_get(m, &stats);

@@ -60,10 +60,12 @@ UNIT_TEST(directories_get_room_as_well)
 	hold_all(cache, held, MIB);
 	assert_int_equal(memory_directory_alloc(m, 22, &place, &d), -ENOMEM); /* 32 MiB */
 	drop_all(held);
+	watcher.claimed = cache;
 	while ((rc = memory_directory_alloc(m, 22, &place, &d)) == -EAGAIN)
 		memory_growth_wait(m, 1000);
 	assert_int_equal(rc, 0);
 	memory_growth_wait(m, 5000);
+	watcher.claimed = NULL;
 	s = consistent();
 	assert_true(s.extents_released >= 1);
 	assert_true(s.extent_bytes[EXTENT_DIR] >= 32 * MIB);

@@ -25,6 +25,7 @@ struct watcher {
 	} region[EXTENTS_MAX + 1]; /* by rkey - 1001; the first is the table */
 	unsigned last; /* extent that was unregistered last */
 	bool ending;
+	struct memory_cache *claimed; /* gets nothing while extents are released */
 };
 
 struct held {
@@ -61,6 +62,12 @@ static inline void watch_unregister(void *ctx, struct memory_region *region)
 	unsigned char sum = 0;
 
 	check(r->addr); /* registered, and not unregistered before */
+	if (w->claimed) {
+		struct memory_place place;
+		struct block *b;
+
+		check(memory_alloc(w->claimed, MIB, &place, &b) == -EAGAIN);
+	}
 	if (!w->ending) {
 		check(memory_extent_bytes(w->m, extent) == 0);
 		check(!memory_addr(w->m, extent, 0, 1));
