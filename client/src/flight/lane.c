@@ -134,24 +134,19 @@ static void lane_end(struct async *a, struct lane *lane, int rc)
 }
 
 /* Post what is to be READ next, or end. */
-static void lane_run(struct async *a, struct lane *lane, int rc)
+static void lane_run(struct async *a, struct lane *lane)
 {
-	struct reader *r = &a->h->reader;
+	const unsigned before = lane->batch.posted;
+	int rc = batch_round(&a->h->reader, &lane->batch, a->chain);
 
-	a->reads -= lane->batch.posted;
-	lane->batch.posted = 0;
-	if (rc == 0)
-		rc = batch_gather(r, &lane->batch, a->chain);
+	a->reads += lane->batch.posted - before;
 	if (rc > 0) {
-		figure_add(&r->stats.reads, (unsigned)rc);
+		figure_add(&a->h->reader.stats.reads, (unsigned)rc);
 		rc = channel_post(a->h, a->chain, (unsigned)rc);
-		if (rc == 0) {
-			a->reads += lane->batch.posted;
-			lane->chain = a->h->chains_posted;
+		lane->chain = a->h->chains_posted;
+		if (rc == 0)
 			return;
-		}
 	}
-	lane->batch.posted = 0;
 	lane_end(a, lane, rc);
 }
 
@@ -194,7 +189,7 @@ static void lane_start(struct async *a, struct lane *lane)
 	batch_init(&a->h->reader, &lane->batch, lane->lookup, &lane->fetch);
 	lane_fill(a, lane);
 	lane->batch.age = section_open(a->h, lane_section(a, lane));
-	lane_run(a, lane, batch_begin(&a->h->reader, &lane->batch));
+	lane_run(a, lane);
 }
 
 void lanes_step(struct async *a)
@@ -205,7 +200,7 @@ void lanes_step(struct async *a)
 		struct lane *lane = &a->lane[i];
 
 		if (lane->count && h->chains_done >= lane->chain)
-			lane_run(a, lane, batch_judge(&h->reader, &lane->batch));
+			lane_run(a, lane);
 	}
 	for (unsigned i = 0; i < HANDLE_LANES && h->live; i++) {
 		if (!a->read.first || a->reads >= h->reads_max)

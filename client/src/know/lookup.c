@@ -3,10 +3,12 @@
 /*
  * Looking keys up, one-sided (DESIGN 2).
  *
- * A batch goes in rounds. A round READs in one chain all that its look-ups wait for, blocks and
- * buckets, and judges what came; what must be looked at again takes part in the next round. Without
- * conflicts a batch is one round trip where hints lead to all of its records, two otherwise, and
- * two more for each further part of blocks that the arena has no room for (7).
+ * A batch goes in rounds, one batch_round() each: a call that waits makes them in a row, a lane of
+ * operations in flight makes one whenever its chain has come. A round READs in one chain all that
+ * its look-ups wait for, blocks and buckets, and judges what came; what must be looked at again
+ * takes part in the next round. Without conflicts a batch is one round trip where hints lead to all
+ * of its records, two otherwise, and two more for each further part of blocks that the arena has no
+ * room for (7).
  *
  *	START -> HINTED -> FOUND
  *	   |       |  the record is not there any more, or is another key's
@@ -39,6 +41,10 @@
  *    dest takes to dest, the rest to the arena. What came is judged in these three pieces, over
  *    the same bytes as one that came in one. Nothing is written outside of dest, and nothing to
  *    dest once its READs have ended, or their queue pair was destroyed.
+ *
+ * Ownership: batch, look-ups and the memory of fetch are the thread's that has the handle. From a
+ * step that returned READs until they have come, or their queue pair was destroyed, the device
+ * writes to that memory, and nobody looks at it.
  *
  * Ordering: READs of one chain may execute in any order; a block is READ only after the poll of
  * the completion of the bucket that names it, which is ordered after the server's block-before-slot
@@ -337,7 +343,7 @@ static int gather_bucket(struct reader *r, const struct batch *b, unsigned i, st
 	return 0;
 }
 
-int batch_gather(struct reader *r, struct batch *b, struct read_op *op)
+static int gather(struct reader *r, struct batch *b, struct read_op *op)
 {
 	size_t used = 0;
 	int rc;
@@ -360,7 +366,7 @@ int batch_gather(struct reader *r, struct batch *b, struct read_op *op)
 	return (int)b->posted;
 }
 
-int batch_judge(struct reader *r, struct batch *b)
+static int judge(struct reader *r, struct batch *b)
 {
 	uint8_t bucket[READER_BATCH]; /* look-ups whose bucket came */
 	unsigned buckets = 0;
@@ -416,7 +422,7 @@ static void hash_all(struct reader *r, struct batch *b)
 	b->hashed = true;
 }
 
-int batch_begin(struct reader *r, struct batch *b)
+static int begin(struct reader *r, struct batch *b)
 {
 	int rc = reader_prepare(r);
 	size_t planned = 0;
@@ -444,19 +450,22 @@ int batch_begin(struct reader *r, struct batch *b)
 	return 0;
 }
 
+int batch_round(struct reader *r, struct batch *b, struct read_op *op)
+{
+	int rc = b->posted ? judge(r, b) : begin(r, b);
+
+	return rc ? rc : gather(r, b, op);
+}
+
 int batch_run(struct reader *r, struct batch *b)
 {
 	struct read_op op[READER_BATCH];
-	int rc = batch_begin(r, b);
+	int rc;
 
-	while (rc == 0) {
-		rc = batch_gather(r, b, op);
-		if (rc == 0)
-			return b->later;
-		if (rc > 0)
-			rc = reader_read(r, op, (unsigned)rc);
-		if (rc == 0)
-			rc = batch_judge(r, b);
+	while ((rc = batch_round(r, b, op)) > 0) {
+		rc = reader_read(r, op, (unsigned)rc);
+		if (rc)
+			return rc;
 	}
-	return rc;
+	return rc ? rc : b->later;
 }

@@ -99,31 +99,20 @@ static inline void batch_add(struct reader *r, struct batch *b, bool hashed)
 }
 
 /*
- * batch_begin - after batch_add(), with its age. Look-ups that have ended are left alone, so
- * what was put off or interrupted by -ECONNRESET goes on with another batch_begin(), from its
- * beginning. The caller has a section open, until the batch has ended.
+ * batch_round - the next chain of READs, into @op, READER_BATCH of them: the first one after
+ * batch_add(), with its age; then when those of the last one have come (acquire, by the poll of the
+ * completion), which it judges first. The caller has a section open until the batch has ended.
  * No allocation but through fetch_grow(). The READs of metadata that may be needed are waited for.
- * Returns 0; -ECONNRESET, -ETIMEDOUT, -ENOMEM; -EPROTO: the server's structures are unsound.
- */
-int batch_begin(struct reader *r, struct batch *b);
-
-/*
- * batch_gather - what is to be READ next, in one chain. @op: READER_BATCH of them.
  * Returns how many; 0: the batch has ended: each look-up is FOUND, ABSENT or ASK, or was put off
- * (b->later): those want another section, as many times as there are look-ups at most. Or as
- * batch_begin().
+ * (b->later): those want another section, as many times as there are look-ups at most.
+ * -ECONNRESET, -ETIMEDOUT, -ENOMEM; -EPROTO: the server's structures are unsound. In another batch
+ * what has ended is left alone, and what has not goes on from its beginning.
  */
-int batch_gather(struct reader *r, struct batch *b, struct read_op *op);
+int batch_round(struct reader *r, struct batch *b, struct read_op *op);
 
 /*
- * batch_judge - they have come: acquire, by the poll of the completion. Returns as
- * batch_begin().
- */
-int batch_judge(struct reader *r, struct batch *b);
-
-/*
- * batch_run - all of it, waiting for its READs. Returns 0; 1: some were put off, run it again in
- * another section; or as batch_begin().
+ * batch_run - all of its rounds, waiting for its READs. Returns 0; 1: some were put off, to another
+ * section; or why not.
  */
 int batch_run(struct reader *r, struct batch *b);
 
