@@ -368,8 +368,8 @@ GKV_API int gkv_del_if(struct gkv *handle, const void *key, size_t key_len, uint
 /*
  * gkv_incr - add @delta to a number. The value is decimal text of 64 bits with a sign, as printf's
  * %lld writes it; a key that is not there counts as 0. The record expires as before.
- * @sum: receives what it is then; may be NULL. Returns 0; -EDOM: the value is no number; -ERANGE:
- * the sum has more than 64 bits. Nothing was changed then.
+ * @sum: receives what it is then; may be NULL. Returns 0; -EDOM: the value is not a number;
+ * -ERANGE: the sum has more than 64 bits. Nothing was changed then.
  */
 GKV_API int gkv_incr(struct gkv *handle, const void *key, size_t key_len, int64_t delta,
 		     int64_t *sum);

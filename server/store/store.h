@@ -177,9 +177,9 @@ int store_get(struct store_worker *w, const void *key, uint32_t key_len, uint64_
 	      bool force, struct store_result *out);
 
 /*
- * store_del - on @terms, STORE_ALWAYS or STORE_IF_VERSION. Returns 0 (out->version: of the deletion),
- * -ENOENT, -EEXIST: it has another version, out->version; or -EBUSY: too much waits for grace
- * periods, unless terms->force.
+ * store_del - on @terms, STORE_ALWAYS or STORE_IF_VERSION. Returns 0 (out->version: of the
+ * deletion), -ENOENT, -EEXIST: it has another version, out->version; or -EBUSY: too much waits for
+ * grace periods, unless terms->force.
  */
 int store_del(struct store_worker *w, const void *key, uint32_t key_len,
 	      const struct store_terms *terms, struct store_result *out);

@@ -17,9 +17,9 @@
  * it is published, apply() ends with the judgement, and publishing, remember() and the answer
  * follow when the log has the write; a retry that comes meanwhile has to wait in decide() for it.
  *
- * The value of a large PUT or APPEND is fetched between write_take() and write_run(), without the lock.
- * Before memory is taken for it, is_over() looks up a retry, and a record that makes the condition
- * fail.
+ * The value of a large PUT or APPEND is fetched between write_take() and write_run(), without the
+ * lock. Before memory is taken for it, is_over() looks up a retry, and a record that makes the
+ * condition fail.
  */
 #include "server/write/write.h"
 

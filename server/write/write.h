@@ -7,7 +7,7 @@
  * queue pairs: RPC uses it today, and every later way to write will.
  *
  * A write goes through these steps (write.c):
- *	take      a PUT or APPEND gets its block, and the caller brings the value into it, at once or later;
+ *	take      a PUT or APPEND gets its block, and the caller brings the value into it;
  *	decide    the session may write, and the request was not answered before;
  *	apply     the condition holds, and the record is published;
  *	remember  the reply is kept for a retry;
@@ -71,9 +71,9 @@ struct write_door {
 
 /*
  * write_take - the first half of a PUT or APPEND: take a block for its value. @fetched: the value
- * comes later, so a write that would have to wait is refused before anybody fetches the value in vain.
- * True: bring the value to write_value(), then call write_run() or write_drop(). False: it was
- * answered.
+ * comes later, so a write that would have to wait is refused before anybody fetches the value in
+ * vain. True: bring the value to write_value(), then call write_run() or write_drop(). False: it
+ * was answered.
  */
 bool write_take(struct write_door *door, struct write *w, bool fetched);
 

@@ -69,7 +69,7 @@ def test_every_promise_is_listed():
 
 @pytest.mark.parametrize("words, said", [
     (["--only", "get,frob"], "'frob' is none of index,growth,"),
-    (["--only", ""], "none of"), (["--limit", "0"], "no number of seconds"),
+    (["--only", ""], "none of"), (["--limit", "0"], "not a number of seconds"),
     (["--list", "--report", "x"], "nothing"), (["--rx", "a"], "unrecognized")])
 def test_wrong_usage(words, said):
     result = run([GATE, *words])

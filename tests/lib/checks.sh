@@ -92,6 +92,19 @@ check_widths() {
     return "$bad"
 }
 
+# What a native writer would not write: "anew" (again, over), "so long" for a time (this long), and
+# "who" as the actor (name the actor). The pattern must find the samples, one of each.
+words_refused='\b[Aa]new\b|\bso long\b(?! (as|to|before|that)\b)|(\*|//|#|""") Who [a-z]+(?!.*\?)'
+words_samples=('it is made anew' 'it waits so long for' ' * Who reads it sees')
+
+check_words() {
+    local sample
+    for sample in "${words_samples[@]}"; do
+        grep -qP "$words_refused" <<<"$sample" || { say "the pattern misses '$sample'"; return 1; }
+    done
+    ! tree_files | grep -v '^tests/lib/checks\.sh$' | xargs -d '\n' grep -nIP "$words_refused" --
+}
+
 check_licences() {
     local name bad=0
     while IFS= read -r name; do
@@ -144,6 +157,7 @@ source_checks() {
     check "unit: every header compiles alone" check_headers
     check "unit: no file above $lines_max lines" check_lengths
     check "unit: no comment above $columns_max columns" check_widths
+    check "unit: words" check_words
     check "unit: SPDX lines" check_licences
     check "unit: rooms use earlier rooms only" tests/lib/rooms --shown-in docs/ARCHITECTURE.md
 }

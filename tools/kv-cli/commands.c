@@ -71,7 +71,7 @@ const struct command cli_commands[] = {
 		.summary = "add N, or 1, to a decimal number and print the sum",
 		.details =
 			"N may be negative. A key that is not there counts as 0; the record "
-			"expires as before.\nA value that is no number, or a sum of more than 64 "
+			"expires as before.\nA value that is not a number, or a sum of more than 64 "
 			"bits: exit 3, nothing changes.\n",
 		.example = "kv-cli incr visits; kv-cli incr stock -3",
 		.operands_min = 1,

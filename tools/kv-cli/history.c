@@ -180,7 +180,7 @@ int history_open(struct history_file *f, void (*each)(void *arg, const char *lin
 		rc = read_and_cut(f, each, arg);
 	if (rc)
 		rc = error_set(err, rc, "history %s: %s", f->path,
-			       rc == -EINVAL ? "is no regular file" : error_name(rc));
+			       rc == -EINVAL ? "is not a regular file" : error_name(rc));
 	if (rc)
 		f->path[0] = '\0';
 	return rc;

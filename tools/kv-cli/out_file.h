@@ -3,7 +3,7 @@
 #pragma once
 /*
  * A file that appears under its name only when it is complete: it is written as NAME.part, synced
- * and renamed. What is no regular file (a device, a pipe) is written in place. One thread.
+ * and renamed. What is not a regular file (a device, a pipe) is written in place. One thread.
  */
 #include <stdio.h>
 

@@ -41,8 +41,8 @@ int words_number(const char *what, const char *text, double min, double max, dou
 	double number;
 
 	if (!number_in(text, min, max, &number))
-		return error_set(err, -EINVAL, "%s: '%.40s' is no number from %.10g to %.10g", what,
-				 text, min, max);
+		return error_set(err, -EINVAL, "%s: '%.40s' is not a number from %.10g to %.10g",
+				 what, text, min, max);
 	*out = number;
 	return 0;
 }
@@ -53,8 +53,9 @@ int words_seconds(const char *what, const char *text, double min, double max, ui
 	double seconds;
 
 	if (!number_in(text, min, max, &seconds))
-		return error_set(err, -EINVAL, "%s: '%.40s' is no number of seconds from %g to %g",
-				 what, text, min, max);
+		return error_set(err, -EINVAL,
+				 "%s: '%.40s' is not a number of seconds from %g to %g", what, text,
+				 min, max);
 	*ns = (uint64_t)(seconds * (double)NS_PER_S);
 	return 0;
 }

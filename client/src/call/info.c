@@ -172,7 +172,7 @@ const char *gkv_strerror(int code)
 	case -EEXIST:
 		return "the key is there already, or has another version";
 	case -EDOM:
-		return "the value is no number";
+		return "the value is not a number";
 	case -ERANGE:
 		return "a number is out of range";
 	case -EDEADLK:

@@ -15,13 +15,13 @@
  * waits. Nothing waits there, but for what every look-up may have to wait for: a READ of metadata
  * that is not cached, and where there is no thread (GKV_HOUSEKEEPER_TICK), a queue pair.
  *
- * Who has the handle. One thread at a time: the application's in a call, or the housekeeper's for a
- * moment, which ends sections of a handle that nobody polls, so that the server gets its memory
- * back (DESIGN 5.3). handle_own() and tend.c take it, both by compare-and-swap with
- * acquire, and give it back with release: all that is here is the owner's. The housekeeper only
- * tries; a call waits for it, for a poll and a few lists. What it gives up starts over with the
- * next call: READs again, so nothing is lost but their time. The connector (connector.c) shares
- * nothing but its own state.
+ * The owner of the handle. One thread at a time: the application's in a call, or the housekeeper's
+ * for a moment, which ends sections of a handle that nobody polls, so that the server gets its
+ * memory back (DESIGN 5.3). handle_own() and tend.c take it, both by compare-and-swap with acquire,
+ * and give it back with release: all that is here is the owner's. The housekeeper only tries; a
+ * call waits for it, for a poll and a few lists. What it gives up starts over with the next call:
+ * READs again, so nothing is lost but their time. The connector (connector.c) shares nothing but
+ * its own state.
  *
  * Sections. Each lane has its own, with the pin of its time; the handle's word shows the oldest of
  * those that are open, and is never 0 while one is. Lanes follow each other without a gap, and the

@@ -84,7 +84,7 @@ struct lane {
 	struct lookup lookup[READER_BATCH];
 };
 
-/* Who makes another queue pair; see connector.c. */
+/* The state of another queue pair's making; see connector.c. */
 enum connector_state { CONNECTOR_IDLE, CONNECTOR_WANTED, CONNECTOR_BUSY, CONNECTOR_DONE };
 
 struct connector {

@@ -3,7 +3,7 @@
 /*
  * Lanes: chains of READs in flight.
  *
- * Who waits to be READ gets into the next lane that is free, all that wait in one chain: few at a
+ * Look-ups that wait to be READ get into the next free lane, all of them in one chain: few at a
  * time while lanes are free, many where all are under way. A lane is a batch (lookup.c) in a
  * section of its own, with memory of its own; a lane whose chain has come is judged, posts what
  * follows, or ends. What must be looked at in another section waits again, before all others.

@@ -50,7 +50,7 @@ struct gkv {
 	unsigned sections; /* open now */
 	uint64_t pin[HANDLE_SECTIONS]; /* of each; 0: it is not open */
 
-	/* Who is at work with it; looked at where owned is set: by GKV_CHECK_THREADS. */
+	/* The thread at work with it; looked at where owned is set: by GKV_CHECK_THREADS. */
 	bool owned; /* written by its thread only */
 	_Atomic uint32_t owner; /* enum handle_owner */
 

@@ -20,8 +20,8 @@
  * names that, until its reply comes late or the queue pair is destroyed (DESIGN 7.4, late
  * DMA). Its reply is then taken and dropped: it is matched by slot and sequence.
  *
- * Who finds all slots busy, or the staging memory taken, waits until its own deadline: a late
- * reply may free one at any moment. The staging memory is one call's at a time, until that is
+ * A call that finds all slots busy, or the staging memory taken, waits until its own deadline: a
+ * late reply may free one at any moment. The staging memory is one call's at a time, until that is
  * ended: its reply's value stands there. Patience with the transport (channel_patience()) is for
  * SENDs that are posted; a stopped server looks the same from here as a slow one.
  *

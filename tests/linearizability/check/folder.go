@@ -98,7 +98,7 @@ func openFile(path string) (*os.File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: it is no regular file", path)
+		return nil, fmt.Errorf("%s: it is not a regular file", path)
 	}
 	return os.Open(path)
 }

@@ -182,7 +182,7 @@ func TestRefusedFiles(t *testing.T) {
 			t.Skip("no pipe can be made: ", err)
 		}
 		code, _, stderr := runCheck(t, folder)
-		if code != exitRefused || !strings.Contains(stderr, name+": it is no regular file") {
+		if code != exitRefused || !strings.Contains(stderr, name+": it is not a regular file") {
 			t.Errorf("%s: %d: %s", name, code, stderr)
 		}
 	}

@@ -207,7 +207,7 @@ UNIT_TEST(test_places, fresh_home)
 		 path());
 	assert_int_equal(system(command), 0);
 	assert_int_equal(history_open(&f, see, NULL, &err), -EINVAL); /* and waits for nobody */
-	assert_non_null(strstr(err.text, "is no regular file"));
+	assert_non_null(strstr(err.text, "is not a regular file"));
 	history_close(&f);
 }
 

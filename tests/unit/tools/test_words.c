@@ -36,7 +36,7 @@ UNIT_TEST(numbers)
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		assert_int_equal(words_number("-R", bad[i], 0, 1, &is, &err), -EINVAL);
 	assert_true(is == 7);
-	assert_non_null(strstr(err.text, "-R: '2' is no number from 0 to 1"));
+	assert_non_null(strstr(err.text, "-R: '2' is not a number from 0 to 1"));
 	assert_int_equal(words_number("-R", ".25", 0, 1, &is, &err), 0);
 	assert_true(is == 0.25);
 	assert_int_equal(words_number("-R", "1e0", 0, 1, &is, &err), 0);
