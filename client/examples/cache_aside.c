@@ -20,7 +20,6 @@
 #define LEAVE_ALONE_MS 1000u /* a cache that failed is not asked for this long */
 
 struct cache {
-	struct gkv_session *session;
 	struct gkv *kv; /* NULL: there is none */
 	uint64_t ttl_ms, alone_until_ms;
 	unsigned hits, misses, raced, full, failures, without;
@@ -109,13 +108,8 @@ static void cache_open(struct cache *c, unsigned timeout_ms)
 
 	gkv_options_init(&options);
 	options.timeout_ms = timeout_ms; /* what a call may cost at most */
-	if (gkv_session_open(&c->session, &options, why, sizeof(why))) {
+	if (gkv_connect(NULL, &options, &c->kv, why, sizeof(why)))
 		fprintf(stderr, "cache_aside: no cache: %s\n", why);
-	} else if (gkv_open(c->session, &c->kv)) {
-		fprintf(stderr, "cache_aside: no cache: %s\n", gkv_session_error(c->session));
-		gkv_session_close(c->session);
-		c->session = NULL;
-	}
 }
 
 /* Argument @i, or @otherwise. */
@@ -142,7 +136,6 @@ int main(int argc, char **argv)
 	       "%u without the cache; sum %016llx\n",
 	       requests, (unsigned long long)(now_ms() - begin), cache.hits, cache.misses,
 	       cache.raced, cache.full, cache.failures, cache.without, (unsigned long long)sum);
-	gkv_close(cache.kv); /* NULL is fine */
-	gkv_session_close(cache.session);
+	gkv_disconnect(cache.kv); /* NULL is fine */
 	return 0;
 }

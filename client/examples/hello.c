@@ -29,23 +29,16 @@ static int hello(struct gkv *kv)
 
 int main(void)
 {
-	struct gkv_session *session; /* one for the process */
-	struct gkv *kv; /* a handle: one for each thread */
+	struct gkv *kv; /* a connection for one thread; others open handles of their own */
 	char why[256];
 	int status;
 
-	/* NULL: $GRACEKV_SERVER, else 127.0.0.1:7471 */
-	if (gkv_session_open(&session, NULL, why, sizeof(why))) {
+	/* NULL: $GRACEKV_SERVER, else 127.0.0.1:7471; and the defaults */
+	if (gkv_connect(NULL, NULL, &kv, why, sizeof(why))) {
 		fprintf(stderr, "hello: %s\n", why);
 		return 3;
 	}
-	if (gkv_open(session, &kv)) {
-		fprintf(stderr, "hello: %s\n", gkv_session_error(session));
-		gkv_session_close(session);
-		return 3;
-	}
 	status = hello(kv);
-	gkv_close(kv);
-	gkv_session_close(session);
+	gkv_disconnect(kv);
 	return status;
 }

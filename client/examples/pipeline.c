@@ -12,7 +12,7 @@
 #include <time.h>
 
 #define RECORDS	  10000u
-#define DEPTH	  32u /* operations in flight; more than 64 need gkv_open_with() */
+#define DEPTH	  32u /* operations in flight; gkv_connect() allows 64 */
 #define VALUE_MAX 128u
 
 /* What an operation names is the library's until its completion: each in flight has its own. */
@@ -129,21 +129,17 @@ static int run(struct run *r, unsigned op, const char *name)
 int main(void)
 {
 	static struct run r; /* outlives the handle, since what is in flight names it */
-	struct gkv_session *session;
 	char why[256];
 	int status = 3;
 
-	if (gkv_session_open(&session, NULL, why, sizeof(why))) {
+	if (gkv_connect(NULL, NULL, &r.kv, why, sizeof(why))) {
 		fprintf(stderr, "pipeline: %s\n", why);
 		return 3;
 	}
 	for (; r.free_count < DEPTH; r.free_count++)
 		r.free_slot[r.free_count] = r.free_count;
-	if (gkv_open(session, &r.kv))
-		fprintf(stderr, "pipeline: %s\n", gkv_session_error(session));
-	else if (run(&r, GKV_OP_PUT, "PUTs") == 0 && run(&r, GKV_OP_GET, "GETs") == 0)
+	if (run(&r, GKV_OP_PUT, "PUTs") == 0 && run(&r, GKV_OP_GET, "GETs") == 0)
 		status = r.wrong ? 1 : 0;
-	gkv_close(r.kv); /* NULL is fine */
-	gkv_session_close(session);
+	gkv_disconnect(r.kv);
 	return status;
 }

@@ -13,8 +13,10 @@
  * verifies what it read, and costs the server no CPU. Where a record is, the process remembers as a
  * hint: what it reads often takes one READ. Writes are requests that the server applies.
  *
- * Every call returns 0 (or a count), or a negative errno; gkv_strerror() gives its words and
- * gkv_error() the sentence of what happened on this handle. The library never exits. It starts one
+ * Every call that can fail returns 0 (or a count), or a negative errno, whose words gkv_strerror()
+ * gives. A sentence says what failed, on what, why, and what to do next: a call on a handle leaves
+ * it for gkv_error(); a call without one writes it to @why, at most @cap bytes with the 0 at their
+ * end, and "" where nothing failed; @why may be NULL and @cap 0. The library never exits. It starts one
  * thread for each session that has had a handle, its housekeeper (see there), unless the options
  * say otherwise, and one that the software device needs, both with all signals blocked. After
  * fork() a child must not use the parent's sessions: calls answer -EPERM there.
@@ -119,57 +121,51 @@ typedef void (*gkv_trace)(void *arg, const char *step, const char *words);
 /* flags of a session */
 #define GKV_CHECK_THREADS 1u /* find two threads in one handle at once: an atomic swap per call */
 
-/* gkv_options_init() first, then set what differs: fields may be added at the end. */
+/*
+ * Options of a session. gkv_options_init() sets the defaults; set what differs after it. Strings
+ * are copied by the call that takes them.
+ */
 struct gkv_options {
-	size_t size; /* of this struct, set by gkv_options_init() */
 	const char *server; /* "HOST:PORT"; NULL: $GRACEKV_SERVER, else 127.0.0.1:7471 */
 	/* RDMA device; NULL: $GRACEKV_DEVICE, else "auto"; by the CM: the one on the route */
 	const char *device;
+	const char *name; /* shown in the server's log and statistics; NULL: the program's */
+	gkv_trace trace; /* told of each step of connecting; NULL: nobody */
+	void *trace_arg; /* handed to it as it is */
+	/* Memory for hints, shared by all handles of the session; 0: none; default 64 MiB, which
+	 * holds up to 4 million. */
+	uint64_t hint_bytes;
+	unsigned timeout_ms; /* of one call, reconnecting included; 1 to a day; default 5000 */
+	unsigned lifeline_ms; /* a dead server shows within this time; 1 to a day; default 2000 */
 	unsigned ib_port; /* 0: the first ACTIVE one */
 	/* 0 to 255; -1: chosen, with its reason in gkv_session_describe(); by the CM: -1 only */
 	int gid_index;
 	unsigned mtu; /* bytes, 0: the port's */
-	unsigned timeout_ms; /* of one call, reconnecting included; 1 to a day; default 5000 */
-	unsigned lifeline_ms; /* a dead server shows within this time; 1 to a day; default 2000 */
-	unsigned ack_timeout; /* transport: 4.096 us * 2^n; default 14 */
-	unsigned retry_cnt; /* transport; default 7 */
-	unsigned rnr_retry; /* transport; default 6 */
-	const char *name; /* shown in the server's log and statistics; NULL: the program's */
+	unsigned ack_timeout; /* transport: 4.096 us * 2^n; 1 to 31; default 14 */
+	unsigned retry_cnt; /* transport; 0 to 7; default 7 */
+	unsigned rnr_retry; /* transport; 0 to 7; default 6 */
 	unsigned connect; /* GKV_CONNECT_...; default $GRACEKV_CONNECT (tcp or cm), else TCP */
-	gkv_trace trace; /* told of each step of connecting; NULL: nobody */
-	void *trace_arg; /* handed to it as it is */
 	unsigned housekeeper; /* GKV_HOUSEKEEPER_...; default: a thread */
 	unsigned flags; /* GKV_CHECK_THREADS, or 0; default 0, or $GRACEKV_CHECK_THREADS=1 */
-	/* Memory for hints, shared by all handles of the session; 0: none; default 64 MiB, which
-	 * holds up to 4 million. */
-	uint64_t hint_bytes;
+	unsigned reserved[9]; /* 0 */
 };
 
-/*
- * gkv_options_init_sized - defaults into the first @size bytes of @options, which is all that a
- * program built with an older header has. NULL is fine.
- */
-GKV_API void gkv_options_init_sized(struct gkv_options *options, size_t size);
-
-/* gkv_options_init - the same with the size that this header knows. */
-static inline void gkv_options_init(struct gkv_options *options)
-{
-	gkv_options_init_sized(options, sizeof(*options));
-}
+/* gkv_options_init - the defaults into @options; NULL is fine. */
+GKV_API void gkv_options_init(struct gkv_options *options);
 
 /*
  * gkv_session_open - connect: one attempt, which takes at most timeout_ms, and at most 5 s where
  * that is longer; looking up the server's name comes on top (see above). It does not wait for a
  * server that is not there yet: call it again after a pause.
- * @options: NULL for all defaults. Strings are copied.
- * @text, @cap: on failure receives a sentence of what failed and what to do; may be NULL, 0.
+ * @options: NULL for all defaults.
+ * @out: receives the session; on failure NULL.
  * Returns 0, or -EINVAL, -ERANGE (an option), -ENODEV, -ENETDOWN, -ERANGE (device, port, GID),
  * -ECONNREFUSED, -EHOSTUNREACH, -ECONNRESET, -ETIMEDOUT, -EPROTO, -EPROTONOSUPPORT (versions or
  * layouts differ), -EUSERS (the server has no room), -EOPNOTSUPP (no RDMA CM there), -ENOMEM,
  * -EMFILE, -ENFILE, ...
  */
-GKV_API int gkv_session_open(struct gkv_session **out, const struct gkv_options *options,
-			     char *text, size_t cap);
+GKV_API int gkv_session_open(const struct gkv_options *options, struct gkv_session **out, char *why,
+			     size_t cap);
 
 /* gkv_session_close - after the last handle of it was closed; NULL is fine. */
 GKV_API void gkv_session_close(struct gkv_session *session);
@@ -177,37 +173,27 @@ GKV_API void gkv_session_close(struct gkv_session *session);
 /* gkv_session_describe - device, port, GID and why; the server. Valid until the session closes. */
 GKV_API const char *gkv_session_describe(const struct gkv_session *session);
 
-/*
- * gkv_session_error - the sentence of the last gkv_open(), gkv_memory_register() or gkv_tick() on
- * it that failed; until the next one.
- */
-GKV_API const char *gkv_session_error(const struct gkv_session *session);
+/* flags of a handle */
+#define GKV_NO_HINTS 1u /* each get goes by the index, in two READs, and remembers nothing */
 
-/*
- * gkv_open - a handle on the session; a call like those on a handle, so that it connects again
- * where the connection was lost, until timeout_ms are over. Any thread. -EUSERS: the session has 64
- * already, or the server has no room; -EINVAL: @session or @out is NULL; -ENOMEM, also where the
- * limit of locked memory is too small (ulimit -l); -EMFILE, -ENFILE.
- */
-GKV_API int gkv_open(struct gkv_session *session, struct gkv **out);
-
-/* gkv_handle_options_init() first, then set what differs: fields may be added at the end. */
+/* Options of a handle. Zeroed: the defaults. */
 struct gkv_handle_options {
-	size_t size; /* of this struct, set by gkv_handle_options_init() */
-	unsigned depth; /* operations in flight by gkv_submit(); 1 to GKV_DEPTH_MAX; default 64 */
-	unsigned no_hints; /* 1: every get of this handle goes by the index; default 0 */
+	unsigned depth; /* operations in flight by gkv_submit(); 1 to GKV_DEPTH_MAX; 0: 64 */
+	unsigned flags; /* GKV_NO_HINTS, or 0 */
+	uint64_t reserved[3]; /* 0 */
 };
 
-GKV_API void gkv_handle_options_init_sized(struct gkv_handle_options *options, size_t size);
-
-static inline void gkv_handle_options_init(struct gkv_handle_options *options)
-{
-	gkv_handle_options_init_sized(options, sizeof(*options));
-}
-
-/* gkv_open_with - gkv_open() with options; NULL for all defaults. -EINVAL: one is out of range. */
-GKV_API int gkv_open_with(struct gkv_session *session, const struct gkv_handle_options *options,
-			  struct gkv **out);
+/*
+ * gkv_open - a handle on the session; like a call on a handle it connects again where the
+ * connection was lost, until timeout_ms are over. Any thread.
+ * @options: NULL for all defaults.
+ * @out: receives the handle; on failure NULL.
+ * Returns 0; -EUSERS: the session has 64 already, or the server has no room; -EINVAL: @session or
+ * @out is NULL, or an option is out of its range; -ENOMEM, also where the limit of locked memory is
+ * too small (ulimit -l); -EMFILE, -ENFILE; and what any call on a handle may return.
+ */
+GKV_API int gkv_open(struct gkv_session *session, const struct gkv_handle_options *options,
+		     struct gkv **out, char *why, size_t cap);
 
 /*
  * gkv_close - NULL is fine. The queue pair is destroyed: a request whose call timed out gets no
@@ -218,6 +204,22 @@ GKV_API int gkv_open_with(struct gkv_session *session, const struct gkv_handle_o
 GKV_API void gkv_close(struct gkv *handle);
 
 /*
+ * gkv_connect - for a program of one thread: gkv_session_open() and gkv_open() in one call.
+ * @server: "HOST:PORT"; NULL: as @options say, whose own server it goes before.
+ * @options: NULL for all defaults.
+ * @out: receives the handle; on failure NULL.
+ * Returns what these return.
+ */
+GKV_API int gkv_connect(const char *server, const struct gkv_options *options, struct gkv **out,
+			char *why, size_t cap);
+
+/* gkv_disconnect - close the handle and then its session, of which it is the last; NULL is fine. */
+GKV_API void gkv_disconnect(struct gkv *handle);
+
+/* gkv_session_of - the session of a handle: for gkv_tick(), for more handles; NULL of NULL. */
+GKV_API struct gkv_session *gkv_session_of(const struct gkv *handle);
+
+/*
  * gkv_tick - what the session's housekeeper has to do now: at most one READ and one WRITE, or a
  * queue pair where the connection is another one. For sessions with GKV_HOUSEKEEPER_TICK; harmless
  * otherwise. Any thread, at any time, also inside of no call at all and while other threads use
@@ -226,10 +228,10 @@ GKV_API void gkv_close(struct gkv *handle);
  * Returns ms until it should be called again at the latest, at least 1: calls may come earlier.
  * The server ends a session that is late by more than a lease (see above).
  * -ETIMEDOUT: another thread was in it for all the time, or the server did not answer; -EPERM;
- * -EINVAL: @session is NULL; -EUSERS and others: the server has no room for the housekeeper,
- * gkv_session_error() says more; call it again later.
+ * -EINVAL: @session is NULL; -EUSERS and others: the server has no room for the housekeeper; call
+ * it again later.
  */
-GKV_API int gkv_tick(struct gkv_session *session);
+GKV_API int gkv_tick(struct gkv_session *session, char *why, size_t cap);
 
 /* What a session's housekeeper did. */
 struct gkv_session_stats {
@@ -242,20 +244,12 @@ struct gkv_session_stats {
 	uint64_t hints; /* about how many it holds, told from a part of them */
 	uint64_t hints_dropped; /* times that all went: the server asked for it, or was another */
 	uint64_t polled; /* times that READs of a handle were ended for it */
+	uint64_t reserved[7]; /* 0 */
 };
 
-/*
- * gkv_session_stats_get_sized - into the first @size bytes of @out, which is all that a program
- * built with an older header has. Any thread; figures of one moment need not fit each other.
- */
-GKV_API void gkv_session_stats_get_sized(const struct gkv_session *session,
-					 struct gkv_session_stats *out, size_t size);
-
-static inline void gkv_session_stats_get(const struct gkv_session *session,
-					 struct gkv_session_stats *out)
-{
-	gkv_session_stats_get_sized(session, out, sizeof(*out));
-}
+/* gkv_session_stats_get - any thread; figures of one moment need not fit each other. */
+GKV_API void gkv_session_stats_get(const struct gkv_session *session,
+				   struct gkv_session_stats *out);
 
 /* What is known of a record besides its bytes. */
 struct gkv_meta {
@@ -293,10 +287,10 @@ GKV_API int gkv_exists(struct gkv *handle, const void *key, size_t key_len, stru
  * handles of the session, over all its connections. Any thread. The call registers with the device:
  * milliseconds for large memory. Private memory of a process that forks: see ibv_fork_init(3).
  * Returns 0; -EINVAL, also where it is not mapped, or may not be written; -ENOMEM, also where the
- * limit of locked memory is too small (ulimit -l); -EPERM. gkv_session_error() says more.
+ * limit of locked memory is too small (ulimit -l); -EPERM. @out: on failure NULL.
  */
 GKV_API int gkv_memory_register(struct gkv_session *session, void *addr, size_t bytes,
-				struct gkv_memory **out);
+				struct gkv_memory **out, char *why, size_t cap);
 
 /*
  * gkv_memory_release - no operation that names it is in flight, or -EBUSY; none begins during the
@@ -565,15 +559,11 @@ struct gkv_stats {
 	uint64_t writes; /* of any kind, puts and dels included */
 	uint64_t submitted; /* by gkv_submit() */
 	uint64_t cancelled; /* of those, completed with -ECANCELED */
+	uint64_t reserved[9]; /* 0 */
 };
 
-/* gkv_stats_get_sized - as gkv_session_stats_get_sized(). The handle's thread. */
-GKV_API void gkv_stats_get_sized(const struct gkv *handle, struct gkv_stats *out, size_t size);
-
-static inline void gkv_stats_get(const struct gkv *handle, struct gkv_stats *out)
-{
-	gkv_stats_get_sized(handle, out, sizeof(*out));
-}
+/* gkv_stats_get - the handle's thread. */
+GKV_API void gkv_stats_get(const struct gkv *handle, struct gkv_stats *out);
 
 /* gkv_strerror - words for a return value; static. */
 GKV_API const char *gkv_strerror(int code);

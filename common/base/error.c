@@ -39,6 +39,13 @@ int error_prefix(struct error *err, const char *fmt, ...)
 	return err->code;
 }
 
+int error_tell(const struct error *err, int rc, char *why, size_t cap)
+{
+	if (why && cap)
+		snprintf(why, cap, "%s", rc ? err->text : "");
+	return rc;
+}
+
 const char *error_name(int code)
 {
 	/* negated without overflow: a code may come from anywhere */

@@ -30,5 +30,11 @@ int error_set(struct error *err, int code, const char *fmt, ...)
  */
 int error_prefix(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/*
+ * error_tell - what a public call that failed with @rc says to its caller: the sentence of @err, or
+ * "" where @rc is 0, cut to @cap bytes at @why, which may be NULL. Returns @rc.
+ */
+int error_tell(const struct error *err, int rc, char *why, size_t cap);
+
 /* error_name - the words of strerror() for a negative or positive errno, thread-safe, static. */
 const char *error_name(int code);

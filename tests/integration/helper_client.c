@@ -321,7 +321,7 @@ static void cmd_handles(char **word)
 	int rc = 0;
 
 	while (rc == 0 && opened < count && opened < HANDLES_MAX) {
-		rc = gkv_open(session, &more[opened]);
+		rc = gkv_open(session, NULL, &more[opened], NULL, 0);
 		if (rc == 0)
 			rc = gkv_get(more[opened], word[0], key_len, value, GKV_VALUE_MAX, &len);
 		opened += more[opened] != NULL;
@@ -336,12 +336,13 @@ static struct gkv *held[HANDLES_MAX];
 static void cmd_hold(char **word)
 {
 	uint64_t count = number_of(word[0]), opened = 0;
+	char text[640];
 	int rc = 0;
 
 	while (rc == 0 && opened < count && opened < HANDLES_MAX)
-		rc = gkv_open(session, &held[opened++]);
+		rc = gkv_open(session, NULL, &held[opened++], text, sizeof(text));
 	if (rc)
-		printf("err %d %s\n", rc, gkv_session_error(session));
+		printf("err %d %s\n", rc, text);
 	else
 		puts("ok");
 }
@@ -412,9 +413,9 @@ int main(int argc, char **argv)
 	options.timeout_ms = argc > 3 ? (unsigned)number_of(argv[3]) : options.timeout_ms;
 	options.lifeline_ms = argc > 4 ? (unsigned)number_of(argv[4]) : options.lifeline_ms;
 	value = malloc(GKV_VALUE_MAX);
-	rc = value ? gkv_session_open(&session, &options, text, sizeof(text)) : -ENOMEM;
+	rc = value ? gkv_session_open(&options, &session, text, sizeof(text)) : -ENOMEM;
 	if (rc == 0)
-		rc = gkv_open(session, &handle);
+		rc = gkv_open(session, NULL, &handle, NULL, 0);
 	if (rc)
 		printf("err %d %s\n", rc, text[0] ? text : gkv_strerror(rc));
 	else

@@ -96,13 +96,11 @@ static void run(const char *key, uint64_t ms)
 static int open_one(unsigned number, const struct gkv_options *options)
 {
 	char text[640];
-	int rc = gkv_session_open(&session[number], options, text, sizeof(text));
+	int rc = gkv_session_open(options, &session[number], text, sizeof(text));
 
-	for (unsigned i = 0; i < handles && rc == 0; i++) {
-		rc = gkv_open(session[number], &readers[number * handles + i].handle);
-		if (rc)
-			snprintf(text, sizeof(text), "%s", gkv_session_error(session[number]));
-	}
+	for (unsigned i = 0; i < handles && rc == 0; i++)
+		rc = gkv_open(session[number], NULL, &readers[number * handles + i].handle, text,
+			      sizeof(text));
 	if (rc)
 		printf("err %d %s\n", rc, text);
 	return rc;

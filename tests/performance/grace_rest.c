@@ -51,12 +51,15 @@ bool grace_client_idle(struct grace_shared *s, struct gkv_session *session, stru
 {
 	struct gkv *handles[GRACE_HANDLES] = { kv };
 	struct gkv_session_stats before, after;
+	char why[640];
 	bool ok = true;
 	uint64_t start;
 
 	for (unsigned i = 1; i < GRACE_HANDLES && ok; i++) {
-		if (gkv_open(session, &handles[i]) || gkv_ping(handles[i], NULL))
-			ok = fail("a handle of the idle client", gkv_session_error(session));
+		if (gkv_open(session, NULL, &handles[i], why, sizeof(why)))
+			ok = fail("a handle of the idle client", why);
+		else if (gkv_ping(handles[i], NULL))
+			ok = fail("a ping of the idle client", gkv_error(handles[i]));
 	}
 	sleep_ms(2 * s->o.lease_ms); /* until it has noticed that nobody works */
 	s->idle.reads = reads_of(handles, ok ? GRACE_HANDLES : 1);
@@ -93,7 +96,7 @@ static bool warm_up(const struct grace_shared *s, const struct side *side, uint6
 		if (!get(side->kv, i))
 			return false;
 		if (i % 64 == 0)
-			gkv_tick(side->session);
+			gkv_tick(side->session, NULL, 0);
 	}
 	ns = time_now_ns() - start + 1;
 	*ops = s->o.keys * (s->o.lease_ms * NS_PER_MS / 8) / ns + 1;
@@ -143,6 +146,7 @@ static bool slice(struct grace_cost *c, const struct side *side, uint64_t keys, 
 bool grace_client_cost(struct grace_shared *s, struct gkv_session *session, struct gkv *kv)
 {
 	struct side side[2] = { { session, kv } };
+	char why[640];
 	uint64_t ops;
 	bool ok;
 
@@ -152,8 +156,8 @@ bool grace_client_cost(struct grace_shared *s, struct gkv_session *session, stru
 	for (unsigned i = 0; i < 2 * s->o.rounds && ok; i++) {
 		unsigned which = (i / 2 + i) % 2;
 
-		if (gkv_tick(side[1].session) < 0)
-			ok = fail("gkv_tick", gkv_session_error(side[1].session));
+		if (gkv_tick(side[1].session, why, sizeof(why)) < 0)
+			ok = fail("gkv_tick", why);
 		else if (which == 0 && !wake(s, &side[0]))
 			ok = false;
 		else

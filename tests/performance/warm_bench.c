@@ -183,8 +183,8 @@ static int timed(struct warm_bench *b)
 		rc = warm_places(b);
 	if (rc == 0)
 		rc = warm_connect(b, b->o.hint_bytes);
-	if (rc == 0 && gkv_open(b->session, &b->floor))
-		rc = warm_failed("connecting", gkv_session_error(b->session));
+	if (rc == 0 && gkv_open(b->session, NULL, &b->floor, why, sizeof(why)))
+		rc = warm_failed("connecting", why);
 	if (rc == 0 && warm_read_all(b->kv, &b->keys, why, sizeof(why)))
 		rc = warm_failed("reading", why);
 	if (rc == 0)

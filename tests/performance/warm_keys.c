@@ -59,11 +59,12 @@ static void *loader(void *arg)
 	struct load *l = arg;
 	char key[WARM_KEY_LEN], value[WARM_VALUE_MAX];
 	struct gkv *kv;
+	char why[640];
 	uint64_t from;
-	int rc = gkv_open(l->session, &kv);
+	int rc = gkv_open(l->session, NULL, &kv, why, sizeof(why));
 
 	if (rc) {
-		load_failed(l, rc, gkv_session_error(l->session));
+		load_failed(l, rc, why);
 		return NULL;
 	}
 	while (rc == 0 && (from = atomic_fetch_add(&l->next, PIECE)) < l->k->count) {

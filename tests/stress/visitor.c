@@ -117,7 +117,9 @@ void visitor_stats(struct visitor *r)
 
 void visitor_session(struct visitor *r, void (*work)(struct visitor *r))
 {
-	struct gkv_handle_options handle;
+	const struct gkv_handle_options handle = {
+		.flags = r->seat->role > ROLE_HINT ? GKV_NO_HINTS : 0,
+	};
 	struct gkv_options o;
 	char why[640];
 	int rc;
@@ -128,16 +130,14 @@ void visitor_session(struct visitor *r, void (*work)(struct visitor *r))
 	o.timeout_ms = TIMEOUT_MS;
 	o.lifeline_ms = TIMEOUT_MS;
 	o.name = r->seat->name;
-	rc = gkv_session_open(&r->session, &o, why, sizeof(why));
+	rc = gkv_session_open(&o, &r->session, why, sizeof(why));
 	if (rc) {
 		visitor_failed(r, "connecting", rc, why);
 		return;
 	}
-	gkv_handle_options_init(&handle);
-	handle.no_hints = r->seat->role > ROLE_HINT;
-	rc = gkv_open_with(r->session, &handle, &r->kv);
+	rc = gkv_open(r->session, &handle, &r->kv, why, sizeof(why));
 	if (rc) {
-		visitor_failed(r, "opening a handle", rc, gkv_session_error(r->session));
+		visitor_failed(r, "opening a handle", rc, why);
 	} else {
 		work(r);
 		visitor_stats(r);

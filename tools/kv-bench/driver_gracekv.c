@@ -38,24 +38,23 @@ static int driver_open(const struct system *system, unsigned depth, size_t value
 		       struct error *err)
 {
 	struct connection *c = calloc(1, sizeof(*c));
-	struct gkv_handle_options o;
+	struct gkv_handle_options o = { .depth = depth };
+	char why[ERROR_TEXT_MAX] = "out of memory";
 	int rc = -ENOMEM;
 
 	if (!c)
 		return error_set(err, rc, "no memory");
-	gkv_handle_options_init(&o);
-	o.depth = c->depth = depth;
+	c->depth = depth;
 	c->request = calloc(depth, sizeof(*c->request));
 	c->completion = calloc(depth, sizeof(*c->completion));
 	if (c->request && c->completion)
-		rc = gkv_open_with(system->session, &o, &c->kv);
+		rc = gkv_open(system->session, &o, &c->kv, why, sizeof(why));
 	if (rc == 0) {
 		*out = c;
 		return 0;
 	}
 	driver_close(c);
-	return error_set(err, rc, "opening a handle failed: %s",
-			 gkv_session_error(system->session));
+	return error_set(err, rc, "opening a handle failed: %s", why);
 }
 
 /* What the library says of an operation, for its caller. */

@@ -98,7 +98,7 @@ static int start_ours(struct systems *s, const struct systems_options *o, struct
 	options.device = o->device;
 	options.connect = strcmp(o->connect, "cm") == 0 ? GKV_CONNECT_CM : GKV_CONNECT_TCP;
 	options.name = "kv-bench";
-	rc = gkv_session_open(&one->session, &options, why, sizeof(why));
+	rc = gkv_session_open(&options, &one->session, why, sizeof(why));
 	if (rc)
 		return error_set(err, rc, "connecting: %s", why);
 	one->pid = s->server.pid;

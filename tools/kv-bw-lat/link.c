@@ -57,7 +57,7 @@ static int open_session(struct perf *p)
 		options.mtu = (unsigned)o->mtu;
 	if (o->cm)
 		options.connect = GKV_CONNECT_CM;
-	rc = gkv_session_open(&p->session, &options, p->error.text, sizeof(p->error.text));
+	rc = gkv_session_open(&options, &p->session, p->error.text, sizeof(p->error.text));
 	if (rc)
 		p->error.code = rc;
 	return rc;
@@ -65,14 +65,11 @@ static int open_session(struct perf *p)
 
 static int open_handle(struct perf *p, unsigned depth, bool no_hints, struct gkv **out)
 {
-	struct gkv_handle_options options;
-	int rc;
+	const struct gkv_handle_options options = { .depth = depth,
+						    .flags = no_hints ? GKV_NO_HINTS : 0 };
 
-	gkv_handle_options_init(&options);
-	options.depth = depth;
-	options.no_hints = no_hints;
-	rc = gkv_open_with(p->session, &options, out);
-	return rc ? error_set(&p->error, rc, "%s", gkv_session_error(p->session)) : 0;
+	p->error.code = gkv_open(p->session, &options, out, p->error.text, sizeof(p->error.text));
+	return p->error.code;
 }
 
 /* What was asked for and is not so. */
@@ -163,7 +160,6 @@ static void fill_requests(const struct perf *p, struct perf_handle *f)
 static int prepare_handle(struct perf *p, struct perf_handle *f)
 {
 	const unsigned places = p->depth > p->o.group ? p->depth : p->o.group;
-	int rc;
 
 	f->memory_bytes = places * p->stride;
 	f->memory = mmap(NULL, f->memory_bytes, PROT_READ | PROT_WRITE,
@@ -183,8 +179,9 @@ static int prepare_handle(struct perf *p, struct perf_handle *f)
 	for (unsigned i = 0; i < p->depth; i++)
 		f->free[f->free_count++] = p->depth - 1 - i;
 	fill_requests(p, f);
-	rc = gkv_memory_register(p->session, f->memory, f->memory_bytes, &f->registered);
-	return rc ? error_set(&p->error, rc, "%s", gkv_session_error(p->session)) : 0;
+	p->error.code = gkv_memory_register(p->session, f->memory, f->memory_bytes, &f->registered,
+					    p->error.text, sizeof(p->error.text));
+	return p->error.code;
 }
 
 int perf_prepare_handles(struct perf *p)

@@ -119,17 +119,16 @@ int cli_connect(struct cli *cli)
 		cli->handle = cli->shell->handle;
 		return rc;
 	}
-	rc = gkv_session_open(&cli->session, &cli->options, text, sizeof(text));
+	rc = gkv_session_open(&cli->options, &cli->session, text, sizeof(text));
 	if (rc)
 		return text[0] ? cli_error(CLI_FAILED, "%s", text)
 			       : cli_error(CLI_FAILED, "connecting to %s: %s", cli->server,
 					   gkv_strerror(rc));
 	if (cli->verbose)
 		fprintf(stderr, "kv-cli: %s\n", gkv_session_describe(cli->session));
-	rc = gkv_open(cli->session, &cli->handle);
+	rc = gkv_open(cli->session, NULL, &cli->handle, text, sizeof(text));
 	if (rc)
-		return cli_error(CLI_FAILED, "opening a handle: %s",
-				 gkv_session_error(cli->session));
+		return cli_error(CLI_FAILED, "opening a handle: %s", text);
 	return 0;
 }
 

@@ -134,12 +134,12 @@ static int talk(struct attempt *a)
 	uint64_t ns = 0;
 	int rc;
 
-	rc = failed(a, gkv_session_open(&cli->session, &cli->options, text, sizeof(text)), text);
+	rc = failed(a, gkv_session_open(&cli->options, &cli->session, text, sizeof(text)), text);
 	if (rc)
 		return rc;
-	rc = gkv_open(cli->session, &cli->handle);
+	rc = gkv_open(cli->session, NULL, &cli->handle, text, sizeof(text));
 	if (rc || a->failed) /* it may have come about in the end: a fault that comes and goes */
-		return failed(a, rc ? rc : -EAGAIN, gkv_session_error(cli->session));
+		return failed(a, rc ? rc : -EAGAIN, text);
 	begin(a, "ping");
 	rc = gkv_ping(cli->handle, &ns);
 	if (rc || a->failed)

@@ -55,14 +55,15 @@ static const struct inspect_ops live_ops = {
 int live_open(struct live *l, const struct program *p, struct gkv_options *options)
 {
 	char why[ERROR_TEXT_MAX];
+	struct error err;
 
 	*l = (struct live){ 0 };
 	options->name = p->name;
 	options->hint_bytes = 0;
-	if (gkv_session_open(&l->session, options, why, sizeof(why)))
+	if (gkv_session_open(options, &l->session, why, sizeof(why)))
 		return program_failed(p, "connecting", why);
-	if (handle_open_unread(l->session, &l->h))
-		return program_failed(p, "connecting", gkv_session_error(l->session));
+	if (handle_open_unread(l->session, &l->h, &err))
+		return program_failed(p, "connecting", err.text);
 	l->in = (struct inspect){ .r = &l->h->reader, .ops = &live_ops, .ctx = l->h };
 	return 0;
 }

@@ -218,13 +218,12 @@ static int sessions_open(struct rcu_domain *d, struct error *err)
 
 		if (atomic_load(&remote.server.ended))
 			return error_set(err, -EINTR, "a signal ended the server");
-		rc = gkv_session_open(&s->session, &options, why, sizeof(why));
+		rc = gkv_session_open(&options, &s->session, why, sizeof(why));
 		if (rc)
 			return error_set(err, rc, "session %u of a reader: %s", i + 1, why);
-		rc = gkv_open(s->session, &s->handle);
+		rc = gkv_open(s->session, NULL, &s->handle, why, sizeof(why));
 		if (rc)
-			return error_set(err, rc, "handle of reader %u: %s", i + 1,
-					 gkv_session_error(s->session));
+			return error_set(err, rc, "handle of reader %u: %s", i + 1, why);
 		d->reader[i].own = s;
 	}
 	return 0;

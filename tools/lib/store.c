@@ -7,13 +7,11 @@ int bench_store_open(const struct program *p, struct gkv_options *options,
 {
 	char why[640];
 
-	*session = NULL;
 	*kv = NULL;
 	options->name = p->name;
-	if (gkv_session_open(session, options, why, sizeof(why)))
+	if (gkv_session_open(options, session, why, sizeof(why)) ||
+	    gkv_open(*session, NULL, kv, why, sizeof(why)))
 		return program_failed(p, "connecting", why);
-	if (gkv_open(*session, kv))
-		return program_failed(p, "connecting", gkv_session_error(*session));
 	return 0;
 }
 

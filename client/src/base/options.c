@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,11 +36,13 @@ static unsigned check_threads_default(void)
 	return text && strcmp(text, "1") == 0 ? GKV_CHECK_THREADS : 0;
 }
 
-void gkv_options_init_sized(struct gkv_options *options, size_t size)
+void gkv_options_init(struct gkv_options *options)
 {
 	struct rdma_options rdma = rdma_options_default();
-	struct gkv_options all = {
-		.size = size < sizeof(all) ? size : sizeof(all),
+
+	if (!options)
+		return;
+	*options = (struct gkv_options){
 		.gid_index = rdma.gid_index,
 		.timeout_ms = DEFAULT_TIMEOUT_MS,
 		.lifeline_ms = DEFAULT_LIFELINE_MS,
@@ -53,9 +54,15 @@ void gkv_options_init_sized(struct gkv_options *options, size_t size)
 		.flags = check_threads_default(),
 		.hint_bytes = DEFAULT_HINT_BYTES,
 	};
+}
 
-	if (options)
-		memcpy(options, &all, all.size);
+bool options_reserved(const void *reserved, size_t bytes)
+{
+	const unsigned char *at = reserved;
+
+	while (bytes && !*at)
+		at++, bytes--;
+	return bytes;
 }
 
 /* The caller's first, then the environment's; NULL where both are silent. */
@@ -138,18 +145,14 @@ int settings_take(struct settings *out, const struct gkv_options *options, struc
 	const char *text;
 	int rc;
 
-	gkv_options_init(&o);
-	if (options) {
-		/* a caller built with an older header has a shorter struct, never half a pointer */
-		if (options->size < offsetof(struct gkv_options, server) + sizeof(o.server) ||
-		    options->size > sizeof(o) || options->size % alignof(struct gkv_options))
-			return error_set(err, -EINVAL,
-					 "the options have a size of %zu bytes, this library knows "
-					 "%zu (call gkv_options_init() first; does the header "
-					 "belong to this library?)",
-					 options->size, sizeof(o));
-		memcpy(&o, options, options->size);
-	}
+	if (options)
+		o = *options;
+	else
+		gkv_options_init(&o);
+	if (options_reserved(o.reserved, sizeof(o.reserved)))
+		return error_set(err, -EINVAL,
+				 "a reserved field of the options is not 0 (call "
+				 "gkv_options_init() before you set fields)");
 	rc = check_numbers(&o, err);
 	if (rc)
 		return rc;

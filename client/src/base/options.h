@@ -2,6 +2,8 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /* The session's own copy of its options, checked, with defaults filled in. */
+#include <stdbool.h>
+
 #include "client/include/gracekv.h"
 #include "common/base/error.h"
 #include "common/rdma/device.h"
@@ -21,6 +23,9 @@ struct settings {
 	void *trace_arg;
 	struct rdma_options rdma; /* device points into this struct */
 };
+
+/* options_reserved - whether any of @bytes of reserved fields is not 0. */
+bool options_reserved(const void *reserved, size_t bytes);
 
 /* settings_take - @options may be NULL. Returns 0, -EINVAL or -ERANGE with @err. */
 int settings_take(struct settings *out, const struct gkv_options *options, struct error *err);

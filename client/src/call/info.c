@@ -102,46 +102,40 @@ int gkv_server_stats(struct gkv *h, char **text)
 	return rc ? rc : handle_end(h, server_stats(h, text));
 }
 
-void gkv_stats_get_sized(const struct gkv *h, struct gkv_stats *out, size_t size)
+void gkv_stats_get(const struct gkv *h, struct gkv_stats *out)
 {
-	struct gkv_stats all = { 0 };
 	bool owned;
 
 	if (!out)
 		return;
+	memset(out, 0, sizeof(*out));
 	if (h) { /* the housekeeper may be counting */
 		/* a child of fork() has no housekeeper that would give it back */
 		owned = h->owned && !session_foreign(h->session) &&
 			handle_own((struct gkv *)h) == 0;
-		all = h->reader.stats;
+		*out = h->reader.stats;
 		if (owned)
 			handle_end((struct gkv *)h, 0);
 	}
-	memset(out, 0, size);
-	memcpy(out, &all, size < sizeof(all) ? size : sizeof(all));
 }
 
-void gkv_session_stats_get_sized(const struct gkv_session *s, struct gkv_session_stats *out,
-				 size_t size)
+void gkv_session_stats_get(const struct gkv_session *s, struct gkv_session_stats *out)
 {
-	struct gkv_session_stats all = { 0 };
-
 	if (!out)
 		return;
+	memset(out, 0, sizeof(*out));
 	if (s) {
 		/* relaxed: figures to be shown; they need not fit each other */
-		all.rounds = atomic_load_explicit(&s->keeper->rounds, memory_order_relaxed);
-		all.messages = atomic_load_explicit(&s->keeper->messages, memory_order_relaxed);
-		all.epoch = atomic_load_explicit(&s->epochs.newest, memory_order_relaxed);
-		all.announced = atomic_load_explicit(&s->epochs.announced, memory_order_relaxed);
-		all.reconnects = atomic_load_explicit(&s->reconnects, memory_order_relaxed);
-		all.polled = atomic_load_explicit(&s->keeper->polled, memory_order_relaxed);
-		all.hint_bytes = s->hints.set ? s->hints.sets * HINT_BYTES : 0;
-		all.hints = hints_count(&s->hints);
-		all.hints_dropped = hints_age(&s->hints) - 1; /* the first age is 1 */
+		out->rounds = atomic_load_explicit(&s->keeper->rounds, memory_order_relaxed);
+		out->messages = atomic_load_explicit(&s->keeper->messages, memory_order_relaxed);
+		out->epoch = atomic_load_explicit(&s->epochs.newest, memory_order_relaxed);
+		out->announced = atomic_load_explicit(&s->epochs.announced, memory_order_relaxed);
+		out->reconnects = atomic_load_explicit(&s->reconnects, memory_order_relaxed);
+		out->polled = atomic_load_explicit(&s->keeper->polled, memory_order_relaxed);
+		out->hint_bytes = s->hints.set ? s->hints.sets * HINT_BYTES : 0;
+		out->hints = hints_count(&s->hints);
+		out->hints_dropped = hints_age(&s->hints) - 1; /* the first age is 1 */
 	}
-	memset(out, 0, size);
-	memcpy(out, &all, size < sizeof(all) ? size : sizeof(all));
 }
 
 const char *gkv_error(const struct gkv *h)

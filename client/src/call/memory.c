@@ -7,48 +7,45 @@
 #include "client/src/call/session.h"
 #include "client/src/link/memory.h"
 
-static int registration_failed(struct gkv_session *s, struct error *err)
+/* Returns a negative errno with the sentence, or 0. */
+static int memory_register(struct gkv_session *s, void *addr, size_t bytes, struct gkv_memory **out,
+			   struct error *err)
 {
-	if (err->code == -EAGAIN)
-		err->code = -ENOMEM; /* either is RLIMIT_MEMLOCK */
-	else if (err->code == -EFAULT)
-		err->code = -EINVAL; /* it is not mapped, or may not be written */
-	session_failed(s, err);
-	return err->code;
-}
-
-int gkv_memory_register(struct gkv_session *s, void *addr, size_t bytes, struct gkv_memory **out)
-{
-	struct error err = { 0 };
 	struct gkv_memory *m;
+	int rc;
 
-	if (!s)
-		return -EINVAL;
-	if (session_foreign(s))
-		return -EPERM;
-	if (!out) {
-		error_set(&err, -EINVAL, "the place for the registration (out) is NULL");
-		return registration_failed(s, &err);
-	}
-	if (!addr || bytes == 0 || bytes > UINTPTR_MAX - (uintptr_t)addr) {
-		error_set(&err, -EINVAL, "there is no memory of %zu bytes at %p to register", bytes,
-			  addr);
-		return registration_failed(s, &err);
-	}
+	if (!addr || bytes == 0 || bytes > UINTPTR_MAX - (uintptr_t)addr)
+		return error_set(err, -EINVAL, "there is no memory of %zu bytes at %p to register",
+				 bytes, addr);
 	m = calloc(1, sizeof(*m));
-	if (!m) {
-		error_set(&err, -ENOMEM, "out of memory for a registration");
-		return registration_failed(s, &err);
-	}
+	if (!m)
+		return error_set(err, -ENOMEM, "out of memory for a registration");
 	m->session = s;
-	if (rdma_region_register(s->dev, addr, bytes, IBV_ACCESS_LOCAL_WRITE,
-				 "the application's memory", &m->region, &err)) {
+	rc = rdma_region_register(s->dev, addr, bytes, IBV_ACCESS_LOCAL_WRITE,
+				  "the application's memory", &m->region, err);
+	if (rc) {
 		free(m);
-		return registration_failed(s, &err);
+		/* -EAGAIN: RLIMIT_MEMLOCK too; -EFAULT: not mapped, or may not be written */
+		return rc == -EAGAIN ? -ENOMEM : rc == -EFAULT ? -EINVAL : rc;
 	}
 	session_hold_memory(s);
 	*out = m;
 	return 0;
+}
+
+int gkv_memory_register(struct gkv_session *s, void *addr, size_t bytes, struct gkv_memory **out,
+			char *why, size_t cap)
+{
+	struct error err = { 0 };
+	int rc = session_usable(s, &err);
+
+	if (out)
+		*out = NULL;
+	else if (rc == 0)
+		rc = error_set(&err, -EINVAL, "the place for the registration (out) is NULL");
+	if (rc == 0)
+		rc = memory_register(s, addr, bytes, out, &err);
+	return error_tell(&err, rc, why, cap);
 }
 
 int gkv_memory_release(struct gkv_memory *m)

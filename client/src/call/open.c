@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/src/base/options.h"
 #include "client/src/call/ready.h"
 #include "client/src/call/session.h"
 #include "client/src/flight/async.h"
@@ -81,31 +82,19 @@ static int handle_prepare(struct gkv *h)
 	return rc;
 }
 
-/* What gkv_open() ends with before there is a handle. Returns @code, with session->failed. */
-static int refuse_open(struct gkv_session *s, int code, const char *words)
-{
-	struct error err = { 0 };
-
-	error_set(&err, code, "%s", words);
-	session_failed(s, &err);
-	return code;
-}
-
 /* What each room keeps of a handle, in one piece of memory. */
 struct parts {
 	struct gkv h;
 	struct requests requests;
 };
 
-/* NULL: no memory; session->failed says so. Its number is taken in a moment. */
+/* NULL: no memory. Its number is taken in a moment. */
 static struct gkv *parts_new(struct gkv_session *s)
 {
 	struct parts *parts = calloc(1, sizeof(*parts));
 
-	if (!parts) {
-		refuse_open(s, -ENOMEM, "out of memory for a handle");
+	if (!parts)
 		return NULL;
-	}
 	handle_init(&parts->h, s, 0, HANDLE_CREDITS);
 	parts->h.requests = &parts->requests;
 	requests_init(&parts->requests);
@@ -118,10 +107,8 @@ static int handle_open(struct gkv *h, bool unread)
 	int rc;
 
 	rc = take_number(h);
-	if (rc) {
-		session_failed(s, &h->error);
+	if (rc)
 		return rc;
-	}
 	rc = handle_buffers_create(h);
 	if (rc)
 		goto err_number;
@@ -145,101 +132,104 @@ err_disconnect:
 	reader_drop(&h->reader);
 	handle_buffers_destroy(h);
 err_number:
-	session_failed(s, &h->error);
 	figures_retire(h);
 	housekeeper_leave(s);
 	session_release_handle(s, h->number);
 	return rc;
 }
 
-void gkv_handle_options_init_sized(struct gkv_handle_options *options, size_t size)
+static int check_options(const struct gkv_handle_options *o, struct error *err)
 {
-	struct gkv_handle_options all = {
-		.size = size < sizeof(all) ? size : sizeof(all),
-		.depth = DEPTH_DEFAULT,
-	};
-
-	if (options)
-		memcpy(options, &all, all.size);
+	if (o->depth > GKV_DEPTH_MAX)
+		return error_set(err, -EINVAL, "depth is %u, it must be at most %u (0: %u)",
+				 o->depth, GKV_DEPTH_MAX, DEPTH_DEFAULT);
+	if (o->flags & ~GKV_NO_HINTS)
+		return error_set(err, -EINVAL,
+				 "the handle's flags are 0x%x, known are 0x%x (GKV_NO_HINTS)",
+				 o->flags, GKV_NO_HINTS);
+	if (options_reserved(o->reserved, sizeof(o->reserved)))
+		return error_set(err, -EINVAL,
+				 "a reserved field of the handle's options is not 0 (zero them "
+				 "before you set fields)");
+	return 0;
 }
 
-/* Returns 0, or -EINVAL with session->failed. */
-static int take_options(struct gkv_session *s, const struct gkv_handle_options *given,
-			struct gkv_handle_options *out)
-{
-	struct error err = { 0 };
-
-	gkv_handle_options_init(out);
-	if (given && (given->size < offsetof(struct gkv_handle_options, depth) ||
-		      given->size > sizeof(*out)))
-		error_set(&err, -EINVAL,
-			  "the handle's options have a size of %zu bytes, this library knows %zu "
-			  "(call gkv_handle_options_init() first; does the header belong to this "
-			  "library?)",
-			  given->size, sizeof(*out));
-	else if (given)
-		memcpy(out, given, given->size);
-	if (!err.code && (out->depth < 1 || out->depth > GKV_DEPTH_MAX))
-		error_set(&err, -EINVAL, "depth is %u, it must be between 1 and %u", out->depth,
-			  GKV_DEPTH_MAX);
-	if (!err.code && out->no_hints > 1)
-		error_set(&err, -EINVAL, "no_hints is %u, it must be 0 or 1", out->no_hints);
-	if (err.code)
-		session_failed(s, &err);
-	return err.code;
-}
-
-int gkv_open_with(struct gkv_session *session, const struct gkv_handle_options *options,
-		  struct gkv **out)
-{
-	struct gkv_handle_options o;
-	struct gkv *h;
-	int rc;
-
-	if (!session)
-		return -EINVAL;
-	if (session_foreign(session)) /* its locks may be held, by threads that are not here */
-		return -EPERM;
-	if (!out)
-		return refuse_open(session, -EINVAL,
-				   "there is no place for the handle (out is NULL)");
-	rc = take_options(session, options, &o);
-	if (rc)
-		return rc;
-	h = parts_new(session);
-	if (!h)
-		return -ENOMEM;
-	if (o.no_hints)
-		h->reader.hints = NULL;
-	h->depth = o.depth;
-	h->reads_max = o.depth < HANDLE_READS_MAX ? o.depth : HANDLE_READS_MAX;
-	rc = handle_open(h, false);
-	if (rc)
-		free(h);
-	else
-		*out = h;
-	return rc;
-}
-
-int handle_open_unread(struct gkv_session *s, struct gkv **out)
+/* @unread: see handle_open_unread(). Returns 0, or a negative errno with the sentence. */
+static int create(struct gkv_session *s, const struct gkv_handle_options *o, bool unread,
+		  struct gkv **out, struct error *err)
 {
 	struct gkv *h = parts_new(s);
 	int rc;
 
 	if (!h)
-		return -ENOMEM;
-	h->reader.hints = NULL;
-	rc = handle_open(h, true);
-	if (rc)
+		return error_set(err, -ENOMEM, "out of memory for a handle");
+	if (o->flags & GKV_NO_HINTS)
+		h->reader.hints = NULL;
+	h->depth = o->depth ? o->depth : DEPTH_DEFAULT;
+	h->reads_max = h->depth < HANDLE_READS_MAX ? h->depth : HANDLE_READS_MAX;
+	rc = handle_open(h, unread);
+	if (rc) {
+		*err = h->error;
 		free(h);
-	else
+	} else {
 		*out = h;
+	}
 	return rc;
 }
 
-int gkv_open(struct gkv_session *session, struct gkv **out)
+int gkv_open(struct gkv_session *session, const struct gkv_handle_options *options,
+	     struct gkv **out, char *why, size_t cap)
 {
-	return gkv_open_with(session, NULL, out);
+	static const struct gkv_handle_options defaults;
+	const struct gkv_handle_options *o = options ? options : &defaults;
+	struct error err = { 0 };
+	int rc = session_usable(session, &err);
+
+	if (out)
+		*out = NULL;
+	else if (rc == 0)
+		rc = error_set(&err, -EINVAL, "there is no place for the handle (out is NULL)");
+	if (rc == 0)
+		rc = check_options(o, &err);
+	if (rc == 0)
+		rc = create(session, o, false, out, &err);
+	return error_tell(&err, rc, why, cap);
+}
+
+int handle_open_unread(struct gkv_session *s, struct gkv **out, struct error *err)
+{
+	static const struct gkv_handle_options no_hints = { .flags = GKV_NO_HINTS };
+
+	return create(s, &no_hints, true, out, err);
+}
+
+int gkv_connect(const char *server, const struct gkv_options *options, struct gkv **out, char *why,
+		size_t cap)
+{
+	struct gkv_session *session;
+	struct gkv_options o;
+	int rc;
+
+	if (options)
+		o = *options;
+	else
+		gkv_options_init(&o);
+	if (server)
+		o.server = server;
+	if (out)
+		*out = NULL;
+	rc = gkv_session_open(&o, &session, why, cap);
+	if (rc)
+		return rc;
+	rc = gkv_open(session, NULL, out, why, cap);
+	if (rc)
+		gkv_session_close(session);
+	return rc;
+}
+
+struct gkv_session *gkv_session_of(const struct gkv *h)
+{
+	return h ? h->session : NULL;
 }
 
 void gkv_close(struct gkv *h)
@@ -265,4 +255,12 @@ void gkv_close(struct gkv *h)
 	free(h);
 	housekeeper_leave(s);
 	session_release_handle(s, number);
+}
+
+void gkv_disconnect(struct gkv *h)
+{
+	struct gkv_session *session = gkv_session_of(h);
+
+	gkv_close(h);
+	gkv_session_close(session);
 }

@@ -95,7 +95,7 @@ err_free:
 	return rc;
 }
 
-int gkv_session_open(struct gkv_session **out, const struct gkv_options *options, char *text,
+int gkv_session_open(const struct gkv_options *options, struct gkv_session **out, char *why,
 		     size_t cap)
 {
 	struct error err = { 0 };
@@ -115,14 +115,13 @@ int gkv_session_open(struct gkv_session **out, const struct gkv_options *options
 		}
 		pthread_mutex_unlock(&s->lock);
 	}
-	if (text && cap)
-		snprintf(text, cap, "%s", rc ? err.text : "");
-	if (rc == 0) {
-		*out = s;
-	} else if (s) {
+	if (rc && s) {
 		session_free(s);
+		s = NULL;
 	}
-	return rc;
+	if (out)
+		*out = s;
+	return error_tell(&err, rc, why, cap);
 }
 
 void gkv_session_close(struct gkv_session *s)
@@ -185,9 +184,4 @@ void session_release_memory(struct gkv_session *s)
 const char *gkv_session_describe(const struct gkv_session *s)
 {
 	return s ? s->describe : "";
-}
-
-const char *gkv_session_error(const struct gkv_session *s)
-{
-	return s ? s->failed.text : "";
 }

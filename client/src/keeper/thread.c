@@ -190,25 +190,20 @@ void housekeeper_end(struct gkv_session *s)
 	pthread_mutex_unlock(&k->round_lock);
 }
 
-int gkv_tick(struct gkv_session *s)
+int gkv_tick(struct gkv_session *s, char *why, size_t cap)
 {
 	uint64_t deadline_ns;
-	struct error err;
-	int rc;
+	struct error err = { 0 };
+	int rc = session_usable(s, &err);
 
-	if (!s)
-		return -EINVAL;
-	if (session_foreign(s))
-		return -EPERM;
+	if (rc)
+		return error_tell(&err, rc, why, cap);
 	deadline_ns = time_now_ns() + (uint64_t)s->settings.timeout_ms * NS_PER_MS;
 	rc = lock_round(s->keeper, deadline_ns, &err);
-	if (rc) {
-		session_failed(s, &err);
-		return rc;
-	}
+	if (rc)
+		return error_tell(&err, rc, why, cap);
 	rc = round_keep(s, deadline_ns);
-	if (rc < 0)
-		session_failed(s, &s->keeper->h->error);
+	error_tell(&s->keeper->h->error, rc < 0 ? rc : 0, why, cap);
 	pthread_mutex_unlock(&s->keeper->round_lock);
 	return rc;
 }

@@ -20,9 +20,7 @@ static_assert(READER_BATCH <= UINT8_MAX, "batch");
 
 int handle_foreign(struct gkv *h)
 {
-	return error_set(&h->error, -EPERM,
-			 "the session belongs to the parent of this process (open another one "
-			 "after fork())");
+	return session_usable(h->session, &h->error);
 }
 
 uintptr_t handle_thread(void)

@@ -80,9 +80,13 @@ void session_unlock(struct gkv_session *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-void session_failed(struct gkv_session *s, const struct error *err)
+int session_usable(const struct gkv_session *s, struct error *err)
 {
-	pthread_mutex_lock(&s->handles_lock);
-	s->failed = *err;
-	pthread_mutex_unlock(&s->handles_lock);
+	if (!s)
+		return error_set(err, -EINVAL, "the session is NULL");
+	if (session_foreign(s)) /* its locks may be held, by threads that are not here */
+		return error_set(err, -EPERM,
+				 "the session belongs to the parent of this process (open another "
+				 "one after fork())");
+	return 0;
 }

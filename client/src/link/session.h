@@ -91,7 +91,6 @@ struct gkv_session {
 	bool handle_taken[SESSION_QPS_MAX];
 	struct gkv *handle[SESSION_HANDLES_MAX]; /* by number, for their figures: figures.h */
 	struct handle_figures gone; /* of those that were closed */
-	struct error failed; /* of the last call on it, like gkv_open(), that failed */
 };
 
 /* fork_watch - forks are counted from now on. Once or more. */
@@ -163,5 +162,5 @@ void session_lost(struct gkv_session *s);
  */
 int session_check(struct gkv_session *s, uint64_t number, uint64_t deadline_ns, struct error *err);
 
-/* session_failed - keep the sentence of gkv_open() or gkv_tick() for gkv_session_error(). */
-void session_failed(struct gkv_session *s, const struct error *err);
+/* session_usable - 0; -EINVAL: it is NULL; -EPERM: it belongs to the parent of this process. */
+int session_usable(const struct gkv_session *s, struct error *err);

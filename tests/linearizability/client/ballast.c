@@ -60,7 +60,7 @@ static bool meet(struct ballast *b)
 		b->session = member_session(b->o, b->board, &options);
 	if (!b->session)
 		return false;
-	if (b->kv || gkv_open(b->session, &b->kv) == 0)
+	if (b->kv || gkv_open(b->session, NULL, &b->kv, NULL, 0) == 0)
 		return true;
 	leave(b);
 	return false;

@@ -41,7 +41,7 @@ struct gkv_session *member_session(const struct member_options *o, struct board 
 	session->server = o->server;
 	session->device = o->device;
 	while (!board_asks(&board->stop)) {
-		int rc = gkv_session_open(&s, session, text, sizeof(text));
+		int rc = gkv_session_open(session, &s, text, sizeof(text));
 
 		if (rc == 0)
 			return s;
@@ -57,14 +57,12 @@ struct gkv_session *member_session(const struct member_options *o, struct board 
 
 static struct gkv *open_handle(struct member *m, bool hints)
 {
-	struct gkv_handle_options o;
+	const struct gkv_handle_options o = { .depth = ACTOR_LANES,
+					      .flags = hints ? 0 : GKV_NO_HINTS };
 	struct gkv *kv;
 
-	gkv_handle_options_init(&o);
-	o.depth = ACTOR_LANES;
-	o.no_hints = !hints;
 	while (!board_asks(&m->board->stop) && time_now_ns() < m->end_ns)
-		if (gkv_open_with(m->session, &o, &kv) == 0)
+		if (gkv_open(m->session, &o, &kv, NULL, 0) == 0)
 			return kv;
 	return NULL;
 }
@@ -91,7 +89,7 @@ static void tick(struct member *m, uint64_t *due_ns)
 
 	if (now < *due_ns || board_asks(&m->board->mute))
 		return;
-	ms = gkv_tick(m->session);
+	ms = gkv_tick(m->session, NULL, 0);
 	*due_ns = now + (ms < 1 ? NS_PER_MS : (uint64_t)ms * NS_PER_MS);
 	if (*due_ns > now + TICK_MAX_NS)
 		*due_ns = now + TICK_MAX_NS;
@@ -124,9 +122,8 @@ static void *shift_thread(void *arg)
 
 	a->kv = open_handle(s->m, true);
 	a->plain = open_handle(s->m, false);
-	if (gkv_memory_register(s->m->session, a->places, (size_t)ACTOR_PLACES * VALUE_BYTES_MAX,
-				&a->memory))
-		a->memory = NULL;
+	gkv_memory_register(s->m->session, a->places, (size_t)ACTOR_PLACES * VALUE_BYTES_MAX,
+			    &a->memory, NULL, 0); /* NULL where it failed */
 	if (a->kv && a->plain)
 		work(s->m, a);
 	if (a->kv)

@@ -27,7 +27,7 @@ static void link_open(struct differ *d, struct link *l)
 	o.timeout_ms = TIMEOUT_MS;
 	o.hint_bytes = hint_bytes[below(d, 4)];
 	o.housekeeper = below(d, 3) ? GKV_HOUSEKEEPER_THREAD : GKV_HOUSEKEEPER_TICK;
-	rc = gkv_session_open(&l->session, &o, text, sizeof(text));
+	rc = gkv_session_open(&o, &l->session, text, sizeof(text));
 	if (rc)
 		wrong(d, 0, "error", "gkv_session_open() returned %d: %s", rc, text);
 	d->sessions++;
@@ -38,16 +38,14 @@ static void link_open(struct differ *d, struct link *l)
 static void end_open(struct differ *d, struct link *l, struct end *end)
 {
 	static const unsigned depth[] = { 1, 4, 64, 256 };
-	struct gkv_handle_options o;
+	struct gkv_handle_options o = { .flags = below(d, 4) ? 0 : GKV_NO_HINTS };
+	char why[640];
 	int rc;
 
-	gkv_handle_options_init(&o);
-	o.no_hints = below(d, 4) == 0;
 	o.depth = end->depth = depth[below(d, 4)];
-	rc = gkv_open_with(l->session, &o, &end->kv);
+	rc = gkv_open(l->session, &o, &end->kv, why, sizeof(why));
 	if (rc)
-		wrong(d, 0, "error", "gkv_open_with() returned %d: %s", rc,
-		      gkv_session_error(l->session));
+		wrong(d, 0, "error", "gkv_open() returned %d: %s", rc, why);
 	end->view = NULL;
 }
 
@@ -137,11 +135,11 @@ void link_churn(struct differ *d, struct end *end)
 void link_tick(struct differ *d, struct end *end)
 {
 	struct link *l = &d->link[below(d, DIFFER_LINKS)];
-	int rc = l->session ? gkv_tick(l->session) : 1;
+	char why[640];
+	int rc = l->session ? gkv_tick(l->session, why, sizeof(why)) : 1;
 
 	if (rc < 1)
-		wrong(d, 0, "error", "gkv_tick() returned %d: %s", rc,
-		      gkv_session_error(l->session));
+		wrong(d, 0, "error", "gkv_tick() returned %d: %s", rc, why);
 }
 
 void links_close(struct differ *d)

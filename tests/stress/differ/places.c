@@ -14,6 +14,7 @@
 
 void places_open(struct differ *d, struct link *l)
 {
+	char why[640];
 	int rc;
 
 	l->area = malloc((size_t)DIFFER_PLACES * PLACE_BYTES);
@@ -24,10 +25,9 @@ void places_open(struct differ *d, struct link *l)
 		l->place[i] = (struct place){ l->area + (size_t)i * PLACE_BYTES + DIFFER_BEYOND, 0,
 					      false };
 	rc = gkv_memory_register(l->session, l->area, (size_t)DIFFER_PLACES * PLACE_BYTES,
-				 &l->memory);
+				 &l->memory, why, sizeof(why));
 	if (rc)
-		wrong(d, 0, "error", "gkv_memory_register() returned %d: %s", rc,
-		      gkv_session_error(l->session));
+		wrong(d, 0, "error", "gkv_memory_register() returned %d: %s", rc, why);
 }
 
 static void check(struct differ *d, const char *kind, const uint8_t *at, size_t bytes)

@@ -85,6 +85,7 @@ void count_visit(struct visitor *r)
 {
 	static struct counter counters[HANDLES]; /* too large for a stack */
 	unsigned n = 0;
+	char why[640] = "out of threads";
 	int rc = 0;
 
 	for (; n < HANDLES && rc == 0; n++) {
@@ -93,15 +94,14 @@ void count_visit(struct visitor *r)
 		c->r = *r;
 		c->r.random ^= n;
 		if (n)
-			rc = gkv_open(r->session, &c->r.kv);
+			rc = gkv_open(r->session, NULL, &c->r.kv, why, sizeof(why));
 		if (rc == 0)
 			rc = -pthread_create(&c->thread, NULL, count_all, c);
 		if (rc)
 			break;
 	}
 	if (rc)
-		visitor_failed(r, "starting a thread with a handle", rc,
-			       gkv_session_error(r->session));
+		visitor_failed(r, "starting a thread with a handle", rc, why);
 	while (n) {
 		struct counter *c = &counters[--n];
 

@@ -79,7 +79,7 @@ class Header:
         return of, common
 
     def fields(self, struct):
-        return re.findall(r"(\w+);", self.structs[struct])
+        return re.findall(r"(\w+)(?:\[\w+\])?;", self.structs[struct])
 
 
 def mapped(text):

@@ -138,16 +138,14 @@ UNIT_TEST(test_arguments, api_set_up, api_tear_down)
 /* As many as the handle's depth, and no more until some were polled. */
 UNIT_TEST(test_depth, api_set_up, api_tear_down)
 {
-	struct gkv_handle_options o;
+	const struct gkv_handle_options o = { .depth = DEPTH };
 	struct gkv_request request[DEPTH + 2];
 	struct gkv_completion done[DEPTH + 2];
 	unsigned seen[DEPTH] = { 0 }, n = 0;
 	struct gkv *kv;
 	int rc;
 
-	gkv_handle_options_init(&o);
-	o.depth = DEPTH;
-	assert_int_equal(gkv_open_with(api_session, &o, &kv), 0);
+	assert_int_equal(gkv_open(api_session, &o, &kv, NULL, 0), 0);
 	api_works(kv);
 	for (unsigned i = 0; i < DEPTH + 2; i++)
 		request[i] = REQUEST(.op = GKV_OP_EXISTS, .user_data = i);
@@ -233,7 +231,8 @@ UNIT_TEST(test_registered_memory, api_set_up, api_tear_down)
 	struct gkv_request request = REQUEST(.op = GKV_OP_GET, .value = room, .len = 8);
 
 	assert_int_equal(gkv_put(api_kv, "k", 1, "value", 5, NULL), 0);
-	assert_int_equal(gkv_memory_register(api_session, room, sizeof(room), &request.memory), 0);
+	assert_int_equal(
+		gkv_memory_register(api_session, room, sizeof(room), &request.memory, NULL, 0), 0);
 	assert_int_equal(gkv_submit(api_kv, &request, 1), 1);
 	assert_int_equal(gkv_memory_release(request.memory), -EBUSY);
 	assert_int_equal(gkv_wait(api_kv, &done, 1, 60000), 1);

@@ -181,7 +181,7 @@ class Man(unittest.TestCase):
                                                                 "uint64_t value_len;"))
 
     def test_sees_a_field_that_is_not_described(self):
-        more = self.text.replace("uint64_t hint_bytes;\n};", "uint64_t hint_bytes;\nint news;\n};")
+        more = self.text.replace("hint_bytes;\n", "hint_bytes;\nint news[2];\n")
         self.assert_seen("the field news", header=Header(more))
 
     def test_sees_missing_sections_and_words(self):

@@ -20,22 +20,25 @@ static _Alignas(4096) char room[2 * BYTES]; /* the first half is registered */
 UNIT_TEST(test_register, api_set_up, api_tear_down)
 {
 	struct gkv_memory *m;
+	char why[640];
 	int rc;
 
-	assert_int_equal(gkv_memory_register(NULL, room, BYTES, &m), -EINVAL);
-	assert_int_equal(gkv_memory_register(api_session, NULL, BYTES, &m), -EINVAL);
-	assert_int_equal(gkv_memory_register(api_session, room, 0, &m), -EINVAL);
-	assert_int_equal(gkv_memory_register(api_session, room, BYTES, NULL), -EINVAL);
-	assert_non_null(strstr(gkv_session_error(api_session), "out"));
-	rc = gkv_memory_register(api_session, room, SIZE_MAX, &m);
+	assert_int_equal(gkv_memory_register(NULL, room, BYTES, &m, NULL, 0), -EINVAL);
+	assert_int_equal(gkv_memory_register(api_session, NULL, BYTES, &m, NULL, 0), -EINVAL);
+	assert_int_equal(gkv_memory_register(api_session, room, 0, &m, NULL, 0), -EINVAL);
+	assert_int_equal(gkv_memory_register(api_session, room, BYTES, NULL, why, sizeof(why)),
+			 -EINVAL);
+	assert_non_null(strstr(why, "out"));
+	rc = gkv_memory_register(api_session, room, SIZE_MAX, &m, NULL, 0);
 	assert_true(rc == -EINVAL || rc == -ENOMEM);
 	assert_int_equal(gkv_memory_release(NULL), 0);
 	/* of any address and length, and some of it twice */
 	for (unsigned i = 0; i < 4; i++) {
 		struct gkv_memory *other;
 
-		assert_int_equal(gkv_memory_register(api_session, room + i, 1 + i * 1000, &m), 0);
-		assert_int_equal(gkv_memory_register(api_session, room, BYTES, &other), 0);
+		assert_int_equal(
+			gkv_memory_register(api_session, room + i, 1 + i * 1000, &m, NULL, 0), 0);
+		assert_int_equal(gkv_memory_register(api_session, room, BYTES, &other, NULL, 0), 0);
 		assert_int_equal(gkv_memory_release(m), 0);
 		assert_int_equal(gkv_memory_release(other), 0);
 	}
@@ -54,7 +57,7 @@ UNIT_TEST(test_get_into, api_set_up, api_tear_down)
 	uint64_t version;
 
 	assert_int_equal(gkv_put(api_kv, "k", 1, "value", 5, &version), 0);
-	assert_int_equal(gkv_memory_register(api_session, room, BYTES, &m), 0);
+	assert_int_equal(gkv_memory_register(api_session, room, BYTES, &m, NULL, 0), 0);
 	assert_int_equal(gkv_get_into(NULL, "k", 1, m, room, 8, NULL), -EINVAL);
 	REFUSED(into(NULL, 1, m, room, 8), -EINVAL, "key");
 	REFUSED(into("k", 0, m, room, 8), -EINVAL, "key");
@@ -92,10 +95,10 @@ UNIT_TEST(test_other_session, api_set_up, api_tear_down)
 
 	assert_int_equal(gkv_put(api_kv, "k", 1, "value", 5, NULL), 0);
 	api_options(&o);
-	assert_int_equal(gkv_session_open(&s, &o, NULL, 0), 0);
-	assert_int_equal(gkv_open(s, &kv), 0);
-	assert_int_equal(gkv_open(s, &second), 0);
-	assert_int_equal(gkv_memory_register(s, room, BYTES, &m), 0);
+	assert_int_equal(gkv_session_open(&o, &s, NULL, 0), 0);
+	assert_int_equal(gkv_open(s, NULL, &kv, NULL, 0), 0);
+	assert_int_equal(gkv_open(s, NULL, &second, NULL, 0), 0);
+	assert_int_equal(gkv_memory_register(s, room, BYTES, &m, NULL, 0), 0);
 	assert_int_equal(gkv_get_into(kv, "k", 1, m, room, 8, NULL), 0);
 	assert_int_equal(gkv_get_into(second, "k", 1, m, room, 8, NULL), 0);
 	REFUSED(into("k", 1, m, room, 8), -EINVAL, "session");
@@ -116,7 +119,7 @@ UNIT_TEST(test_server_gone, api_set_up, api_tear_down)
 	int rc;
 
 	api_open_brief(&s, &kv);
-	assert_int_equal(gkv_memory_register(s, room, BYTES, &m), 0);
+	assert_int_equal(gkv_memory_register(s, room, BYTES, &m, NULL, 0), 0);
 	server_stop(api_server, SIGKILL);
 	assert_true(api_gone(gkv_get_into(kv, "k", 1, m, room, 8, NULL), &api_calls[0]));
 	api_server = server_start(&api_port, "128M");
@@ -140,11 +143,11 @@ UNIT_TEST(test_child_of_fork, api_set_up, api_tear_down)
 	pid_t pid;
 
 	assert_int_equal(gkv_put(api_kv, "k", 1, "value", 5, NULL), 0);
-	assert_int_equal(gkv_memory_register(api_session, room, BYTES, &m), 0);
+	assert_int_equal(gkv_memory_register(api_session, room, BYTES, &m, NULL, 0), 0);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0)
-		_exit((gkv_memory_register(api_session, room, BYTES, &other) != -EPERM) |
+		_exit((gkv_memory_register(api_session, room, BYTES, &other, NULL, 0) != -EPERM) |
 		      (gkv_get_into(api_kv, "k", 1, m, room, 8, NULL) != -EPERM) << 1 |
 		      (gkv_memory_release(m) != -EPERM) << 2);
 	assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -32,6 +32,7 @@ UNIT_TEST(test_server_gone, api_set_up, api_tear_down)
 {
 	struct gkv_session *s;
 	struct gkv *kv, *other;
+	char why[640];
 
 	api_open_brief(&s, &kv);
 	server_stop(api_server, SIGKILL);
@@ -43,14 +44,14 @@ UNIT_TEST(test_server_gone, api_set_up, api_tear_down)
 		if (!api_gone(rc, c) || !strstr(gkv_error(kv), "127.0.0.1"))
 			fail_msg("%s: %d, %s", c->name, rc, gkv_error(kv));
 	}
-	assert_true(api_gone(gkv_open(s, &other), &api_calls[0]));
-	assert_non_null(strstr(gkv_session_error(s), "127.0.0.1"));
-	assert_true(gkv_tick(s) >= 1); /* nothing to do */
+	assert_true(api_gone(gkv_open(s, NULL, &other, why, sizeof(why)), &api_calls[0]));
+	assert_non_null(strstr(why, "127.0.0.1"));
+	assert_true(gkv_tick(s, NULL, 0) >= 1); /* nothing to do */
 	api_server = server_start(&api_port, "128M");
 	api_works(api_kv);
 	for (const struct api_call *c = api_calls; c->name; c++)
 		assert_int_equal(c->run(api_kv), 0);
-	assert_int_equal(gkv_open(api_session, &other), 0);
+	assert_int_equal(gkv_open(api_session, NULL, &other, NULL, 0), 0);
 	api_works(other);
 	gkv_close(other);
 	gkv_close(kv);
@@ -90,18 +91,17 @@ static int child(struct gkv_cursor *scan)
 {
 	struct gkv_record record;
 	struct gkv_session_stats session_stats;
-	struct gkv_handle_options o;
 	struct gkv_stats stats;
 	struct gkv *kv;
+	char why[640];
 	int n = 1;
 
 	for (const struct api_call *c = api_calls; c->name; c++, n++)
 		if (c->run(api_kv) != -EPERM || !strstr(gkv_error(api_kv), "fork"))
 			return n;
-	gkv_handle_options_init(&o);
-	if (gkv_open(api_session, &kv) != -EPERM || gkv_open_with(api_session, &o, &kv) != -EPERM)
+	if (gkv_open(api_session, NULL, &kv, why, sizeof(why)) != -EPERM || !strstr(why, "fork"))
 		return 100;
-	if (gkv_tick(api_session) != -EPERM)
+	if (gkv_tick(api_session, why, sizeof(why)) != -EPERM || !strstr(why, "fork"))
 		return 101;
 	if (gkv_scan_next(scan, &record, 1) != -EPERM || !strstr(gkv_error(api_kv), "fork"))
 		return 103;
@@ -140,7 +140,7 @@ UNIT_TEST(test_child_of_fork, api_set_up, api_tear_down)
 	gkv_scan_close(scan);
 	for (const struct api_call *c = api_calls; c->name; c++)
 		assert_int_equal(c->run(api_kv), 0);
-	assert_int_equal(gkv_open(api_session, &other), 0);
+	assert_int_equal(gkv_open(api_session, NULL, &other, NULL, 0), 0);
 	for (unsigned i = 0; i < 1000 && stats.rounds < rounds + 5; i++) {
 		api_works(other);
 		usleep(10000);
@@ -165,7 +165,7 @@ UNIT_TEST(test_child_with_a_session_of_its_own, api_set_up, api_tear_down)
 		char value[8];
 
 		api_options(&o);
-		if (gkv_session_open(&s, &o, NULL, 0) || gkv_open(s, &kv))
+		if (gkv_session_open(&o, &s, NULL, 0) || gkv_open(s, NULL, &kv, NULL, 0))
 			_exit(1);
 		if (gkv_put(kv, "child", 5, "v", 1, NULL) ||
 		    gkv_get(kv, "child", 5, value, sizeof(value), NULL))
@@ -187,9 +187,9 @@ UNIT_TEST(test_session_closed_before_its_handles, api_set_up, api_tear_down)
 	struct gkv *kv, *other;
 
 	api_options(&o);
-	assert_int_equal(gkv_session_open(&s, &o, NULL, 0), 0);
-	assert_int_equal(gkv_open(s, &kv), 0);
-	assert_int_equal(gkv_open(s, &other), 0);
+	assert_int_equal(gkv_session_open(&o, &s, NULL, 0), 0);
+	assert_int_equal(gkv_open(s, NULL, &kv, NULL, 0), 0);
+	assert_int_equal(gkv_open(s, NULL, &other, NULL, 0), 0);
 	api_works(kv);
 	gkv_session_close(s);
 	for (const struct api_call *c = api_calls; c->name; c++) {
@@ -209,18 +209,18 @@ UNIT_TEST(test_session_closed_before_its_handles, api_set_up, api_tear_down)
 UNIT_TEST(test_handles, api_set_up, api_tear_down)
 {
 	struct gkv *kv[HANDLES_MAX], *one_more = NULL;
+	char why[640];
 
 	kv[0] = api_kv;
 	for (unsigned i = 1; i < HANDLES_MAX; i++)
-		assert_int_equal(gkv_open(api_session, &kv[i]), 0);
-	assert_int_equal(gkv_open(api_session, &one_more), -EUSERS);
-	assert_int_equal(gkv_open_with(api_session, NULL, &one_more), -EUSERS);
-	assert_non_null(strstr(gkv_session_error(api_session), "close one"));
+		assert_int_equal(gkv_open(api_session, NULL, &kv[i], NULL, 0), 0);
+	assert_int_equal(gkv_open(api_session, NULL, &one_more, why, sizeof(why)), -EUSERS);
+	assert_non_null(strstr(why, "close one"));
 	assert_null(one_more);
 	for (unsigned i = 0; i < HANDLES_MAX; i++)
 		api_works(kv[i]);
 	gkv_close(kv[7]);
-	assert_int_equal(gkv_open(api_session, &kv[7]), 0);
+	assert_int_equal(gkv_open(api_session, NULL, &kv[7], NULL, 0), 0);
 	for (unsigned i = 1; i < HANDLES_MAX; i++) {
 		api_works(kv[i]);
 		gkv_close(kv[i]);
@@ -237,16 +237,16 @@ UNIT_TEST(test_no_tick, api_set_up, api_tear_down)
 
 	api_options(&o);
 	o.housekeeper = GKV_HOUSEKEEPER_TICK;
-	assert_int_equal(gkv_session_open(&s, &o, NULL, 0), 0);
-	assert_true(gkv_tick(s) >= 1); /* there is no handle: nothing to do */
-	assert_int_equal(gkv_open(s, &kv), 0);
-	assert_true(gkv_tick(s) >= 1);
+	assert_int_equal(gkv_session_open(&o, &s, NULL, 0), 0);
+	assert_true(gkv_tick(s, NULL, 0) >= 1); /* there is no handle: nothing to do */
+	assert_int_equal(gkv_open(s, NULL, &kv, NULL, 0), 0);
+	assert_true(gkv_tick(s, NULL, 0) >= 1);
 	api_works(kv);
 	usleep(2500 * 1000); /* the lease is 1 s */
 	for (const struct api_call *c = api_calls; c->name; c++)
 		assert_int_equal(c->run(kv), 0);
-	assert_true(gkv_tick(s) >= 1);
+	assert_true(gkv_tick(s, NULL, 0) >= 1);
 	gkv_close(kv);
-	assert_true(gkv_tick(s) >= 1);
+	assert_true(gkv_tick(s, NULL, 0) >= 1);
 	gkv_session_close(s);
 }

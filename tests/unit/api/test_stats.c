@@ -55,8 +55,8 @@ UNIT_TEST(test_hints, api_set_up, api_tear_down)
 
 	api_options(&o);
 	o.hint_bytes = 64u << 10; /* so few are counted, not estimated */
-	assert_int_equal(gkv_session_open(&s, &o, NULL, 0), 0);
-	assert_int_equal(gkv_open(s, &kv), 0);
+	assert_int_equal(gkv_session_open(&o, &s, NULL, 0), 0);
+	assert_int_equal(gkv_open(s, NULL, &kv, NULL, 0), 0);
 	assert_int_equal(of(s).hint_bytes, o.hint_bytes);
 	assert_int_equal(of(s).hints, 0);
 	for (unsigned i = 0; i < RECORDS; i++)
@@ -90,8 +90,8 @@ UNIT_TEST(test_no_hints, api_set_up, api_tear_down)
 
 	api_options(&o);
 	o.hint_bytes = 0;
-	assert_int_equal(gkv_session_open(&s, &o, NULL, 0), 0);
-	assert_int_equal(gkv_open(s, &kv), 0);
+	assert_int_equal(gkv_session_open(&o, &s, NULL, 0), 0);
+	assert_int_equal(gkv_open(s, NULL, &kv, NULL, 0), 0);
 	for (unsigned i = 0; i < 20; i++) {
 		api_works(kv);
 		usleep(1000);

@@ -36,11 +36,12 @@ static int set_up(void **state)
 		return rc;
 	api_options(&o);
 	o.flags = GKV_CHECK_THREADS;
-	rc = gkv_session_open(&session, &o, NULL, 0);
+	rc = gkv_session_open(&o, &session, NULL, 0);
 	if (rc == 0)
-		rc = gkv_open(session, &kv);
+		rc = gkv_open(session, NULL, &kv, NULL, 0);
 	for (unsigned i = 0; i < 2 && rc == 0; i++) {
-		rc = gkv_memory_register(i ? api_session : session, room, sizeof(room), &memory[i]);
+		rc = gkv_memory_register(i ? api_session : session, room, sizeof(room), &memory[i],
+					 NULL, 0);
 		if (rc == 0)
 			rc = gkv_scan_open(i ? api_kv : kv, &cursor[i]);
 	}
@@ -164,7 +165,7 @@ UNIT_TEST(test_another_thread_with_operations_in_flight)
 	void *rc;
 	int busy;
 
-	assert_int_equal(gkv_open(api_session, &h), 0);
+	assert_int_equal(gkv_open(api_session, NULL, &h, NULL, 0), 0);
 	sem_init(&inside, 0, 0);
 	server_pause(api_server);
 	assert_int_equal(gkv_submit(h, &request, 1), 1);

@@ -22,7 +22,7 @@ unsigned key_of[KEYS];
 
 static int start(unsigned housekeeper, unsigned timeout_ms)
 {
-	struct gkv_handle_options ho;
+	const struct gkv_handle_options ho = { .depth = DEPTH };
 	struct gkv_options o;
 
 	memset(slot, 0, sizeof(slot)); /* of a test that failed */
@@ -33,9 +33,7 @@ static int start(unsigned housekeeper, unsigned timeout_ms)
 	o.housekeeper = housekeeper;
 	if (server_session(port, &o, &session))
 		return -1;
-	gkv_handle_options_init(&ho);
-	ho.depth = DEPTH;
-	return gkv_open_with(session, &ho, &kv);
+	return gkv_open(session, &ho, &kv, NULL, 0);
 }
 
 int set_up(void **state)

@@ -105,7 +105,7 @@ UNIT_TEST(test_gets_into_registered_memory, set_up, tear_down)
 	struct gkv_request q;
 
 	all_keys(GKV_OP_PUT, 1);
-	assert_int_equal(gkv_memory_register(session, slot, sizeof(slot), &memory), 0);
+	assert_int_equal(gkv_memory_register(session, slot, sizeof(slot), &memory, NULL, 0), 0);
 	for (unsigned round = 0; round < 3; round++) {
 		for (unsigned i = 0; i < KEYS; i++) {
 			struct gkv_completion c;
@@ -149,7 +149,7 @@ UNIT_TEST(test_gets_into_registered_memory, set_up, tear_down)
 	assert_int_equal(gkv_submit(kv, &q, 1), 1);
 	gkv_close(kv);
 	assert_int_equal(gkv_memory_release(memory), 0);
-	assert_int_equal(gkv_open(session, &kv), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv, NULL, 0), 0);
 	memset(slot, 0, sizeof(slot));
 }
 
@@ -160,7 +160,7 @@ UNIT_TEST(test_late_get_into_registered_memory_ends_once, set_up, tear_down)
 	struct gkv_completion c;
 
 	all_keys(GKV_OP_PUT, 1);
-	assert_int_equal(gkv_memory_register(session, slot, sizeof(slot), &memory), 0);
+	assert_int_equal(gkv_memory_register(session, slot, sizeof(slot), &memory, NULL, 0), 0);
 	for (unsigned cancelled = 0; cancelled < 2; cancelled++) {
 		struct gkv_request q = request(GKV_OP_GET, 1, 0);
 
@@ -329,7 +329,7 @@ UNIT_TEST(test_closing_with_operations_in_flight, set_up, tear_down)
 	assert_int_equal(gkv_submit(kv, q, DEPTH), DEPTH);
 	gkv_close(kv);
 	memset(slot, 0, sizeof(slot));
-	assert_int_equal(gkv_open(session, &kv), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv, NULL, 0), 0);
 	assert_int_equal(gkv_ping(kv, NULL), 0);
 	/* while it is being connected again */
 	server_stop(server, SIGKILL);

@@ -103,7 +103,7 @@ UNIT_TEST(test_arguments)
 	assert_int_equal(item.status, -EINVAL);
 	assert_int_equal(gkv_scan(kv, NULL, NULL), -EINVAL);
 	assert_int_equal(gkv_server_stats(kv, NULL), -EINVAL);
-	assert_int_equal(gkv_open(session, NULL), -EINVAL);
+	assert_int_equal(gkv_open(session, NULL, NULL, NULL, 0), -EINVAL);
 }
 
 UNIT_TEST(test_mget)
@@ -180,7 +180,7 @@ static void *rewrite(void *arg)
 	char key[32];
 	unsigned n = 0;
 
-	assert_int_equal(gkv_open(session, &h), 0);
+	assert_int_equal(gkv_open(session, NULL, &h, NULL, 0), 0);
 	while (writing) {
 		int len = snprintf(key, sizeof(key), "scan %u", n++ % SCAN_RECORDS);
 
@@ -217,7 +217,7 @@ static void *read_one(void *arg)
 	uint64_t newest = 0;
 	struct gkv *h;
 
-	assert_int_equal(gkv_open(session, &h), 0);
+	assert_int_equal(gkv_open(session, NULL, &h, NULL, 0), 0);
 	while (writing) {
 		struct gkv_meta meta;
 		const void *view;
@@ -280,19 +280,20 @@ UNIT_TEST(test_ping_and_statistics)
 UNIT_TEST(test_number_of_handles)
 {
 	struct gkv *h[64];
+	char why[640];
 	unsigned n = 0;
 	int rc;
 
-	while ((rc = gkv_open(session, &h[n])) == 0)
+	while ((rc = gkv_open(session, NULL, &h[n], why, sizeof(why))) == 0)
 		assert_true(++n < 64);
 	assert_int_equal(rc, -EUSERS);
 	assert_int_equal(n, 63);
-	assert_non_null(strstr(gkv_session_error(session), "handles"));
+	assert_non_null(strstr(why, "handles"));
 	for (unsigned i = 0; i < n; i++)
 		assert_int_equal(gkv_ping(h[i], NULL), 0);
 	for (unsigned i = 0; i < n; i++)
 		gkv_close(h[i]);
-	assert_int_equal(gkv_open(session, &h[0]), 0);
+	assert_int_equal(gkv_open(session, NULL, &h[0], NULL, 0), 0);
 	assert_int_equal(gkv_put(h[0], "k", 1, "v", 1, NULL), 0);
 	gkv_close(h[0]);
 }
@@ -307,7 +308,8 @@ UNIT_TEST(test_child_of_fork)
 		char value[8];
 		bool good = gkv_get(kv, "k", 1, value, 8, NULL) == -EPERM &&
 			    gkv_put(kv, "k", 1, "v", 1, NULL) == -EPERM &&
-			    gkv_ping(kv, NULL) == -EPERM && gkv_open(session, &h) == -EPERM;
+			    gkv_ping(kv, NULL) == -EPERM &&
+			    gkv_open(session, NULL, &h, NULL, 0) == -EPERM;
 
 		gkv_close(kv);
 		gkv_session_close(session);

@@ -122,7 +122,7 @@ static struct gkv_session *open_by_name(unsigned port, unsigned timeout_ms)
 	o.server = server;
 	o.device = "soft0";
 	o.timeout_ms = timeout_ms;
-	if (gkv_session_open(&session, &o, text, sizeof(text)))
+	if (gkv_session_open(&o, &session, text, sizeof(text)))
 		fail_msg("%s", text);
 	return session;
 }
@@ -134,7 +134,7 @@ UNIT_TEST(test_coming_back_asks_no_resolver, setup)
 	struct gkv_session *session = open_by_name(port, 20000);
 	struct gkv *kv;
 
-	assert_int_equal(gkv_open(session, &kv), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv, NULL, 0), 0);
 	assert_int_equal(resolver.asked, 1);
 	resolver.down = true;
 	for (unsigned i = 0; i < 2; i++) {
@@ -166,7 +166,7 @@ UNIT_TEST(test_a_call_that_a_resolver_made_late_says_so, setup)
 	struct gkv *kv;
 	int rc;
 
-	assert_int_equal(gkv_open(session, &kv), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv, NULL, 0), 0);
 	server_stop(server, SIGKILL);
 	session->addresses.asked_ns -= ADDRESSES_AGAIN_MS * NS_PER_MS;
 	resolver.delay_ms = 2500;
@@ -191,10 +191,11 @@ UNIT_TEST(test_calls_end_while_another_thread_connects, setup)
 	pid_t server = server_start(&port, "64M");
 	struct gkv_session *session = open_by_name(port, 1000);
 	struct gkv *kv, *other, *none = NULL;
+	char why[640];
 	pthread_t thread;
 
-	assert_int_equal(gkv_open(session, &kv), 0);
-	assert_int_equal(gkv_open(session, &other), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv, NULL, 0), 0);
+	assert_int_equal(gkv_open(session, NULL, &other, NULL, 0), 0);
 	server_stop(server, SIGKILL);
 	session->addresses.asked_ns -= ADDRESSES_AGAIN_MS * NS_PER_MS;
 	resolver.hold = true;
@@ -202,9 +203,9 @@ UNIT_TEST(test_calls_end_while_another_thread_connects, setup)
 	for (unsigned ms = 0; !resolver.held && ms < HOLD_MS; ms += 5)
 		usleep(5000);
 	assert_true(resolver.held);
-	assert_int_equal(gkv_open(session, &none), -ETIMEDOUT);
+	assert_int_equal(gkv_open(session, NULL, &none, why, sizeof(why)), -ETIMEDOUT);
 	assert_true(resolver.held);
-	assert_non_null(strstr(gkv_session_error(session), "another thread was still connecting"));
+	assert_non_null(strstr(why, "another thread was still connecting"));
 	gkv_close(other);
 	assert_true(resolver.held);
 	resolver.hold = false;
@@ -232,7 +233,7 @@ UNIT_TEST(test_a_live_handle_does_not_wait_for_who_connects, setup)
 	struct gkv *kv;
 
 	session->settings.lifeline_ms = 20000;
-	assert_int_equal(gkv_open(session, &kv), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv, NULL, 0), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	assert_int_equal(write(ends[1], "?", 1), 1);
 	lifeline = kv->lifeline;

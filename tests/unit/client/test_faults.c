@@ -119,7 +119,7 @@ UNIT_TEST(test_server_started_anew, set_up, tear_down)
 	struct gkv *second;
 	char value[8];
 
-	assert_int_equal(gkv_open(session, &second), 0);
+	assert_int_equal(gkv_open(session, NULL, &second, NULL, 0), 0);
 	for (unsigned round = 0; round < 3; round++) {
 		assert_int_equal(gkv_put(kv, "k", 1, "value", 5, NULL), 0);
 		assert_int_equal(gkv_get(second, "k", 1, value, 8, NULL), 0);
@@ -186,7 +186,7 @@ UNIT_TEST(test_connection_replaced, set_up, tear_down)
 	char value[8];
 	uint64_t version;
 
-	assert_int_equal(gkv_open(session, &second), 0);
+	assert_int_equal(gkv_open(session, NULL, &second, NULL, 0), 0);
 	for (unsigned i = 0; i < 20; i++) {
 		assert_int_equal(session_lock(session, time_now_ns() + NS_PER_S, NULL), 0);
 		session_lost(session);
@@ -204,7 +204,7 @@ static void *write_many(void *arg)
 	struct gkv *h;
 	uint64_t failed = 0;
 
-	assert_int_equal(gkv_open(session, &h), 0);
+	assert_int_equal(gkv_open(session, NULL, &h, NULL, 0), 0);
 	for (uint64_t i = 1; i <= 20000; i++)
 		failed += gkv_put(h, arg, 8, &i, sizeof(i), NULL) != 0;
 	gkv_close(h);
@@ -259,7 +259,7 @@ UNIT_TEST(test_pause_longer_than_a_call_leaves_the_session, set_up, tear_down)
 	size_t len;
 
 	assert_int_equal(gkv_put(kv, "k", 1, "value", 5, NULL), 0);
-	assert_int_equal(gkv_open(session, &other), 0);
+	assert_int_equal(gkv_open(session, NULL, &other, NULL, 0), 0);
 	kv->live = false;
 	kv->worked = false;
 	kv->chains_done = 0;

@@ -114,7 +114,7 @@ UNIT_TEST(test_idle_session_of_ten_handles, set_up, tear_down)
 	assert_int_equal(threads_named("gkv-house"), 0);
 	assert_int_equal(stats().messages, 0); /* no handle, no queue pair */
 	for (unsigned i = 0; i < HANDLES; i++)
-		assert_int_equal(gkv_open(session, &kv[i]), 0);
+		assert_int_equal(gkv_open(session, NULL, &kv[i], NULL, 0), 0);
 	assert_int_equal(threads_named("gkv-house"), 1);
 	sleep(2); /* 1, 2, 4 ... 250 ms */
 	from_ns = time_now_ns();
@@ -136,7 +136,7 @@ UNIT_TEST(test_a_get_costs_no_message_more, set_up, tear_down)
 	struct gkv_stats own;
 	char value[8];
 
-	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
 	assert_int_equal(gkv_put(kv[0], "k", 1, "value", 5, NULL), 0);
 	do { /* its extent; and a round, before which no hint is used */
 		assert_int_equal(gkv_get(kv[0], "k", 1, value, sizeof(value), NULL), 0);
@@ -159,7 +159,7 @@ UNIT_TEST(test_wakes_do_not_hurry_it, set_up, tear_down)
 	struct gkv_session_stats before, after;
 	uint64_t from_ns, took_ns;
 
-	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
 	from_ns = time_now_ns();
 	before = stats();
 	do {
@@ -185,21 +185,21 @@ UNIT_TEST(test_ticks, set_up_ticks, tear_down)
 	struct gkv_session_stats before;
 	int rc;
 
-	assert_int_equal(gkv_tick(NULL), -EINVAL);
-	assert_true(gkv_tick(session) >= 1); /* without a handle there is nothing to do */
+	assert_int_equal(gkv_tick(NULL, NULL, 0), -EINVAL);
+	assert_true(gkv_tick(session, NULL, 0) >= 1); /* without a handle there is nothing to do */
 	assert_int_equal(stats().messages, 0);
-	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
 	assert_int_equal(threads_named("gkv-house"), 0);
 	before = stats();
 	for (unsigned i = 1; i <= 20; i++) {
-		rc = gkv_tick(session);
+		rc = gkv_tick(session, NULL, 0);
 		assert_in_range(rc, 1, 250);
 		assert_int_equal(stats().messages, before.messages + 2 * i);
 	}
 	assert_int_equal(rc, 250);
 	do { /* a round that takes ms itself is followed by a longer pause */
 		assert_int_equal(gkv_put(kv[0], "k", 1, "value", 5, NULL), 0);
-		rc = gkv_tick(session);
+		rc = gkv_tick(session, NULL, 0);
 	} while (rc != 1 && time_now_ns() < until_ns);
 	assert_int_equal(rc, 1); /* a request counts as work */
 	/* what it said */
@@ -214,8 +214,8 @@ UNIT_TEST(test_ticks, set_up_ticks, tear_down)
 	gkv_close(kv[0]);
 	kv[0] = NULL;
 	assert_null(session->keeper->h->qp.qp);
-	assert_true(gkv_tick(session) >= 1);
-	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_true(gkv_tick(session, NULL, 0) >= 1);
+	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
 	assert_non_null(session->keeper->h->qp.qp);
 }
 
@@ -247,11 +247,11 @@ UNIT_TEST(test_figures_travel_with_the_announcements, set_up_ticks, tear_down)
 	struct handle_figures all;
 
 	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(gkv_open(session, &kv[i]), 0);
+		assert_int_equal(gkv_open(session, NULL, &kv[i], NULL, 0), 0);
 	assert_int_equal(gkv_put(kv[0], "k", 1, "value", 5, NULL), 0);
 	gets_of_a_key(kv[0], 30);
 	gets_of_a_key(kv[1], 5);
-	assert_true(gkv_tick(session) >= 1);
+	assert_true(gkv_tick(session, NULL, 0) >= 1);
 	assert_int_equal(written()->gets, 35);
 	assert_true(written()->reads >= 35);
 	assert_int_equal(written()->retries, 0);
@@ -263,13 +263,13 @@ UNIT_TEST(test_figures_travel_with_the_announcements, set_up_ticks, tear_down)
 	kv[0]->reader.stats.retry_checksum = 2;
 	kv[0]->reader.stats.retry_directory = 4;
 	gets_of_a_key(kv[0], 1);
-	assert_true(gkv_tick(session) >= 1);
+	assert_true(gkv_tick(session, NULL, 0) >= 1);
 	assert_int_equal(server_figure("client_retries"), 7);
 	/* a handle of the same number goes on where the other one ended */
 	gkv_close(kv[0]);
-	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
 	gets_of_a_key(kv[0], 4);
-	assert_true(gkv_tick(session) >= 1);
+	assert_true(gkv_tick(session, NULL, 0) >= 1);
 	assert_int_equal(server_figure("client_gets"), 40);
 	/* another server hears of what is new, and of nothing twice */
 	all = figures_of_all(session);
@@ -278,7 +278,7 @@ UNIT_TEST(test_figures_travel_with_the_announcements, set_up_ticks, tear_down)
 	server = server_start(&port, "64M");
 	assert_int_equal(gkv_put(kv[1], "k", 1, "value", 5, NULL), 0);
 	gets_of_a_key(kv[1], 3);
-	assert_true(gkv_tick(session) >= 1);
+	assert_true(gkv_tick(session, NULL, 0) >= 1);
 	assert_int_equal(server_figure("client_gets"), 3);
 }
 
@@ -287,14 +287,14 @@ UNIT_TEST(test_figures_of_who_has_gone, set_up_ticks, tear_down)
 {
 	struct gkv_session *first = session;
 
-	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
 	assert_int_equal(gkv_put(kv[0], "k", 1, "value", 5, NULL), 0);
 	gets_of_a_key(kv[0], 11);
 	gkv_close(kv[0]);
 	kv[0] = NULL;
 	gkv_session_close(first);
 	assert_int_equal(open_session(GKV_HOUSEKEEPER_TICK), 0);
-	assert_int_equal(gkv_open(session, &kv[1]), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv[1], NULL, 0), 0);
 	assert_int_equal(server_figure("client_gets"), 11);
 }
 
@@ -304,9 +304,9 @@ UNIT_TEST(test_a_nudge_opens_no_queue_pair, set_up_ticks, tear_down)
 	const uint64_t until_ns = time_now_ns() + WAIT_NS;
 	struct gkv_session_stats before;
 
-	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
 	do { /* a machine that stalls may cut one short */
-		assert_true(gkv_tick(session) >= 1);
+		assert_true(gkv_tick(session, NULL, 0) >= 1);
 		before = stats();
 		housekeeper_nudge(session, until_ns);
 	} while (stats().rounds == before.rounds && time_now_ns() < until_ns);
@@ -320,7 +320,7 @@ UNIT_TEST(test_a_nudge_opens_no_queue_pair, set_up_ticks, tear_down)
 	assert_int_equal(stats().messages, before.messages + 2);
 	assert_false(session->keeper->h->live);
 	assert_true(handle_current(kv[0])); /* the session has lost nothing by it */
-	assert_true(gkv_tick(session) >= 1);
+	assert_true(gkv_tick(session, NULL, 0) >= 1);
 	assert_true(session->keeper->h->live);
 }
 
@@ -330,7 +330,7 @@ static void lose_the_server(void)
 	char value[8];
 	struct announcement say;
 
-	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
 	assert_int_equal(epochs_announce(&session->epochs, 1, EPOCH_OLD, 0, 0, &say), 0);
 	assert_int_equal(stats().epoch, EPOCH_OLD);
 	server_stop(server, SIGKILL);
@@ -361,7 +361,7 @@ UNIT_TEST(test_ticks_follow_to_another_server, set_up_ticks, tear_down)
 	rounds = stats().rounds;
 	for (until_ns = time_now_ns() + WAIT_NS;
 	     stats().rounds < rounds + 3 && time_now_ns() < until_ns;) {
-		assert_true(gkv_tick(session) >= 1);
+		assert_true(gkv_tick(session, NULL, 0) >= 1);
 		usleep(1000);
 	}
 	assert_true(stats().rounds >= rounds + 3);
@@ -376,7 +376,7 @@ UNIT_TEST(test_a_fenced_session_is_replaced_at_once, set_up_ticks, tear_down)
 	struct pollfd news;
 	char value[8];
 
-	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
 	assert_int_equal(gkv_put(kv[0], "k", 1, "value", 5, NULL), 0);
 	news = (struct pollfd){ .fd = kv[0]->lifeline, .events = POLLIN };
 	assert_int_equal(poll(&news, 1, (int)(WAIT_NS / NS_PER_MS)), 1); /* without a tick */
@@ -389,10 +389,10 @@ UNIT_TEST(test_a_fenced_session_is_replaced_at_once, set_up_ticks, tear_down)
 
 UNIT_TEST(test_tick_without_a_server, set_up_ticks, tear_down)
 {
-	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
 	server_stop(server, SIGKILL);
 	for (unsigned i = 0; i < 5; i++) {
-		assert_true(gkv_tick(session) >= 1);
+		assert_true(gkv_tick(session, NULL, 0) >= 1);
 		usleep(2000);
 	}
 	server = server_start(&port, "64M");
@@ -402,23 +402,24 @@ UNIT_TEST(test_tick_without_a_server, set_up_ticks, tear_down)
 UNIT_TEST(test_no_room_for_a_housekeeper, set_up_ticks, tear_down)
 {
 	struct gkv *second = NULL;
+	char why[640];
 	int rc;
 
-	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
 	gkv_close(kv[0]);
 	kv[0] = NULL;
 	session->keeper->h->number = SESSION_QPS_MAX; /* the server refuses it */
 	/* the first attempt is free, the others come in the pause after one in vain */
 	for (unsigned i = 0; i < 4; i++) {
-		rc = gkv_open(session, &second);
+		rc = gkv_open(session, NULL, &second, why, sizeof(why));
 		assert_true(rc < 0);
 		assert_null(second);
-		assert_non_null(strstr(gkv_session_error(session), "no housekeeper"));
+		assert_non_null(strstr(why, "no housekeeper"));
 	}
 	session->keeper->h->number = HOUSEKEEPER_QP;
-	assert_int_equal(gkv_open(session, &kv[0]), 0); /* in the pause as well */
+	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0); /* in the pause as well */
 	assert_true(session->keeper->h->live);
-	assert_true(gkv_tick(session) >= 1);
+	assert_true(gkv_tick(session, NULL, 0) >= 1);
 }
 
 /* A gkv_open() that another thread's gkv_session_close() has overtaken. */
@@ -426,7 +427,7 @@ UNIT_TEST(test_none_is_begun_behind_the_end, set_up, tear_down)
 {
 	struct error err = { 0 };
 
-	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
 	gkv_session_close(session); /* with a handle: the session is not freed yet */
 	assert_null(session->keeper->h);
 	assert_int_equal(housekeeper_begin(session, time_now_ns() + WAIT_NS, &err), -ECONNRESET);
@@ -442,11 +443,11 @@ UNIT_TEST(test_child_has_no_housekeeper, set_up, tear_down)
 	int status = 0;
 	pid_t pid;
 
-	assert_int_equal(gkv_open(session, &kv[0]), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		int rc = gkv_tick(session);
+		int rc = gkv_tick(session, NULL, 0);
 
 		gkv_close(kv[0]);
 		gkv_session_close(session);

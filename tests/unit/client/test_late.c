@@ -57,7 +57,7 @@ UNIT_TEST(test_nothing_comes_behind_a_time_out, set_up, tear_down)
 
 	memset(want, 'v', BYTES);
 	assert_int_equal(gkv_put(kv, "k", 1, want, BYTES, NULL), 0);
-	assert_int_equal(gkv_memory_register(session, bytes, BYTES, &memory), 0);
+	assert_int_equal(gkv_memory_register(session, bytes, BYTES, &memory, NULL, 0), 0);
 	while (late < ROUNDS && rounds++ < 10 * ROUNDS) {
 		int rc;
 

@@ -53,7 +53,7 @@ static int set_up(void **state)
 	if (bytes == MAP_FAILED)
 		return -1;
 	value = bytes + MARGIN + 3;
-	return gkv_memory_register(session, bytes, BYTES, &memory);
+	return gkv_memory_register(session, bytes, BYTES, &memory, NULL, 0);
 }
 
 static int tear_down(void **state)
@@ -145,7 +145,7 @@ UNIT_TEST(test_arguments, set_up, tear_down)
 {
 	struct gkv_session *other = open_session();
 	struct gkv_memory *others, *none = NULL;
-	char *end = (char *)bytes + BYTES;
+	char *end = (char *)bytes + BYTES, why[640];
 
 	assert_int_equal(gkv_put(kv, "k", 1, "value", 5, NULL), 0);
 	assert_int_equal(gkv_get_into(NULL, "k", 1, memory, value, 5, NULL), -EINVAL);
@@ -171,17 +171,17 @@ UNIT_TEST(test_arguments, set_up, tear_down)
 	assert_int_equal(gkv_get_into(kv, bytes, 1, memory, bytes, 5, NULL), -EINVAL);
 	assert_int_equal(gkv_get_into(kv, bytes + 5, 1, memory, bytes, 5, NULL), 0);
 	assert_non_null(other);
-	assert_int_equal(gkv_memory_register(other, bytes, BYTES, &others), 0);
+	assert_int_equal(gkv_memory_register(other, bytes, BYTES, &others, NULL, 0), 0);
 	assert_int_equal(gkv_get_into(kv, "k", 1, others, value, 5, NULL), -EINVAL);
 	assert_non_null(strstr(gkv_error(kv), "another session"));
 	assert_int_equal(gkv_memory_release(others), 0);
 	gkv_session_close(other);
-	assert_int_equal(gkv_memory_register(session, NULL, 10, &none), -EINVAL);
-	assert_int_equal(gkv_memory_register(session, value, 0, &none), -EINVAL);
-	assert_non_null(strstr(gkv_session_error(session), "no memory of 0 bytes"));
-	assert_int_equal(gkv_memory_register(session, value, SIZE_MAX, &none), -EINVAL);
-	assert_int_equal(gkv_memory_register(session, value, 10, NULL), -EINVAL);
-	assert_int_equal(gkv_memory_register(NULL, value, 10, &none), -EINVAL);
+	assert_int_equal(gkv_memory_register(session, NULL, 10, &none, NULL, 0), -EINVAL);
+	assert_int_equal(gkv_memory_register(session, value, 0, &none, why, sizeof(why)), -EINVAL);
+	assert_non_null(strstr(why, "no memory of 0 bytes"));
+	assert_int_equal(gkv_memory_register(session, value, SIZE_MAX, &none, NULL, 0), -EINVAL);
+	assert_int_equal(gkv_memory_register(session, value, 10, NULL, NULL, 0), -EINVAL);
+	assert_int_equal(gkv_memory_register(NULL, value, 10, &none, NULL, 0), -EINVAL);
 	assert_null(none);
 	assert_int_equal(gkv_memory_release(NULL), 0);
 	assert_int_equal(atomic_load(&memory->in_use), 0); /* also after what was refused */
@@ -200,7 +200,7 @@ UNIT_TEST(test_release_waits_for_operations, set_up, tear_down)
 	struct error err;
 	uint32_t lkey;
 
-	assert_int_equal(gkv_memory_register(session, value, 100, &second), 0);
+	assert_int_equal(gkv_memory_register(session, value, 100, &second, NULL, 0), 0);
 	assert_int_equal(memory_use(second, session, value, 100, &lkey, &err), 0);
 	assert_int_equal(lkey, second->region.lkey);
 	assert_int_equal(gkv_memory_release(second), -EBUSY);
@@ -219,9 +219,9 @@ UNIT_TEST(test_release_after_the_session, set_up, tear_down)
 		struct gkv *h;
 
 		assert_non_null(s);
-		assert_int_equal(gkv_open(s, &h), 0);
-		assert_int_equal(gkv_memory_register(s, value, 100, &m), 0);
-		assert_int_equal(gkv_memory_register(s, value, 200, &n), 0);
+		assert_int_equal(gkv_open(s, NULL, &h, NULL, 0), 0);
+		assert_int_equal(gkv_memory_register(s, value, 100, &m, NULL, 0), 0);
+		assert_int_equal(gkv_memory_register(s, value, 200, &n, NULL, 0), 0);
 		if (order == 0)
 			gkv_close(h);
 		gkv_session_close(s);
@@ -243,7 +243,7 @@ UNIT_TEST(test_child_of_fork, set_up, tear_down)
 	assert_true(pid >= 0);
 	if (pid == 0)
 		_exit(gkv_memory_release(memory) != -EPERM ||
-		      gkv_memory_register(session, value, 10, &m) != -EPERM ||
+		      gkv_memory_register(session, value, 10, &m, NULL, 0) != -EPERM ||
 		      gkv_get_into(kv, "k", 1, memory, value, 5, NULL) != -EPERM);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
@@ -311,7 +311,7 @@ static void *overwrite(void *arg)
 	struct gkv_session *own = open_session();
 	uint8_t *v = malloc(100000);
 	struct gkv *h = NULL;
-	intptr_t rc = gkv_open(own, &h);
+	intptr_t rc = gkv_open(own, NULL, &h, NULL, 0);
 
 	for (unsigned i = 0; rc == 0 && !atomic_load(&stop); i++) {
 		size_t len = i % 3 ? 4096 : 100000;

@@ -42,7 +42,7 @@ UNIT_TEST(test_sections_of_a_handle_that_nobody_polls_end, set_up, tear_down)
 	struct gkv *other;
 
 	all_keys(GKV_OP_PUT, 1);
-	assert_int_equal(gkv_open(session, &other), 0);
+	assert_int_equal(gkv_open(session, NULL, &other, NULL, 0), 0);
 	for (unsigned i = 0; i < DEPTH; i++)
 		q[i] = request(GKV_OP_GET, i, i);
 	assert_int_equal(gkv_submit(kv, q, DEPTH), DEPTH);
@@ -75,7 +75,7 @@ UNIT_TEST(test_sections_that_overlap_hold_nothing_back, set_up, tear_down)
 	unsigned writes = 0;
 
 	all_keys(GKV_OP_PUT, 1);
-	assert_int_equal(gkv_open(session, &other), 0);
+	assert_int_equal(gkv_open(session, NULL, &other, NULL, 0), 0);
 	for (unsigned i = 0; i < DEPTH; i++) {
 		struct gkv_request q = request(GKV_OP_GET, i, i);
 
@@ -153,7 +153,7 @@ UNIT_TEST(test_sections_of_a_lost_connection_end, set_up, tear_down)
 	uint64_t first = 0;
 
 	submit_gets();
-	assert_int_equal(gkv_open(session, &other), 0);
+	assert_int_equal(gkv_open(session, NULL, &other, NULL, 0), 0);
 	/* the transport is lost before it has brought anything */
 	channel_fail(kv, "by hand");
 	for (unsigned i = 0; i < WAIT_MS; i++) {

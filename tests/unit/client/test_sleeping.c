@@ -66,7 +66,7 @@ UNIT_TEST(test_gets_that_waited_find_what_the_new_server_has, set_up, tear_down)
 	server = server_start(&port, "64M");
 	gkv_options_init(&options);
 	assert_int_equal(server_session(port, &options, &other), 0);
-	assert_int_equal(gkv_open(other, &writer), 0);
+	assert_int_equal(gkv_open(other, NULL, &writer, NULL, 0), 0);
 	for (unsigned i = 0; i < 20; i++)
 		assert_int_equal(gkv_put(writer, &key_of[i], sizeof(key_of[i]), value,
 					 fill(i, 2, value), NULL),

@@ -69,8 +69,8 @@ UNIT_TEST(test_every_step_begins_and_ends_in_order)
 		snprintf(want + strlen(want), sizeof(want) - strlen(want), " %s %s.", all_steps[i],
 			 all_steps[i]);
 	options(&o, address, port, &h);
-	assert_int_equal(gkv_session_open(&session, &o, text, sizeof(text)), 0);
-	assert_int_equal(gkv_open(session, &kv), 0);
+	assert_int_equal(gkv_session_open(&o, &session, text, sizeof(text)), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv, NULL, 0), 0);
 	assert_string_equal(h.order, want);
 	snprintf(line, sizeof(line), "to 127.0.0.1 port %u", port);
 	assert_non_null(strstr(h.words, line));
@@ -97,8 +97,8 @@ UNIT_TEST(test_a_connection_made_again_says_why)
 	struct gkv *kv;
 
 	options(&o, address, port, &h);
-	assert_int_equal(gkv_session_open(&session, &o, text, sizeof(text)), 0);
-	assert_int_equal(gkv_open(session, &kv), 0);
+	assert_int_equal(gkv_session_open(&o, &session, text, sizeof(text)), 0);
+	assert_int_equal(gkv_open(session, NULL, &kv, NULL, 0), 0);
 	server_stop(server, SIGKILL);
 	memset(&h, 0, sizeof(h));
 	server = server_start(&port, "64M");
@@ -138,7 +138,7 @@ UNIT_TEST(test_a_failure_names_its_step)
 	options(&o, address, port, &h);
 	o.timeout_ms = 500;
 	start_ns = time_now_ns();
-	assert_int_equal(gkv_session_open(&session, &o, text, sizeof(text)), -ETIMEDOUT);
+	assert_int_equal(gkv_session_open(&o, &session, text, sizeof(text)), -ETIMEDOUT);
 	took_ms = (time_now_ns() - start_ns) / NS_PER_MS;
 	assert_true(took_ms >= 490 && took_ms < EXCHANGE_DEADLINE_MS - 500);
 	assert_string_equal(h.begun, "welcome");
@@ -147,29 +147,12 @@ UNIT_TEST(test_a_failure_names_its_step)
 	assert_non_null(strstr(text, "did not answer"));
 	close(fd);
 	options(&o, address, port, &h);
-	assert_int_equal(gkv_session_open(&session, &o, text, sizeof(text)), -ECONNREFUSED);
+	assert_int_equal(gkv_session_open(&o, &session, text, sizeof(text)), -ECONNREFUSED);
 	assert_string_equal(h.begun, "tcp");
 	o.device = "nosuch";
 	fd = deaf_listener(&port);
 	snprintf(address, sizeof(address), "127.0.0.1:%u", port);
-	assert_int_equal(gkv_session_open(&session, &o, text, sizeof(text)), -ENODEV);
+	assert_int_equal(gkv_session_open(&o, &session, text, sizeof(text)), -ENODEV);
 	assert_string_equal(h.begun, "device");
 	close(fd);
-}
-
-UNIT_TEST(test_options_of_an_older_header_have_no_trace)
-{
-	char address[32], text[700];
-	unsigned port = 0;
-	pid_t server = server_start(&port, "64M");
-	struct gkv_session *session;
-	struct gkv_options o;
-	struct heard h;
-
-	options(&o, address, port, &h);
-	o.size = offsetof(struct gkv_options, trace);
-	assert_int_equal(gkv_session_open(&session, &o, text, sizeof(text)), 0);
-	assert_string_equal(h.order, "");
-	gkv_session_close(session);
-	server_stop(server, SIGKILL);
 }

@@ -102,7 +102,7 @@ int server_session(unsigned port, struct gkv_options *o, struct gkv_session **ou
 	snprintf(address, sizeof(address), "127.0.0.1:%u", port);
 	o->server = address;
 	o->device = "soft0";
-	rc = gkv_session_open(out, o, text, sizeof(text));
+	rc = gkv_session_open(o, out, text, sizeof(text));
 	if (rc)
 		printf("%s: %s\n", gkv_strerror(rc), text);
 	return rc;
@@ -110,9 +110,10 @@ int server_session(unsigned port, struct gkv_options *o, struct gkv_session **ou
 
 int server_handle(struct gkv_session *session, struct gkv **out)
 {
-	int rc = gkv_open(session, out);
+	char why[640];
+	int rc = gkv_open(session, NULL, out, why, sizeof(why));
 
 	if (rc)
-		printf("%s: %s\n", gkv_strerror(rc), gkv_session_error(session));
+		printf("%s: %s\n", gkv_strerror(rc), why);
 	return rc;
 }

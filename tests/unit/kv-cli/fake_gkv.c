@@ -69,17 +69,17 @@ size_t fake_count(void)
 	return fake_used;
 }
 
-void gkv_options_init_sized(struct gkv_options *options, size_t size)
+void gkv_options_init(struct gkv_options *options)
 {
-	*options = (struct gkv_options){ .size = sizeof(*options), .gid_index = -1 };
+	*options = (struct gkv_options){ .gid_index = -1 };
 }
 
-int gkv_session_open(struct gkv_session **out, const struct gkv_options *options, char *text,
+int gkv_session_open(const struct gkv_options *options, struct gkv_session **out, char *why,
 		     size_t cap)
 {
 	*out = NULL;
 	if (fake_faults.unreachable) {
-		snprintf(text, cap, "nobody listens there (start kv-server)");
+		snprintf(why, cap, "nobody listens there (start kv-server)");
 		return -ECONNREFUSED;
 	}
 	fake_sessions++;
@@ -96,15 +96,11 @@ const char *gkv_session_describe(const struct gkv_session *session)
 	return "device fake0";
 }
 
-int gkv_open(struct gkv_session *session, struct gkv **out)
+int gkv_open(struct gkv_session *session, const struct gkv_handle_options *options,
+	     struct gkv **out, char *why, size_t cap)
 {
 	*out = (struct gkv *)&fake_stats;
 	return 0;
-}
-
-const char *gkv_session_error(const struct gkv_session *session)
-{
-	return "";
 }
 
 void gkv_close(struct gkv *handle)
@@ -312,9 +308,9 @@ int gkv_server_stats(struct gkv *handle, char **text)
 	return *text ? 0 : -ENOMEM;
 }
 
-void gkv_stats_get_sized(const struct gkv *handle, struct gkv_stats *out, size_t size)
+void gkv_stats_get(const struct gkv *handle, struct gkv_stats *out)
 {
-	memcpy(out, &fake_stats, size);
+	*out = fake_stats;
 }
 
 const char *gkv_strerror(int code)

@@ -76,15 +76,15 @@ static int set_up(void **state)
 	o.server = server.server.bound;
 	o.device = "soft0";
 	o.housekeeper = GKV_HOUSEKEEPER_TICK; /* its queue pairs are this thread's too */
-	if (gkv_session_open(&session, &o, text, sizeof(text))) {
+	if (gkv_session_open(&o, &session, text, sizeof(text))) {
 		print_error("%s\n", text);
 		return -1;
 	}
 	for (unsigned i = 0; i < 2; i++) {
-		if (gkv_open(session, &kv[i]))
+		if (gkv_open(session, NULL, &kv[i], NULL, 0))
 			return -1;
 	}
-	return gkv_tick(session) < 0;
+	return gkv_tick(session, NULL, 0) < 0;
 }
 
 static int tear_down(void **state)
