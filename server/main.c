@@ -91,6 +91,7 @@ int main(int argc, char **argv)
 	if (next == CONFIG_EXIT)
 		return fflush(stdout) ? EXIT_FAILED : EXIT_OK;
 	log_setup("kv-server", config.log_level, config.log_format);
+	settings_check_environment();
 	server_block_signals();
 	raise_file_limit();
 	if (server_create(&server, &config, &err))

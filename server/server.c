@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -55,10 +56,12 @@ static int make_store(struct server *s, uint64_t incarnation, struct error *err)
 		.deferred_max = s->config.deferred_max,
 		.limit_ms = s->config.lease_ms,
 	};
+	int rc;
 
 	if (getrandom(&config.hash_seed, sizeof(config.hash_seed), 0) != sizeof(config.hash_seed))
 		return error_set(err, -EIO, "getrandom failed: %s", error_name(errno));
-	return store_create(&s->store, &config, err);
+	rc = store_create(&s->store, &config, err);
+	return rc ? error_prefix(err, "%s", s->config.memory_from) : 0;
 }
 
 static int make_root(struct server *s, uint64_t incarnation, struct error *err)
@@ -198,7 +201,8 @@ int server_create(struct server *s, const struct config *config, struct error *e
 	memset(s, 0, sizeof(*s));
 	s->config = *config;
 	s->config.rdma.device = s->config.device;
-	s->config.rdma.spare = "give less --memory";
+	snprintf(s->spare, sizeof(s->spare), "lower %s", config->memory_from);
+	s->config.rdma.spare = s->spare;
 	s->started_ns = time_now_ns();
 	s->listen_fd = -1;
 	if (getrandom(&incarnation, sizeof(incarnation), 0) != sizeof(incarnation))
@@ -239,10 +243,10 @@ static void tell_full(void *ctx)
 		return;
 	log_warn("memory",
 		 "the store is full: %" PRIu64 " writes were refused for want of memory, %" PRIu64
-		 " in all; --memory is %" PRIu64
-		 " MiB (delete records, give them a time to live, or start kv-server with more "
-		 "--memory)",
-		 refused - s->full_told, refused, s->config.memory_bytes >> 20);
+		 " in all; %s is %" PRIu64
+		 " MiB (delete records, give them a time to live, or start kv-server with more)",
+		 refused - s->full_told, refused, s->config.memory_from,
+		 s->config.memory_bytes >> 20);
 	s->full_told = refused;
 	s->full_told_ns = now;
 }

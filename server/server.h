@@ -19,6 +19,7 @@ struct server {
 	uint64_t full_told_ns, full_told; /* the log was told of so many refused writes */
 	struct cm_listener *cm; /* NULL: --connect tcp */
 	char bound[280]; /* "HOST:PORT" */
+	char spare[sizeof(((struct config *)0)->memory_from) + 8]; /* of rdma_options */
 };
 
 /*

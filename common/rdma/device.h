@@ -22,7 +22,7 @@ struct rdma_options {
 	unsigned retry_cnt; /* 0 to 7 */
 	unsigned rnr_retry; /* 0 to 7, 7 is for ever */
 	const char *why; /* why this device is named, in words; static; NULL: "as asked for" */
-	const char *spare; /* what else helps where memory cannot be registered; static; or NULL */
+	const char *spare; /* what else helps where memory cannot be registered; kept; or NULL */
 	bool cm_gids; /* the RDMA CM chooses a GID for each queue pair: none is chosen here */
 };
 

@@ -2,6 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #include "server/config/config.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,9 +51,9 @@ static int parse_memory(struct config *c, const struct setting_values *v, struct
 	int rc;
 
 	c->memory_bytes = memory_default(SLAB_BYTES);
+	settings_where(v, SET_MEMORY, c->memory_from);
 	if (v->value[SET_MEMORY]) {
-		rc = parse_size(settings_where(v, SET_MEMORY, where), v->value[SET_MEMORY],
-				&c->memory_bytes, err);
+		rc = parse_size(c->memory_from, v->value[SET_MEMORY], &c->memory_bytes, err);
 		if (rc)
 			return rc;
 	}
@@ -158,6 +159,8 @@ static int parse_connect(struct config *c, const struct setting_values *v, struc
 				 settings_where(v, SET_GID_INDEX, where), c->rdma.gid_index);
 	return 0;
 }
+
+static_assert(sizeof(((struct config *)0)->memory_from) == SETTINGS_WHERE_MAX, "any place fits");
 
 int config_parse(struct config *out, const struct setting_values *v, struct error *err)
 {

@@ -17,6 +17,7 @@ struct config {
 	struct rdma_options rdma; /* strings are kept by the config */
 	char device[64];
 	uint64_t memory_bytes;
+	char memory_from[320]; /* what set it, as settings_where() says */
 	uint64_t index_slots; /* to begin with; 0: the least */
 	unsigned workers;
 	unsigned lease_ms;

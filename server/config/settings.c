@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-#include "server/config/settings.h"
+#include "server/config/settings_internal.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
-#include <ini.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,13 +62,20 @@ const struct setting settings[SETTINGS_COUNT] = {
 
 enum { OPT_CONFIG = 1000, OPT_VERSION, OPT_FIRST };
 
-static int give(struct setting_values *v, unsigned id, const char *text, const char *from)
+int settings_give(struct setting_values *v, unsigned id, const char *text, const char *from)
 {
 	if (v->value[id])
 		return 0; /* a source with precedence came first */
 	v->value[id] = strdup(text);
 	v->from[id] = strdup(from);
 	return v->value[id] && v->from[id] ? 0 : -ENOMEM;
+}
+
+int settings_give_file(struct setting_values *v, const char *path)
+{
+	free(v->config_file);
+	v->config_file = strdup(path);
+	return v->config_file ? 0 : -ENOMEM;
 }
 
 static void long_options(struct option *out, char *letters)
@@ -132,7 +136,7 @@ static int from_flags(struct setting_values *v, int argc, char **argv, struct er
 {
 	struct option options[SETTINGS_COUNT + 4];
 	char letters[2 * SETTINGS_COUNT + 8] = ":";
-	int c;
+	int c, rc = 0;
 
 	long_options(options, letters + 1);
 	opterr = 0;
@@ -141,10 +145,7 @@ static int from_flags(struct setting_values *v, int argc, char **argv, struct er
 		int id = setting_of(c);
 
 		if (c == 'c') {
-			free(v->config_file);
-			v->config_file = strdup(optarg);
-			if (!v->config_file)
-				return error_set(err, -ENOMEM, "out of memory");
+			rc = settings_give_file(v, optarg);
 		} else if (c == 'h') {
 			v->help = 1;
 		} else if (c == 'V') {
@@ -159,164 +160,16 @@ static int from_flags(struct setting_values *v, int argc, char **argv, struct er
 
 			snprintf(flag, sizeof(flag), "--%s", settings[id].name);
 			forget(v, (unsigned)id); /* the last one on the line counts */
-			if (give(v, (unsigned)id, optarg, flag))
-				return error_set(err, -ENOMEM, "out of memory");
+			rc = settings_give(v, (unsigned)id, optarg, flag);
 		}
+		if (rc)
+			return error_set(err, rc, "out of memory");
 	}
 	if (optind < argc)
 		return error_set(err, -EINVAL,
 				 "'%s': kv-server takes options only, such as --memory 512M (see "
 				 "kv-server --help)",
 				 argv[optind]);
-	return 0;
-}
-
-/* An empty variable is one that is not set, as for clients. */
-static const char *environment(const char *name)
-{
-	const char *text = getenv(name);
-
-	return text && text[0] ? text : NULL;
-}
-
-static int from_environment(struct setting_values *v, struct error *err)
-{
-	for (unsigned i = 0; i < SETTINGS_COUNT; i++) {
-		char name[64] = "GRACEKV_";
-		const char *text;
-		size_t n = strlen(name);
-
-		for (const char *p = settings[i].name; *p && n + 1 < sizeof(name); p++)
-			name[n++] = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
-		name[n] = '\0';
-		text = environment(name);
-		if (text && give(v, i, text, name))
-			return error_set(err, -ENOMEM, "out of memory");
-	}
-	return 0;
-}
-
-struct file_scan {
-	struct setting_values *v;
-	FILE *file;
-	bool seen[SETTINGS_COUNT]; /* in this file */
-	int line; /* being read */
-	int wrong_line;
-	char wrong[160]; /* what is wrong there, in words */
-};
-
-__attribute__((format(printf, 2, 3))) static int file_wrong(struct file_scan *scan, const char *fmt,
-							    ...)
-{
-	va_list ap;
-
-	scan->wrong_line = scan->line;
-	va_start(ap, fmt);
-	vsnprintf(scan->wrong, sizeof(scan->wrong), fmt, ap);
-	va_end(ap);
-	return 0;
-}
-
-static int file_unknown(struct file_scan *scan, const char *name)
-{
-	struct nearest near = nearest_to(name);
-
-	for (unsigned i = 0; i < SETTINGS_COUNT; i++)
-		nearest_try(&near, settings[i].name);
-	if (near.name)
-		return file_wrong(scan, "there is no setting '%.80s' (did you mean %s?)", name,
-				  near.name);
-	return file_wrong(scan, "there is no setting '%.80s' (see kv-server --help)", name);
-}
-
-static int file_line(void *user, const char *section, const char *name, const char *value)
-{
-	struct file_scan *scan = user;
-	char where[SETTINGS_WHERE_MAX];
-
-	(void)section; /* file_section() has looked at it */
-	for (unsigned i = 0; i < SETTINGS_COUNT; i++) {
-		if (strcmp(settings[i].name, name) != 0)
-			continue;
-		if (scan->seen[i])
-			return file_wrong(scan, "'%s' is given twice (leave one)", name);
-		scan->seen[i] = true;
-		snprintf(where, sizeof(where), "%.250s line %d: %s", scan->v->config_file,
-			 scan->line, name);
-		return give(scan->v, i, value, where) == 0;
-	}
-	return file_unknown(scan, name);
-}
-
-/* A line that names a section, also of one without settings: inih does not tell of those. */
-static bool file_section(struct file_scan *scan, const char *line)
-{
-	const char *name = line + 1 + strspn(line + 1, " \t");
-	size_t len = strcspn(name, "]\n");
-
-	while (len && (name[len - 1] == ' ' || name[len - 1] == '\t'))
-		len--;
-	if (len == strlen("kv-server") && strncmp(name, "kv-server", len) == 0)
-		return true;
-	file_wrong(scan, "there is no section [%.*s] (settings stand in [kv-server], or in none)",
-		   (int)(len < 80 ? len : 80), name);
-	return false;
-}
-
-/*
- * A line for inih, as fgets() gives it, but: blanks in front are dropped, for inih takes an
- * indented line for more of the value before it; what does not fit is dropped from a comment, and
- * ends the reading elsewhere, for inih would take the rest for a line of its own.
- */
-static char *file_read(char *line, int size, void *user)
-{
-	struct file_scan *scan = user;
-	int n = 0, c;
-
-	if (scan->wrong[0])
-		return NULL; /* enough */
-	scan->line++;
-	c = fgetc(scan->file);
-	while (c == ' ' || c == '\t')
-		c = fgetc(scan->file);
-	for (; c != EOF && c != '\n'; c = fgetc(scan->file)) {
-		if (c == '\0' || (n + 2 >= size && line[0] != '#' && line[0] != ';')) {
-			file_wrong(scan,
-				   c ? "it is longer than 198 bytes" : "it holds a zero byte");
-			return NULL;
-		}
-		if (n + 2 < size)
-			line[n++] = (char)c;
-	}
-	if (c == EOF && n == 0)
-		return NULL;
-	line[n] = '\n';
-	line[n + 1] = '\0';
-	return line[0] != '[' || file_section(scan, line) ? line : NULL;
-}
-
-static int from_file(struct setting_values *v, struct error *err)
-{
-	struct file_scan scan = { .v = v };
-	int rc, code;
-
-	if (!v->config_file)
-		return 0;
-	errno = 0;
-	scan.file = fopen(v->config_file, "re");
-	rc = scan.file ? ini_parse_stream(file_read, &scan, file_line, &scan) : -1;
-	code = !scan.file || ferror(scan.file) ? errno : 0;
-	if (scan.file)
-		fclose(scan.file);
-	if (code)
-		return error_set(err, -ENOENT, "reading %s failed: %s (give a readable INI file)",
-				 v->config_file, error_name(code));
-	if (scan.wrong[0] && (rc == 0 || rc == scan.wrong_line))
-		return error_set(err, -EINVAL, "%s line %d: %s", v->config_file, scan.wrong_line,
-				 scan.wrong);
-	if (rc)
-		return error_set(err, -EINVAL, "%s line %d is not 'name = value'", v->config_file,
-				 rc);
 	return 0;
 }
 
@@ -328,15 +181,10 @@ int settings_collect(struct setting_values *out, int argc, char **argv, struct e
 	rc = from_flags(out, argc, argv, err);
 	if (rc || out->help || out->version)
 		return rc;
-	if (!out->config_file && environment("GRACEKV_CONFIG")) {
-		out->config_file = strdup(environment("GRACEKV_CONFIG"));
-		if (!out->config_file)
-			return error_set(err, -ENOMEM, "out of memory");
-	}
-	rc = from_environment(out, err);
+	rc = settings_from_environment(out);
 	if (rc)
-		return rc;
-	return from_file(out, err);
+		return error_set(err, rc, "out of memory");
+	return settings_from_file(out, err);
 }
 
 void settings_free(struct setting_values *v)
@@ -402,7 +250,7 @@ void settings_print_help(void)
 	print_option("-h, --help", "this text");
 	print_option("-V, --version", "versions of this program, its libraries and the layout");
 	puts("\nA flag goes before the environment (GRACEKV_LISTEN, ...), that before the file. An empty\n"
-	     "variable is not set.\n"
+	     "variable is not set. The log warns of a GRACEKV_ variable that nothing reads.\n"
 	     "The file has lines such as 'memory = 512M', and may have the section [kv-server].\n"
 	     "\nSignals: SIGTERM and SIGINT stop the server in order. SIGHUP reloads the file: the log's\n"
 	     "level and format change at once; of each other setting that has changed the log says\n"

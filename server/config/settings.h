@@ -51,6 +51,9 @@ struct setting_values {
 int settings_collect(struct setting_values *out, int argc, char **argv, struct error *err);
 void settings_free(struct setting_values *v);
 
+/* settings_check_environment - the log warns of each GRACEKV_ variable that nothing reads. */
+void settings_check_environment(void);
+
 /* settings_swap - exchange one setting of two. */
 void settings_swap(struct setting_values *a, struct setting_values *b, enum setting_id id);
 

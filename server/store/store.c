@@ -32,13 +32,12 @@ static int check_index_fits(const struct store_config *config, struct error *err
 		return error_set(
 			err, -ENOMEM,
 			"a store of %llu bytes is too small: an index of %llu slots, its "
-			"directory and the first records need %llu MiB (give more --memory, "
-			"or fewer --index-slots)",
+			"directory and the first records need %llu MiB (give more, or fewer "
+			"--index-slots)",
 			(unsigned long long)config->bytes_max, (unsigned long long)config->slots,
 			(unsigned long long)bytes >> 20);
 	return error_set(err, -ENOMEM,
-			 "a store of %llu bytes is too small: the least is %llu MiB (give more "
-			 "--memory)",
+			 "a store of %llu bytes is too small: the least is %llu MiB (give more)",
 			 (unsigned long long)config->bytes_max, (unsigned long long)bytes >> 20);
 }
 

@@ -183,13 +183,16 @@ def test_a_call_of_kv_cli_is_one_line_of_the_log(world):
     assert len(server.stderr().splitlines()) - before == 2, server.stderr()
 
 
-def test_a_full_store_is_told_in_the_log_once_and_counted(world):
-    server = world.server(memory="16M")
+def test_a_full_store_is_told_in_the_log_once_and_counted(world, tmp_path):
+    config = tmp_path / "kv-server.conf"
+    config.write_text("\nmemory = 16M\n")
+    server = world.server("--config", str(config), memory=None)
     cli, client = world.cli(server), world.client(server)
     with pytest.raises(CallFailed, match="-12"):
         client.ask("fill", "record", 0, 1000, 100000, seconds=30)
     line = told(server, "the store is full")
-    assert "warn" in line and "--memory is 16 MiB" in line and "start kv-server with more" in line
+    assert "warn" in line and "start kv-server with more" in line
+    assert f"{config} line 2: memory is 16 MiB" in line, "what set it is named"
     before = cli.stats()["rpc_refused_full"]
     assert before >= 1
     for _ in range(3):
@@ -227,6 +230,17 @@ def test_empty_variable_is_not_set(world, tmp_path):
     assert server.ready["device"] == DEVICE
     assert world.cli(server)("ping", "-c", "1", env=env).rc == 0
     assert world.server(env=env, memory="64M").ready["device"] == DEVICE
+
+
+def test_misspelt_variable_is_told_what_it_may_have_meant(world):
+    env = {"GRACEKV_MEMROY": "1G", "GRACEKV_SERVER": "elsewhere:1", "GRACEKV_TEST_X": "1",
+           "GRACEKV_XYZZY": "", "GRACEKV_LEASE": "2000", "GRACEKV_SERVR": "x"}
+    server = world.server(memory="64M", env=env)
+    lines = [line.split("config: ")[1] for line in server.stderr().splitlines() if "config: " in line]
+    assert sorted(lines) == [
+        "GRACEKV_MEMROY is ignored: kv-server has no such setting (did you mean GRACEKV_MEMORY?)",
+        "GRACEKV_SERVR is ignored: kv-server has no such setting (did you mean GRACEKV_SERVER?)",
+        "GRACEKV_XYZZY is ignored: kv-server has no such setting (see --help)"]
 
 
 @pytest.mark.skipif(bool(AGENT), reason="the default is an address of the server's machine alone")
@@ -342,6 +356,14 @@ def test_memory_too_small(tmp_path, size):
 
 
 @pytest.mark.no_device
+def test_memory_too_small_by_a_variable(tmp_path):
+    failure = refuse(tmp_path, memory=None, env={"GRACEKV_MEMORY": "1M"})
+    assert_error(failure, (2, 3), "GRACEKV_MEMORY: a store of 1048576 bytes is too small",
+                 who="kv-server")
+    assert "--memory" not in failure.err
+
+
+@pytest.mark.no_device
 def test_memory_too_small_for_the_index(tmp_path):
     failure = refuse(tmp_path, "--index-slots", "10000000", memory="64M")
     assert_error(failure, (2, 3), "too small", "168 MiB", "--memory", "--index-slots",
@@ -389,7 +411,7 @@ def test_registration_that_fails_names_the_limit(world, tmp_path, soft_device, c
     except ServerFailed as failure:
         failure.err = failure.stderr
         assert_error(failure, 3, "ibv_reg_mr|register", "Cannot allocate memory",
-                     "RLIMIT_MEMLOCK", "or give less --memory$", who="kv-server")
+                     "RLIMIT_MEMLOCK", "or lower --memory$", who="kv-server")
         return
     assert call > 1, "the first registration is needed to start"
     result = world.cli(server)("put", "key", "value", seconds=10)
