@@ -113,7 +113,7 @@ def test_help_and_version(tool):
 @pytest.mark.no_device
 @BOTH
 @pytest.mark.parametrize("words, said", [
-    ([], "HOST:PORT"), (["a", "b"], "HOST:PORT"), (["-n", "5", "-D", "5", "a"], "-n and -D"),
+    ([], "or $GRACEKV_SERVER"), (["a", "b"], "HOST:PORT"), (["-n", "5", "-D", "5", "a"], "-n and -D"),
     (["-s", "0", "a"], "out of range"), (["-s", "99999999999999999999", "a"], "64 bits"),
     (["--op", "frob", "a"], "none of get, put"), (["--rate", "-1", "a"], "--rate"),
     (["-m", "1000", "a"], "none of 256"), (["--dist", "zipf:2", "a"], "zipf"),
@@ -163,12 +163,41 @@ def test_all_sizes(shared, tool):
 
 @BOTH
 @pytest.mark.parametrize("words, reads, hits", [
-    ([], 1, 1), (["--no-hints"], 2, 0), (["--dist", "zipf:0.99"], 1, 1)])
+    ([], 1, 1), (["--no-hints"], 2, 0), (["--dist", "zipf:0.99"], 1, 1),
+    (["--warm-up", "0.3", "--hints", "64K"], 1, 1)])
 def test_reads_per_get(shared, tool, words, reads, hits):
     r = document(tool, shared, *FEW, "-s", "99", *words)["results"][0]
     assert r["op"] == "get" and r["iterations"] == scaled(200)
     assert r["reads_per_get"] == pytest.approx(reads, abs=0.02)
     assert r["hint_hit_rate"] == pytest.approx(hits, abs=0.02)
+
+
+@BOTH
+def test_room_for_few_hints(shared, tool):
+    """256 sets of 4 for 4000 keys, asked for by Zipf's law: more READs, not as many as without."""
+    r = document(tool, shared, "--keys", "4000", "-s", "8", "--dist", "zipf:0.99", "--hints", "16K",
+                 "--warm-up", "0.3", "-n", str(scaled(20000)))["results"][0]
+    assert 1.1 < r["reads_per_get"] < 1.9
+
+
+@BOTH
+def test_floor_of_cold_gets(shared, tool):
+    """A bucket's READ and a block's, as of the GET itself."""
+    r = document(tool, shared, *FEW, "-s", "64", "--no-hints", "--raw")["results"][0]
+    assert r["reads_per_get"] == pytest.approx(2, abs=0.02)
+    assert (r["raw"]["op"], r["raw"]["bytes"]) == ("reads", 256 + r["block_bytes"])
+    assert r["raw"]["iterations"] == scaled(200)
+
+
+@BOTH
+def test_idle_server_and_the_server_of_the_environment(shared, tool):
+    words = [*FEW, "-s", "64", "--idle", "0.3", "--raw-checksum", "--json"]
+    result = run([program(tool), "-d", DEVICE, *HOW, *words],
+                 env={"GRACEKV_SERVER": shared.address})
+    assert result.rc == 0, result.err
+    (r,) = checked(json.loads(result.out), tool)["results"]
+    assert 0.3 <= r["idle"]["duration_s"] < 3 * SLOW and r["raw"]["op"] == "read"
+    assert 0 <= r["idle"]["server_cpu_s"] < 0.5 * r["idle"]["duration_s"]
 
 
 @BOTH
@@ -196,7 +225,8 @@ def test_mget(shared):
 @BOTH
 @pytest.mark.parametrize("words", [
     ["-q", "3", "--threads", "2"], ["-e", "-q", "2"], ["-e", "--op", "put"], ["-e", "--raw"],
-    ["-e", "--op", "put", "--raw", "-q", "2"], ["-I", "0", "--op", "put"], ["-F"]])
+    ["-e", "--op", "put", "--raw", "-q", "2"], ["-I", "0", "--op", "put"], ["-F"],
+    ["--no-hints", "--raw", "-e", "-q", "2"]])
 def test_ways(shared, tool, words):
     doc = document(tool, shared, *FEW, "-s", "64", *words)
     qps = doc["parameters"]["qps"]
@@ -205,7 +235,8 @@ def test_ways(shared, tool, words):
 
 @pytest.mark.parametrize("words", [
     ["-t", "5", "-l", "5", "-Q", "5"], ["-t", "9", "-l", "4", "-Q", "7", "--raw"],
-    ["-t", "1", "--raw"], ["-l", "64", "--raw", "-q", "3"],
+    ["-t", "1", "--raw"], ["-l", "64", "--raw", "-q", "3"], ["-t", "1", "--raw", "--no-hints"],
+    ["-l", "64", "--raw", "--no-hints", "-Q", "9"],
     ["--op", "put", "-l", "5", "-Q", "20", "--raw"]])
 def test_flight(shared, words):
     doc = document("kv-bw", shared, *FEW, "-s", "64", *words)

@@ -21,15 +21,17 @@ static json_t *latencies(const struct perf_figures *f)
 			 (double)histogram_at(h, 0.999) / 1e3, "max", f->moments.max / 1e3);
 }
 
-static json_t *floor_of(const struct perf_result *r)
+static json_t *floor_of(const struct perf *p, const struct perf_result *r)
 {
 	const struct perf_figures *f = &r->floor;
 
 	return json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:o}", "op",
-			 r->raw == PERF_RAW_SEND ? "send" : "read", "bytes",
-			 (json_int_t)r->raw_bytes, "iterations", (json_int_t)f->ops, "duration_s",
-			 (double)f->duration_ns / 1e9, "ops_per_s", average(f), "bw_avg_Bps",
-			 average(f) * r->raw_bytes, "lat_us", latencies(f));
+			 r->raw == PERF_RAW_SEND ? "send"
+			 : perf_cold(&p->o)	 ? "reads"
+						 : "read",
+			 "bytes", (json_int_t)r->raw_bytes, "iterations", (json_int_t)f->ops,
+			 "duration_s", (double)f->duration_ns / 1e9, "ops_per_s", average(f),
+			 "bw_avg_Bps", average(f) * r->raw_bytes, "lat_us", latencies(f));
 }
 
 /* [us, how many, percent up to here] */
@@ -80,9 +82,13 @@ static json_t *result(const struct perf *p, const struct perf_result *r)
 	json_object_update_new(doc, counts(r));
 	json_object_set_new(doc, "server_cpu_s", json_real(f->server_cpu_s));
 	if (r->raw && r->floor.ops) {
-		json_object_set_new(doc, "raw", floor_of(r));
+		json_object_set_new(doc, "raw", floor_of(p, r));
 		json_object_set_new(doc, "over_raw", json_real(r->over_raw));
 	}
+	if (p->o.idle_seconds > 0)
+		json_object_set_new(doc, "idle",
+				    json_pack("{s:f, s:f}", "duration_s", r->idle_s, "server_cpu_s",
+					      r->idle_cpu_s));
 	if (p->o.histogram)
 		json_object_set_new(doc, "histogram", histogram(&f->lat));
 	if (r->kept)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/hash.h"
 #include "common/layout/block.h"
 #include "common/layout/size_code.h"
 #include "tools/lib/progress.h"
@@ -58,9 +59,11 @@ static int make_text(struct perf *p)
 		return p->error.code;
 	k->text = malloc(k->count * k->key_len + 1);
 	k->made = calloc(k->count, 1);
-	k->place = calloc(k->count, sizeof(*k->place));
+	k->place = p->o.raw ? calloc(k->count, sizeof(*k->place)) : NULL;
+	k->bucket = p->o.raw && perf_cold(&p->o) ? calloc(k->count, sizeof(*k->bucket)) : NULL;
 	k->value = malloc(k->size);
-	if (!k->text || !k->made || !k->place || !k->value)
+	if (!k->text || !k->made || !k->value || (p->o.raw && !k->place) ||
+	    (p->o.raw && perf_cold(&p->o) && !k->bucket))
 		return error_set(&p->error, -ENOMEM, "no memory for %" PRIu64 " keys", k->count);
 	memset(k->value, 'v', k->size);
 	for (uint64_t i = 0; i < k->count; i++)
@@ -109,32 +112,67 @@ static int load_some(struct perf *p, uint64_t from, unsigned count)
 	return rc;
 }
 
+static bool find_place(struct perf *p, uint64_t i, struct raw_place *out)
+{
+	return raw_place_of(p->loader, perf_key(p, i), p->keys.key_len, out);
+}
+
 int perf_keys_find(struct perf *p)
 {
 	struct perf_keys *k = &p->keys;
 	uint64_t missing = 0;
 
-	for (uint64_t i = 0; i < k->count; i++) {
-		int rc;
+	for (uint64_t i = 0; i < k->count && !stop_wanted(); i++) {
+		struct raw_place at = { 0 };
+		int rc = 0;
 
-		if (stop_wanted())
-			return 0;
-		if (raw_place_of(p->loader, perf_key(p, i), k->key_len, &k->place[i]))
-			continue;
-		rc = gkv_exists(p->loader, perf_key(p, i), k->key_len, NULL);
+		if (!find_place(p, i, &at))
+			rc = gkv_exists(p->loader, perf_key(p, i), k->key_len, NULL);
 		if (rc)
 			return failed(p, rc, "reading the records once");
-		if (!raw_place_of(p->loader, perf_key(p, i), k->key_len, &k->place[i])) {
-			k->place[i] = i ? k->place[i - 1] : (struct raw_place){ 0 };
+		if (k->place && !at.addr && !find_place(p, i, &at)) {
+			at = i ? k->place[i - 1] : at;
 			missing++;
 		}
+		if (k->place)
+			k->place[i] = at;
 	}
-	if (missing > k->count / 2 || !k->place[0].addr)
-		return error_set(&p->error, -ENOENT,
-				 "%" PRIu64 " of %" PRIu64 " records have no hint (does the server "
-				 "run short of memory? give fewer --keys)",
-				 missing, k->count);
-	return 0;
+	if (!k->place || stop_wanted() || (missing <= k->count / 2 && k->place[0].addr))
+		return 0;
+	return error_set(&p->error, -ENOENT,
+			 "%" PRIu64 " of %" PRIu64 " records have no hint (give more --hints, or "
+			 "fewer --keys: the server may run short of memory)",
+			 missing, k->count);
+}
+
+/* Where the look-up of a key begins that has no hint. The handle's own directory is the newest. */
+static int find_bucket(const struct perf *p, uint64_t i, struct reader *r)
+{
+	uint64_t hash = hash_key(r->world->hash_seed, perf_key(p, i), p->keys.key_len);
+	struct raw_place *at = &p->keys.bucket[i];
+	int rc = segment_place(r, directory_entry_of(r->dir, hash), &at->addr, &at->rkey);
+
+	at->addr += hash_bucket(hash) * BUCKET_BYTES;
+	return rc;
+}
+
+int perf_buckets_find(struct perf *p)
+{
+	struct gkv *h = p->handle[0].kv;
+	int rc;
+
+	if (!p->keys.bucket)
+		return 0;
+	rc = gkv_ping(h, NULL);
+	if (rc == 0)
+		rc = handle_begin(h);
+	if (rc == 0) {
+		rc = reader_prepare(&h->reader);
+		for (uint64_t i = 0; i < p->keys.count && rc == 0; i++)
+			rc = find_bucket(p, i, &h->reader);
+		rc = handle_end(h, rc);
+	}
+	return rc ? error_set(&p->error, rc, "finding buckets: %s", gkv_strerror(rc)) : 0;
 }
 
 /* Hints may be remembered and used on a queue pair from its first round of the housekeeper on. */
@@ -208,7 +246,7 @@ static bool reached(const struct perf *p, int rc)
 int perf_keys_unload(struct perf *p, int rc)
 {
 	struct perf_keys *k = &p->keys;
-	bool wanted = k->place && !p->o.keep;
+	bool wanted = k->value && !p->o.keep;
 	uint64_t from = 0;
 
 	rc = wanted && !reached(p, rc) ? -ENOTCONN : 0;
@@ -219,6 +257,7 @@ int perf_keys_unload(struct perf *p, int rc)
 	free(k->text);
 	free(k->made);
 	free(k->place);
+	free(k->bucket);
 	free(k->value);
 	*k = (struct perf_keys){ 0 };
 	return rc;

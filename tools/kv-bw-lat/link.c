@@ -19,9 +19,9 @@
 
 static uint64_t hint_bytes(const struct perf_options *o)
 {
-	uint64_t bytes = HINT_BYTES_MIN;
+	uint64_t bytes = o->hint_bytes ? o->hint_bytes : HINT_BYTES_MIN;
 
-	while (bytes < o->keys * HINTS_A_KEY)
+	while (!o->hint_bytes && bytes < o->keys * HINTS_A_KEY)
 		bytes *= 2;
 	return bytes;
 }
@@ -191,6 +191,8 @@ int perf_prepare_handles(struct perf *p)
 
 	/* raw READs bring a whole block */
 	p->stride = (p->keys.block_bytes + 63u) & ~63u;
+	if (p->o.raw && p->stride < BUCKET_BYTES)
+		p->stride = BUCKET_BYTES;
 	room = FLIGHT_BYTES / p->o.qps / p->stride;
 	p->depth = room < 1 ? 1 : room < p->o.depth ? (unsigned)room : (unsigned)p->o.depth;
 	for (unsigned i = 0; i < p->o.qps && rc == 0; i++)

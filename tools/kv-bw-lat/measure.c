@@ -7,12 +7,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tools/lib/progress.h"
 #include "tools/kv-bw-lat/perf.h"
 
 #define WARM_OPS   1000u /* of a handle, at most */
 #define WARM_NS	   (200 * NS_PER_MS) /* likewise */
+#define REST_US	   10000 /* between two looks whether it is to go on */
 #define AHEAD_NS   1e6 /* threads are awake when the first operation of an open loop is due */
 #define LATE_TIMES 2 /* an open loop ends after so many times what was planned, */
 #define LATE_NS	   NS_PER_S /* and this */
@@ -130,7 +132,7 @@ static int one_round(struct perf *p, struct perf_result *r, enum perf_kind kind,
 	}
 	if (kind == PERF_OPERATION && o->rate > 0)
 		pace(p, i);
-	if (kind == PERF_RAW_READ && perf_keys_find(p))
+	if (kind == PERF_RAW_READ && (perf_keys_find(p) || perf_buckets_find(p)))
 		return p->error.code;
 	return go(p, f);
 }
@@ -141,19 +143,29 @@ static int warm_up(struct perf *p, const struct perf_result *r, enum perf_kind k
 
 	p->round = (struct perf_round){ .kind = kind, .bytes = r->raw_bytes, .ns = WARM_NS };
 	p->round.ops = o->iterations && o->iterations < WARM_OPS ? o->iterations : WARM_OPS;
+	if (o->warm_seconds > 0 && kind == PERF_OPERATION) {
+		p->round.ns = (uint64_t)(o->warm_seconds * 1e9);
+		p->round.ops = UINT64_MAX;
+	}
+	if (kind == PERF_RAW_READ && perf_buckets_find(p))
+		return p->error.code;
 	return go(p, NULL);
 }
 
-static void draw_ranks(struct perf *p)
+/* --idle: what the server takes while it is asked for nothing. */
+static int rest(struct perf *p, struct perf_result *r)
 {
-	if (!(p->o.theta > 0))
-		return;
-	zipf_init(&p->zipf, p->keys.count, p->o.theta);
-	for (unsigned t = 0; t < p->o.threads; t++) {
-		for (unsigned i = 0; i < PERF_ZIPF; i++)
-			p->thread[t].zipf[i] = (uint32_t)zipf_scatter(
-				&p->zipf, zipf_rank(&p->zipf, bench_random(&p->thread[t].random)));
-	}
+	uint64_t start = time_now_ns(), end = start + (uint64_t)(p->o.idle_seconds * 1e9), cpu_ns;
+	int rc = p->o.idle_seconds > 0 ? perf_tell(p, p->loader, MEASURE_LOOK) : 0;
+
+	cpu_ns = p->server.cpu_ns;
+	while (rc == 0 && !stop_wanted() && time_now_ns() < end)
+		usleep(REST_US);
+	r->idle_s = (double)(time_now_ns() - start) / 1e9;
+	if (rc == 0 && p->o.idle_seconds > 0)
+		rc = perf_tell(p, p->loader, MEASURE_LOOK);
+	r->idle_cpu_s = (double)(p->server.cpu_ns - cpu_ns) / 1e9;
+	return rc;
 }
 
 static void add_stats(struct perf *p, struct gkv_stats *sum, int sign)
@@ -179,6 +191,8 @@ static void choose_floor(const struct perf *p, struct perf_result *r)
 		return;
 	r->raw = PERF_RAW_READ;
 	r->raw_bytes = r->block_bytes;
+	if (perf_cold(&p->o))
+		r->raw_bytes += BUCKET_BYTES;
 	if (p->o.op == PERF_GET)
 		return;
 	r->raw_bytes = (uint32_t)r->size; /* as the server pulls it */
@@ -217,12 +231,11 @@ int perf_measure(struct perf *p, struct perf_result *r)
 	p->get_below = p->o.op == PERF_PUT     ? 0
 		       : p->o.op == PERF_MIXED ? (uint32_t)(p->o.get_share * (1 << 24))
 					       : 1 << 24;
-	draw_ranks(p);
+	if (p->o.theta > 0)
+		zipf_init(&p->zipf, p->keys.count, p->o.theta);
 	rc = perf_begin(p);
 	if (rc)
 		return rc;
-	for (unsigned i = 0; i < p->o.threads; i++)
-		p->thread[i].kept_count = 0;
 	slices_clear(&r->op.slices);
 	slices_clear(&r->floor.slices);
 	for (unsigned i = 0; i < p->o.threads; i++)
@@ -230,6 +243,8 @@ int perf_measure(struct perf *p, struct perf_result *r)
 	rc = warm_up(p, r, PERF_OPERATION);
 	if (rc == 0 && r->raw)
 		rc = warm_up(p, r, r->raw);
+	if (rc == 0)
+		rc = rest(p, r);
 	add_stats(p, &r->stats, -1);
 	for (unsigned i = 0; i < p->o.rounds && rc == 0 && !stop_wanted(); i++) {
 		progress_show("measuring", i, p->o.rounds);

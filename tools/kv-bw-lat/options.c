@@ -5,17 +5,19 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/lib/words.h"
 
+#define SERVER	     "GRACEKV_SERVER"
 #define HELP_MAX     12000u
 #define HELP_INDENT  30u
 #define HELP_COLUMNS 96u
 
 static struct {
 	struct perf_options o;
-	const char *size, *op, *dist, *seconds, *rate;
+	const char *size, *op, *dist, *seconds, *warm, *idle, *rate;
 	uint64_t port;
 	bool all, cpu_freq;
 } given;
@@ -36,6 +38,10 @@ struct row {
 #define TEXT(w, name, letter, arg, field, words)                                        \
 	{                                                                               \
 		w, arg, { name, letter, PROGRAM_TEXT, &given.field, 0, 0, NULL }, words \
+	}
+#define SIZE(w, name, letter, arg, field, min, max, words)                                  \
+	{                                                                                   \
+		w, arg, { name, letter, PROGRAM_SIZE, &given.field, min, max, NULL }, words \
 	}
 #define NUMBER(w, name, letter, arg, field, min, max, words)                                  \
 	{                                                                                     \
@@ -64,13 +70,20 @@ static const struct row rows[] = {
 	       "free memory"),
 	TEXT(BOTH, "dist", 0, "D", dist, "uniform, or zipf:S, S above 0 and below 1 [uniform]"),
 	FLAG(BOTH, "no-hints", 0, o.no_hints, "GETs go by the index: two READs, not one"),
+	SIZE(BOTH, "hints", 0, "SIZE", o.hint_bytes, 64, 1ull << 36,
+	     "memory for hints [enough for all keys, at least 64M]"),
 	TEXT(BOTH, "name", 0, "TEXT", o.name,
 	     "what keys begin with, .SIZE.NUMBER behind it; runs at once want names of their own [the "
 	     "tool and a number of the run]"),
 	FLAG(BOTH, "keep", 0, o.keep, "leave the records, to a run with that --name and --keys"),
 	NUMBER(BOTH, "iters", 'n', "N", o.iterations, 1, 1000000000000,
-	       "operations of each queue pair [1000]"),
-	TEXT(BOTH, "duration", 'D', "SECONDS", seconds, "instead of -n; 0.01 to 86400"),
+	       "operations of each queue pair [those of -D]"),
+	TEXT(BOTH, "duration", 'D', "SECONDS", seconds,
+	     "0.01 to 86400 [1, without -n; of -U 1000 operations]"),
+	TEXT(BOTH, "warm-up", 0, "SECONDS", warm,
+	     "operations before the run, which do not count [1000, or 0.2 s of them]"),
+	TEXT(BOTH, "idle", 0, "SECONDS", idle,
+	     "ask for nothing before the run, and tell the server's CPU of that time as well"),
 	NUMBER(BW, "tx-depth", 't', "N", o.depth, 1, 4096,
 	       "operations in flight on a queue pair [128]; fewer of large values, all in 128 MiB; "
 	       "of PUTs those beyond 8 wait in the library"),
@@ -88,6 +101,8 @@ static const struct row rows[] = {
 	FLAG(BOTH, "raw", 0, o.raw,
 	     "measure what the device does alone as well, on the same queue pairs; rounds of "
 	     "both take turns"),
+	FLAG(BOTH, "raw-checksum", 0, o.raw_checksum,
+	     "as --raw, with the checksum of each block that a GET computes as well"),
 	NUMBER(BOTH, "rounds", 0, "N", o.rounds, 1, PERF_ROUNDS_MAX,
 	       "parts of the run [1; with --raw 10, fewer where -n is below 5000]"),
 	FLAG(BOTH, "report-cycles", 'C', o.cycles,
@@ -104,10 +119,10 @@ static const struct row rows[] = {
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
 static const char about[] =
-	"The other end is a running kv-server; options are given here alone. For each size records\n"
-	"are put, read once, so that hints lead to them, then measured, and deleted: the store is\n"
-	"left as it was. SIGINT, SIGTERM and SIGHUP end the run with what there is by then, and exit\n"
-	"status 3.\n\n";
+	"The other end is a running kv-server: HOST, or else $GRACEKV_SERVER. It is told the options,\n"
+	"which are given here alone. For each size records are put, read once, so that hints lead to\n"
+	"them, measured, and deleted: the store is left as it was. SIGINT, SIGTERM and SIGHUP end the\n"
+	"run with what has been measured by then, and exit status 3.\n\n";
 
 static const char notes_bw[] =
 	"\nBW peak is that of the fastest slice of the run: 1/100 of it to twice that, and 1000\n"
@@ -119,7 +134,8 @@ static const char notes_lat[] =
 	"percentiles are right to 1/64 of themselves. -H: so many took this long or less.\n";
 
 static const char notes[] =
-	"\n--raw: of GETs RDMA READs of as many bytes as a GET's READ has, where their records are;\n"
+	"\n--raw: of GETs RDMA READs of as many bytes as a GET's READ has, where their records are; with\n"
+	"--no-hints a pair of them, of a bucket and of a record, as a look-up has without a hint;\n"
 	"of PUTs a SEND of as many bytes as the request, answered by a SEND of the reply's; of\n"
 	"values above 8 KiB, which the server pulls with a READ, a READ of the value's bytes.\n"
 	"--rate: what was due and could not be started by twice the planned time and 1 s is given\n"
@@ -196,7 +212,7 @@ static void prepare(bool latency)
 
 	if (out)
 		fprintf(out,
-			"Usage: %s [OPTIONS] HOST[:PORT]\n\n%s of a key-value store, as %s.\n%s",
+			"Usage: %s [OPTIONS] [HOST[:PORT]]\n\n%s of a key-value store, as %s.\n%s",
 			latency ? "kv-lat" : "kv-bw", latency ? "The latency" : "The bandwidth",
 			latency ? "ib_read_lat and ib_send_lat measure a device's"
 				: "ib_read_bw and ib_send_bw measure a device's",
@@ -238,12 +254,16 @@ static void defaults(bool latency)
 	given.op = "get";
 	given.dist = "uniform";
 	given.port = PERF_UNSET;
+	given.o.server = getenv(SERVER);
+	if (given.o.server && !given.o.server[0])
+		given.o.server = NULL;
 }
 
 static int settle(struct error *err)
 {
 	struct perf_options *o = &given.o;
-	int rc = perf_take_server(o, given.port, err);
+	const char *from = o->server == getenv(SERVER) ? SERVER : "HOST";
+	int rc = perf_take_server(o, from, given.port, err);
 
 	if (rc == 0)
 		rc = perf_take_op(o, given.op, err);
@@ -259,6 +279,10 @@ static int settle(struct error *err)
 				     given.all, err);
 	if (rc == 0 && given.seconds)
 		rc = words_number("--duration", given.seconds, 0.01, 86400, &o->seconds, err);
+	if (rc == 0 && given.warm)
+		rc = words_number("--warm-up", given.warm, 0.01, 86400, &o->warm_seconds, err);
+	if (rc == 0 && given.idle)
+		rc = words_number("--idle", given.idle, 0.01, 86400, &o->idle_seconds, err);
 	if (rc == 0 && given.rate)
 		rc = words_number("--rate", given.rate, 0.001, 1e9, &o->rate, err);
 	return rc ? rc : perf_settle(o, err);

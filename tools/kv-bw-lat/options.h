@@ -36,14 +36,16 @@ struct perf_options {
 	uint64_t size[PERF_SIZES_MAX];
 	unsigned sizes;
 	uint64_t keys;
+	uint64_t hint_bytes; /* 0: room for all keys */
 	double theta; /* of Zipf's law; 0: uniform */
 	const char *name; /* what keys begin with; NULL: the tool and a number of this run */
 
 	uint64_t iterations; /* of each queue pair */
 	double seconds; /* instead, where it is not 0 */
+	double warm_seconds, idle_seconds; /* 0: a short warm-up; no idle time */
 	uint64_t depth, qps, threads, post_list, moderation, rounds;
 	double rate; /* operations per second; 0: as fast as they go */
-	bool events, no_hints, raw, keep;
+	bool events, no_hints, raw, raw_checksum, keep;
 
 	bool cycles, histogram, unsorted, gbits, json;
 	const char *json_file;
@@ -62,6 +64,12 @@ const struct program *perf_program(const struct perf_options *o);
 
 /* perf_op_name - "get"; @text: 32 bytes for those that have a number. */
 const char *perf_op_name(const struct perf_options *o, char text[32]);
+
+/* perf_cold - whether GETs go by the index: a READ of a bucket comes before that of a block. */
+static inline bool perf_cold(const struct perf_options *o)
+{
+	return o->no_hints && o->op == PERF_GET;
+}
 
 /* perf_writes, perf_reads - whether there are PUTs, GETs among its operations. */
 static inline bool perf_writes(const struct perf_options *o)
@@ -82,7 +90,7 @@ int perf_take_sizes(struct perf_options *o, const char *text, bool all, struct e
 int perf_take_op(struct perf_options *o, const char *text, struct error *err);
 /* perf_take_dist - "uniform", "zipf:S". */
 int perf_take_dist(struct perf_options *o, const char *text, struct error *err);
-/* perf_take_server - HOST or HOST:PORT, @port where that has none. */
-int perf_take_server(struct perf_options *o, uint64_t port, struct error *err);
+/* perf_take_server - HOST or HOST:PORT, which @what gave; @port where that has none. */
+int perf_take_server(struct perf_options *o, const char *what, uint64_t port, struct error *err);
 /* perf_settle - defaults that depend on others, and what does not go together. */
 int perf_settle(struct perf_options *o, struct error *err);

@@ -29,7 +29,6 @@
 #include "tools/kv-bw-lat/slices.h"
 
 #define PERF_POLL     64u /* completions of one poll */
-#define PERF_ZIPF     (1u << 18) /* ranks of a thread, drawn before; a power of two */
 #define PERF_RAW_WAIT (5 * NS_PER_S) /* for a completion of what the device does alone */
 
 enum perf_kind { PERF_OPERATION, PERF_RAW_READ, PERF_RAW_SEND };
@@ -67,8 +66,6 @@ struct perf_thread {
 	unsigned first, count; /* its handles */
 	uint64_t end; /* ticks when this round's time is over; UINT64_MAX: never */
 	uint64_t random;
-	uint32_t *zipf; /* keys by Zipf's law; NULL: uniform */
-	uint32_t zipf_at;
 	struct pace pace; /* of an open loop */
 	struct perf_tally tally;
 	uint64_t *kept; /* -U: latencies of this size in ns */
@@ -93,7 +90,8 @@ struct perf_keys {
 	uint32_t key_len, block_bytes;
 	char *text; /* count * key_len */
 	uint8_t *made; /* by us; NULL: none is there */
-	struct raw_place *place;
+	struct raw_place *place; /* of --raw: of blocks, */
+	struct raw_place *bucket; /* and of the buckets that lead to them */
 	uint8_t *value;
 };
 
@@ -118,6 +116,7 @@ struct perf_result {
 	struct perf_figures op, floor;
 	double over_raw; /* the median of the rounds' ratios */
 	struct gkv_stats stats; /* of the operations: what the handles counted */
+	double idle_s, idle_cpu_s; /* the server's time while nothing was asked */
 	json_t *kept; /* -U: all latencies in us; NULL: not asked for */
 };
 
@@ -191,8 +190,10 @@ static inline void perf_slice(struct perf_thread *t, uint64_t now, unsigned coun
 /* perf_draw - the next key's number. */
 static inline uint64_t perf_draw(struct perf_thread *t, uint64_t random)
 {
-	if (t->zipf)
-		return t->zipf[t->zipf_at++ % PERF_ZIPF];
+	const struct zipf *z = &t->p->zipf;
+
+	if (t->p->o.theta > 0)
+		return zipf_scatter(z, zipf_rank(z, random));
 	return (uint64_t)((unsigned __int128)random * t->p->keys.count >> 64);
 }
 
@@ -201,7 +202,7 @@ static inline const char *perf_key(const struct perf *p, uint64_t i)
 	return p->keys.text + i * p->keys.key_len;
 }
 
-/* perf_is_get - whether the next operation is one, by bits that perf_draw() does not look at. */
+/* perf_is_get - whether the next operation is one, by bits that hardly count in perf_draw(). */
 static inline bool perf_is_get(const struct perf *p, uint64_t random)
 {
 	return (uint32_t)(random & 0xffffff) < p->get_below;
@@ -220,8 +221,10 @@ int perf_begin(struct perf *p);
 
 /* Keys (keys.c). */
 int perf_keys_load(struct perf *p, uint64_t size);
-/* perf_keys_find - where their blocks are now. */
+/* perf_keys_find - read those that no hint leads to; for --raw, where their blocks are now. */
 int perf_keys_find(struct perf *p);
+/* perf_buckets_find - and of the buckets that lead to them, where GETs have no hints. */
+int perf_buckets_find(struct perf *p);
 /* perf_keys_unload - delete what was put, unless it is to be kept, or @rc, why the run ended, says
  * that the server is not there: -ENOTCONN. */
 int perf_keys_unload(struct perf *p, int rc);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "client/src/link/memory.h"
+#include "common/base/hash.h"
 #include "common/rdma/post.h"
 #include "tools/kv-bw-lat/raw.h"
 
@@ -186,11 +187,15 @@ int perf_raw_run(struct perf_thread *t, const struct perf_raw_ops *ops)
 	return rc;
 }
 
+/* Where there are no hints an operation is two READs, of a bucket and of a block. */
 static int begin_reads(struct perf_thread *t, struct perf_raw *x)
 {
 	const struct gkv *kv = x->f->kv;
+	unsigned most = kv->reads_max;
 
-	x->depth = t->p->depth < kv->reads_max ? t->p->depth : kv->reads_max;
+	if (t->p->keys.bucket) /* the queue pair has room for a batch besides */
+		most = (most + READER_BATCH) / 2;
+	x->depth = t->p->depth < most ? t->p->depth : most;
 	return 0;
 }
 
@@ -209,33 +214,73 @@ static bool signalled(const struct perf_thread *t, struct perf_raw *x, unsigned 
 	return true;
 }
 
+/* A chain of READs that is not posted yet. */
+struct reads {
+	struct ibv_send_wr wr[2 * READER_BATCH];
+	struct ibv_sge sge[2 * READER_BATCH];
+	unsigned count;
+};
+
+/* One more, of operation @id. */
+static void add(struct reads *c, const struct perf_thread *t, const struct perf_raw *x, uint64_t id,
+		const struct raw_place *at, uint32_t bytes, bool told)
+{
+	unsigned n = c->count++;
+
+	c->sge[n] = (struct ibv_sge){
+		.addr = (uintptr_t)x->f->memory + id % x->depth * t->p->stride,
+		.length = bytes,
+		.lkey = x->f->registered->region.lkey,
+	};
+	c->wr[n].wr_id = id;
+	c->wr[n].next = NULL;
+	c->wr[n].sg_list = &c->sge[n];
+	c->wr[n].num_sge = 1;
+	c->wr[n].opcode = IBV_WR_RDMA_READ;
+	c->wr[n].send_flags = told ? IBV_SEND_SIGNALED : 0;
+	c->wr[n].wr.rdma.remote_addr = at->addr;
+	c->wr[n].wr.rdma.rkey = at->rkey;
+	if (n)
+		c->wr[n - 1].next = &c->wr[n];
+}
+
+static int post(struct perf_thread *t, struct perf_raw *x, struct reads *c)
+{
+	struct ibv_send_wr *bad;
+	int rc = rdma_post_send(x->f->kv->qp.qp, c->wr, &bad);
+
+	return rc ? perf_fail(t, rc, "a raw READ", error_name(rc)) : 0;
+}
+
+static void add_block(struct reads *c, struct perf_thread *t, const struct perf_raw *x, uint64_t id,
+		      const struct raw_place *at, bool told)
+{
+	uint32_t before = t->p->keys.bucket ? BUCKET_BYTES : 0;
+
+	add(c, t, x, id, at, t->p->round.bytes - before, told);
+}
+
+/* Of a pair, kv-lat posts the second READ when the first has come, as a look-up does; of many in
+ * flight kv-bw posts both at once. */
 static int chain(struct perf_thread *t, struct perf_raw *x, unsigned count, unsigned list)
 {
-	struct ibv_send_wr wr[READER_BATCH], *bad;
-	struct ibv_sge sge[READER_BATCH];
+	const struct perf_keys *k = &t->p->keys;
 	const uint64_t now = ticks_now();
-	struct perf *p = t->p;
-	int rc;
+	struct reads c = { .count = 0 };
 
 	for (unsigned i = 0; i < count; i++) {
-		const struct raw_place *at = &p->keys.place[perf_draw(t, bench_random(&t->random))];
-		const uint64_t place = x->posted % x->depth;
+		uint64_t key = perf_draw(t, bench_random(&t->random)), id = x->posted++;
 
-		x->f->since[place] = now;
-		sge[i] = (struct ibv_sge){ (uintptr_t)x->f->memory + place * p->stride,
-					   p->round.bytes, x->f->registered->region.lkey };
-		wr[i].wr_id = x->posted++;
-		wr[i].next = i + 1 < count ? &wr[i + 1] : NULL;
-		wr[i].sg_list = &sge[i];
-		wr[i].num_sge = 1;
-		wr[i].opcode = IBV_WR_RDMA_READ;
-		wr[i].wr.rdma.remote_addr = at->addr;
-		wr[i].wr.rdma.rkey = at->rkey;
+		x->f->since[id % x->depth] = now;
 		x->todo--;
-		wr[i].send_flags = signalled(t, x, list) ? IBV_SEND_SIGNALED : 0;
+		if (k->bucket)
+			add(&c, t, x, id, &k->bucket[key], BUCKET_BYTES, t->p->o.latency);
+		if (k->bucket && t->p->o.latency)
+			x->next = &k->place[key];
+		else
+			add_block(&c, t, x, id, &k->place[key], signalled(t, x, list));
 	}
-	rc = rdma_post_send(x->f->kv->qp.qp, wr, &bad);
-	return rc ? perf_fail(t, rc, "a raw READ", error_name(rc)) : 0;
+	return post(t, x, &c);
 }
 
 static int post_reads(struct perf_thread *t, struct perf_raw *x)
@@ -256,14 +301,33 @@ static int post_reads(struct perf_thread *t, struct perf_raw *x)
 	return rc;
 }
 
+/* --raw-checksum: what a look-up computes of a block. */
+static void check(const struct perf_thread *t, const struct perf_raw *x, uint64_t id)
+{
+	const uint8_t *block = x->f->memory + id % x->depth * t->p->stride;
+	uint64_t sum = hash_bytes(block, t->p->keys.block_bytes);
+
+	__asm__ __volatile__("" ::"r"(sum));
+}
+
 static int completed_read(struct perf_thread *t, struct perf_raw *x, const struct ibv_wc *wc,
 			  uint64_t now)
 {
 	if (wc->wr_id < x->done || wc->wr_id >= x->posted)
 		return perf_fail(t, -EPROTO, "a raw READ",
 				 "a completion of nothing that was posted");
-	for (; x->done <= wc->wr_id; x->done++)
+	if (x->next) {
+		struct reads c = { .count = 0 };
+
+		add_block(&c, t, x, wc->wr_id, x->next, true);
+		x->next = NULL;
+		return post(t, x, &c);
+	}
+	for (; x->done <= wc->wr_id; x->done++) {
+		if (t->p->o.raw_checksum)
+			check(t, x, x->done);
 		perf_count(t, x->f->since[x->done % x->depth], now);
+	}
 	return 0;
 }
 

@@ -146,11 +146,7 @@ static int start_one(struct perf *p, unsigned number)
 	t->first = number * qps / threads;
 	t->count = (number + 1) * qps / threads - t->first;
 	t->random = (number + 1) * SEED_STEP;
-	if (p->o.theta > 0) {
-		t->zipf = malloc(PERF_ZIPF * sizeof(*t->zipf));
-		rc = t->zipf ? 0 : -ENOMEM;
-	}
-	if (p->o.unsorted && rc == 0) {
+	if (p->o.unsorted) {
 		t->kept_max = kept_max(p, t);
 		t->kept = calloc(t->kept_max, sizeof(*t->kept));
 		rc = t->kept ? 0 : -ENOMEM;
@@ -190,10 +186,8 @@ void perf_threads_stop(struct perf *p)
 	}
 	for (unsigned i = 0; i < p->started; i++)
 		pthread_join(p->thread[i].thread, NULL);
-	for (unsigned i = 0; i < p->o.threads; i++) {
-		free(p->thread[i].zipf);
+	for (unsigned i = 0; i < p->o.threads; i++)
 		free(p->thread[i].kept);
-	}
 	free(p->thread);
 	pthread_barrier_destroy(&p->barrier);
 	pthread_mutex_destroy(&p->gate);

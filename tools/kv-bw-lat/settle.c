@@ -15,7 +15,8 @@
 #define ALL_LAST	 (8u << 20)
 #define WORD_MAX	 24u
 #define PORT_DEFAULT	 "7471"
-#define ITERATIONS	 1000u
+#define ITERATIONS	 1000u /* of -U, which wants a number */
+#define SECONDS		 1.0
 #define ROUNDS		 10u /* of --raw */
 #define ROUND_OPS	 500u /* of a queue pair, at least, in rounds that were not asked for */
 #define RATE_OPS_MAX	 1e12 /* of a run */
@@ -94,16 +95,16 @@ int perf_take_dist(struct perf_options *o, const char *text, struct error *err)
 	return error_set(err, -EINVAL, "--dist: '%.40s' is none of uniform, zipf:S", text);
 }
 
-int perf_take_server(struct perf_options *o, uint64_t port, struct error *err)
+int perf_take_server(struct perf_options *o, const char *what, uint64_t port, struct error *err)
 {
 	int rc;
 
 	o->host[0] = o->port[0] = 0;
-	rc = parse_host_port("HOST", o->server, o->host, o->port, err);
+	rc = parse_host_port(what, o->server, o->host, o->port, err);
 	if (rc)
 		return rc;
 	if (!o->host[0])
-		return error_set(err, -EINVAL, "HOST: '%.40s' names no host (give HOST:PORT)",
+		return error_set(err, -EINVAL, "%s: '%.40s' names no host (give HOST:PORT)", what,
 				 o->server);
 	if (o->port[0] && port != PERF_UNSET && (uint64_t)atoi(o->port) != port)
 		return error_set(err, -EINVAL, "the port is %s in HOST:PORT and %u by -p", o->port,
@@ -155,6 +156,8 @@ static int check_idle(const struct perf_options *o, struct error *err)
 				 "completions");
 	if (o->events && o->op == PERF_MGET)
 		return error_set(err, -EINVAL, "-e is for --op get, put and mixed");
+	if (o->no_hints && o->hint_bytes)
+		return error_set(err, -EINVAL, "--no-hints and --hints do not go together");
 	if (o->no_hints && o->op == PERF_PUT)
 		return error_set(err, -EINVAL, "--no-hints is for GETs");
 	return 0;
@@ -184,6 +187,8 @@ static int check_together(const struct perf_options *o, struct error *err)
 {
 	double all = (double)o->iterations * (double)o->qps;
 
+	if (o->raw_checksum && o->op != PERF_GET)
+		return error_set(err, -EINVAL, "--raw-checksum is for --op get");
 	if (o->raw && o->op == PERF_MIXED)
 		return error_set(err, -EINVAL,
 				 "--raw: a mix has no floor of its own (run it with --op get, and "
@@ -223,8 +228,11 @@ int perf_settle(struct perf_options *o, struct error *err)
 
 	if (o->iterations && o->seconds > 0)
 		return error_set(err, -EINVAL, "-n and -D do not go together (give one of them)");
-	if (!o->iterations && o->seconds == 0)
+	if (!o->iterations && o->seconds == 0 && o->unsorted)
 		o->iterations = ITERATIONS;
+	else if (!o->iterations && o->seconds == 0)
+		o->seconds = SECONDS;
+	o->raw |= o->raw_checksum;
 	rc = check_name(o, err);
 	if (rc == 0)
 		rc = check_flight(o, err);

@@ -237,7 +237,10 @@ static void floor_row(const struct perf *p, const struct perf_result *r)
 	perf_op_name(&p->o, op);
 	printf(p->o.latency ? "   raw %s: %s takes %.2f times as long\n"
 			    : "   raw %s: %s is %.2f of it\n",
-	       r->raw == PERF_RAW_SEND ? "SEND" : "READ", op, r->over_raw);
+	       r->raw == PERF_RAW_SEND ? "SEND"
+	       : perf_cold(&p->o)      ? "READs of bucket and block"
+				       : "READ",
+	       op, r->over_raw);
 }
 
 static void causes(const struct gkv_stats *s)
@@ -271,6 +274,9 @@ static void details(const struct perf *p, const struct perf_result *r)
 		       (double)histogram_at(&f->lat, 0.99) * unit,
 		       (double)histogram_at(&f->lat, 0.999) * unit, f->moments.max * unit,
 		       unit_of_time(p));
+	if (p->o.idle_seconds > 0)
+		printf("%*sbefore the run, asked for nothing: server %.6f s in %.6f s\n", INDENT,
+		       "", r->idle_cpu_s, r->idle_s);
 	if (r->keys < p->o.keys || r->depth < p->o.depth)
 		printf("%*skept small: %" PRIu64 " keys, a quarter of the server's free memory; "
 		       "%" PRIu64 " in flight\n",

@@ -162,16 +162,16 @@ int program_options(const struct program *p, int argc, char **argv, int *status)
 		*p->words = (struct program_words){ argv + optind, argc - optind };
 		return 0;
 	}
-	if (rc == 0 && optind + (p->operand ? 1 : 0) == argc) {
-		if (p->operand)
-			*p->operand = argv[optind];
+	if (rc == 0 && p->operand && optind + 1 == argc)
+		*p->operand = argv[optind++];
+	if (rc == 0 && optind == argc && (!p->operand || *p->operand))
 		return 0;
-	}
 	*status = 2;
 	program_failed(p, "usage",
-		       rc	    ? err.text
-		       : p->operand ? "one argument is taken, HOST:PORT (see --help)"
-				    : "no arguments are taken (see --help)");
+		       rc ? err.text
+		       : p->operand
+			       ? "one argument is taken, HOST:PORT, or $GRACEKV_SERVER (see --help)"
+			       : "no arguments are taken (see --help)");
 	return -1;
 }
 

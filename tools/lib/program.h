@@ -40,7 +40,7 @@ struct program {
 	const char *name;
 	const char *usage; /* what --help prints */
 	const struct program_option *options; /* at most PROGRAM_OPTIONS_MAX, besides -h and -V */
-	const char **operand; /* NULL: none is taken; otherwise one is wanted */
+	const char **operand; /* NULL: none is taken; otherwise one, or else what it says already */
 	struct program_words *words; /* not NULL: any number are taken, instead */
 };
 

@@ -2,6 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* The command lines of kv-bw and kv-lat. */
 #include <getopt.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/lib/unit.h"
@@ -53,7 +54,8 @@ UNIT_TEST(defaults)
 	assert_int_equal(o.op, PERF_GET);
 	assert_int_equal(o.sizes, 1);
 	assert_int_equal(o.size[0], 65536);
-	assert_int_equal(o.iterations, 1000);
+	assert_int_equal(o.iterations, 0);
+	assert_true(o.seconds == 1 && !o.hint_bytes && o.warm_seconds == 0 && o.idle_seconds == 0);
 	assert_int_equal(o.depth, 128);
 	assert_int_equal(o.qps, 1);
 	assert_int_equal(o.post_list, 1);
@@ -98,6 +100,24 @@ UNIT_TEST(letters)
 	assert_int_equal(o.threads, 2);
 	assert_string_equal(o.address, "[::1]:5");
 	assert_int_equal(o.iterations, 0);
+	o = good(true, "--hints 64K --warm-up 2 --idle 3 --raw-checksum host");
+	assert_int_equal(o.hint_bytes, 65536);
+	assert_true(o.warm_seconds == 2 && o.idle_seconds == 3 && o.raw && o.raw_checksum);
+	assert_int_equal(good(true, "-U host").iterations, 1000);
+}
+
+/* HOST, else the environment's. */
+UNIT_TEST(servers)
+{
+	bad(false, "-F");
+	setenv("GRACEKV_SERVER", "there:5", 1);
+	assert_string_equal(good(false, "-F").address, "there:5");
+	assert_string_equal(good(true, "-p 5").address, "there:5");
+	assert_string_equal(good(true, "host").address, "host:7471");
+	bad(false, "-p 6");
+	setenv("GRACEKV_SERVER", "", 1);
+	bad(false, "-F");
+	unsetenv("GRACEKV_SERVER");
 }
 
 UNIT_TEST(sizes)
@@ -151,7 +171,6 @@ UNIT_TEST(operations)
 
 UNIT_TEST(what_does_not_go_together)
 {
-	bad(false, "");
 	bad(false, "a b");
 	bad(false, "7471");
 	bad(false, "host:99 -p 98");
@@ -189,6 +208,10 @@ UNIT_TEST(what_would_do_nothing)
 	bad(false, "-Q 2 --rate 5 host");
 	bad(true, "-e --op mget:2 host");
 	bad(true, "--no-hints --op put host");
+	bad(true, "--no-hints --hints 1M host");
+	bad(true, "--hints 63 host");
+	bad(true, "--raw-checksum --op put host");
+	bad(true, "--idle 0 host");
 	good(true, "-U --json host");
 	good(true, "-U --out_json_file=f host");
 	good(false, "-Q 1 --rate 5 host");
@@ -198,7 +221,8 @@ UNIT_TEST(what_would_do_nothing)
 /* Of --raw: so many that both sides meet the same disturbances, none too short. */
 UNIT_TEST(rounds)
 {
-	assert_int_equal(good(false, "--raw host").rounds, 2);
+	assert_int_equal(good(false, "--raw host").rounds, 10);
+	assert_int_equal(good(false, "--raw -n 1000 host").rounds, 2);
 	assert_int_equal(good(false, "--raw -n 100 host").rounds, 1);
 	assert_int_equal(good(false, "--raw -n 100000 host").rounds, 10);
 	assert_int_equal(good(false, "--raw -D 1 host").rounds, 10);
