@@ -485,24 +485,38 @@ GKV_API int gkv_cancel(struct gkv *handle, uint64_t user_data);
 GKV_API int gkv_fd(struct gkv *handle);
 GKV_API int gkv_arm(struct gkv *handle);
 
+/* What a scan visits, and what it reads. NULL or zeroed: all records, with their values. */
+#define GKV_SCAN_KEYS 1u /* no values: those pointers are NULL; the metadata is there as ever */
+
+struct gkv_scan_options {
+	const void *prefix; /* only keys that begin with these bytes */
+	size_t prefix_len; /* 0 to GKV_KEY_MAX; 0: all keys */
+	unsigned flags; /* GKV_SCAN_..., or 0 */
+	unsigned reserved[5]; /* 0 */
+};
+
 /*
  * gkv_scan - visit every record, in no order, by one-sided reads. A record that lives throughout
  * the scan is visited exactly once; one written meanwhile may be, in its old or new version.
+ * @options: NULL for all records. Every record's key is read, whatever the prefix is: the index has
+ *	no order. Of a large record whose value is not wanted no more is read than header and key.
  * @visit: returns 0 to go on, anything else ends the scan with that value. Its pointers are valid
  *	during the call; it must not use the same handle (calls return -EDEADLK), nor close it.
  * timeout_ms is the limit of each step, not of the scan. -ESTALE: the server restarted; what
  * it has now has to be scanned from the beginning. -EPROTO: a place of the index could not be read.
+ * -EINVAL: @visit is NULL, or @options are none.
  */
 typedef int (*gkv_visit)(void *arg, const void *key, size_t key_len, const void *value,
 			 const struct gkv_meta *meta);
-GKV_API int gkv_scan(struct gkv *handle, gkv_visit visit, void *arg);
+GKV_API int gkv_scan(struct gkv *handle, const struct gkv_scan_options *options, gkv_visit visit,
+		     void *arg);
 
 /*
  * The same in chunks, for programs that would rather call than be called. Other calls on the handle
  * may come in between, of its thread; so may other scans. Its memory: 0.4 MiB as a rule, 5 MiB at
  * most, or so much more as its largest record takes.
  * gkv_scan_open - cheap: the scan begins, on the server that there is then, with its first records.
- * -EINVAL: @out is NULL; -ENOMEM.
+ * @options: as for gkv_scan(); copied. -EINVAL: @out is NULL, or @options are none; -ENOMEM.
  * gkv_scan_next - the next records, at most @max, 1 or more; they lie in the scan's memory until
  * the next call with it. Returns how many, which may be fewer than @max at any time; 0: that were
  * all. After an error the scan goes on where it was, or is closed: -ETIMEDOUT (also: nothing was
@@ -519,7 +533,8 @@ struct gkv_record {
 	struct gkv_meta meta;
 };
 
-GKV_API int gkv_scan_open(struct gkv *handle, struct gkv_cursor **out);
+GKV_API int gkv_scan_open(struct gkv *handle, const struct gkv_scan_options *options,
+			  struct gkv_cursor **out);
 GKV_API int gkv_scan_next(struct gkv_cursor *cursor, struct gkv_record *out, size_t max);
 GKV_API void gkv_scan_close(struct gkv_cursor *cursor);
 

@@ -101,3 +101,17 @@ enum block_verdict block_verify_any(const struct block *b, uint32_t len)
 		return BLOCK_BAD;
 	return block_verify(b, len, b->data, b->key_len, b->key_hash, 0);
 }
+
+enum block_verdict block_verify_key(const struct block *b, uint32_t len, uint32_t whole,
+				    uint64_t seed)
+{
+	/* relaxed: a private copy */
+	uint64_t state = atomic_load_explicit(&b->state, memory_order_relaxed);
+
+	if (block_state_of(state) != BLOCK_LIVE)
+		return BLOCK_GONE;
+	if (!block_lengths_fit(b, whole) || len < block_bytes(b->key_len, 0) ||
+	    hash_key(seed, b->data, b->key_len) != b->key_hash)
+		return BLOCK_BAD;
+	return BLOCK_OK;
+}

@@ -119,3 +119,12 @@ enum block_verdict block_verify_split(const struct block *b, uint32_t len,
 
 /* block_verify_any - the same for a block of an unknown key, as scans need; OTHER_KEY never. */
 enum block_verdict block_verify_any(const struct block *b, uint32_t len);
+
+/*
+ * block_verify_key - judge the first @len bytes of a block of @whole, header and key at least: it
+ * is LIVE, its lengths fit into @whole, and its key has the hash that stands there, by @seed. The
+ * checksum is over the value too: only the grace period vouches for the other fields. So a slot
+ * that was READ in the same section led to the block.
+ */
+enum block_verdict block_verify_key(const struct block *b, uint32_t len, uint32_t whole,
+				    uint64_t seed);

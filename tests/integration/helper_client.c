@@ -118,7 +118,7 @@ static int count_record(void *arg, const void *key, size_t key_len, const void *
 static void cmd_scan(char **word)
 {
 	uint64_t counts[2] = { 0 };
-	int rc = gkv_scan(handle, count_record, counts);
+	int rc = gkv_scan(handle, NULL, count_record, counts);
 
 	if (rc)
 		answer_error(rc);

@@ -110,7 +110,7 @@ static int dump_scan(struct cli *cli, struct dump *d, const char *name)
 	int rc;
 
 	progress_start(&d->progress, "dumping", 0);
-	rc = gkv_scan(cli->handle, dump_visit, d);
+	rc = gkv_scan(cli->handle, NULL, dump_visit, d);
 	progress_clear(&d->progress);
 	buffer_free(&d->line);
 	if (rc == 0)

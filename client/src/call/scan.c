@@ -26,6 +26,14 @@
  *   like any get's: that finds the newer version or its absence.
  * A block that is neither is READ again with the next pass.
  *
+ * Heads. Where only keys are wanted, or keys with a prefix, the head of a large block is READ: its
+ * header and key, which block_verify_key() judges. Where the key has the prefix and values are
+ * wanted, the next pass READs the whole block. A head that is too short for its key makes the next
+ * ones longer. A position whose key lacks the prefix is dealt with, also where its block has been
+ * replaced: no other key stood there throughout the scan. A key without a value is not looked up
+ * where its block was replaced, since that would READ the value: the block is READ again, unless
+ * that was in vain before.
+ *
  * Guarantees
  * 1. A record that lives throughout the scan is handed out exactly once. Its key stays in one
  *    position of its segment, and after a split or a merge in one of a segment that covers its
@@ -68,6 +76,9 @@
 #define SCAN_IDLE_PASSES 256u
 #define WIDTH_FIRST	 8u
 #define SLOTS_FEW	 16u
+/* Where a value may be wanted: its key matches, and another READ follows. What is less than this
+ * costs less than that. */
+#define SPARED_LEAST 512u
 
 static_assert(READER_BATCH <= SEGMENT_BUCKETS, "width");
 
@@ -87,88 +98,6 @@ int scan_ready(struct gkv_cursor *s)
 	int rc = handle_ready(s->h);
 
 	return rc ? rc : scan_same_life(s);
-}
-
-/* A block that does not verify: can its key be read? Its state is not under the checksum. */
-static bool key_readable(struct block *b, uint32_t len)
-{
-	uint64_t state = atomic_load_explicit(&b->state, memory_order_relaxed); /* private copy */
-
-	if (block_state_of(state) != BLOCK_OBSOLETE)
-		return false;
-	atomic_store_explicit(&b->state,
-			      block_state_make(block_state_incarnation(state), BLOCK_LIVE),
-			      memory_order_relaxed);
-	return block_verify_any(b, len) == BLOCK_OK;
-}
-
-static void look_up_later(struct gkv_cursor *s, const struct block *b, unsigned position)
-{
-	struct scan_key *k = &s->key[s->keys++];
-
-	k->position = position;
-	k->again = false;
-	k->len = b->key_len;
-	memcpy(k->bytes, b->data, b->key_len);
-}
-
-/* A block that is not what the slot promised: its key is looked up, or it is READ once more. */
-static void take_unsound(struct gkv_cursor *s, const struct scan_block *f,
-			 enum block_verdict verdict)
-{
-	struct gkv_stats *stats = &s->h->reader.stats;
-
-	if (verdict == BLOCK_GONE)
-		figure_add(&stats->retry_obsolete, 1);
-	else
-		figure_add(&stats->retry_checksum, 1);
-	if (verdict == BLOCK_GONE && key_readable(f->block, f->len))
-		look_up_later(s, f->block, f->position);
-	else
-		s->pass.bad++;
-}
-
-/* What has expired by now, or may have: the server deletes it. */
-static bool expired(const struct gkv_cursor *s, const struct block *b)
-{
-	return b->expiry_ms && (!s->now_ms || b->expiry_ms <= s->now_ms);
-}
-
-/* What the pass has brought. Returns how many positions that deals with, or -ENOMEM. */
-static int take_fetched(struct gkv_cursor *s)
-{
-	struct scan *pass = &s->pass;
-	int dealt = 0, rc;
-
-	for (unsigned i = 0; i < pass->count; i++) {
-		const struct scan_block *f = &pass->fetched[i];
-		const struct block *b = f->block;
-		enum block_verdict verdict = block_verify_any(b, f->len);
-		struct gkv_record rec;
-
-		if (verdict != BLOCK_OK) {
-			take_unsound(s, f, verdict);
-			continue;
-		}
-		if (expired(s, b)) {
-			look_up_later(s, b, f->position);
-			continue;
-		}
-		rec = (struct gkv_record){ b->data,
-					   b->key_len,
-					   b->data + b->key_len,
-					   { b->version, b->expiry_ms, b->value_len } };
-		rc = scan_keep(s, b->key_hash, &rec, 0, false);
-		if (rc < 0)
-			return rc;
-		if (rc) {
-			pass->left = true;
-			continue;
-		}
-		scan_mark(pass, f->position);
-		dealt++;
-	}
-	return dealt + (int)s->keys;
 }
 
 /* Must be in a section. Returns 0, SCAN_AGAIN or why not. */
@@ -223,7 +152,7 @@ static int make_pass(struct gkv_cursor *s)
 		s->range_last = s->pass.last;
 		s->range_known = true;
 	}
-	rc = take_fetched(s);
+	rc = scan_judge(s);
 	if (rc < 0)
 		return rc;
 	s->settled = !s->pass.left && !s->pass.bad;
@@ -247,6 +176,9 @@ static void begin_group(struct gkv_cursor *s, unsigned bucket)
 	struct scan *pass = &s->pass;
 
 	seen_clear(&s->seen);
+	if (pass->head)
+		pass->head = pass->head_met > SCAN_HEAD ? pass->head_met : SCAN_HEAD;
+	pass->head_met = 0;
 	pass->at = s->range_first;
 	pass->bucket = bucket;
 	pass->width = s->width < SEGMENT_BUCKETS - bucket ? s->width : SEGMENT_BUCKETS - bucket;
@@ -266,7 +198,7 @@ static void go_on(struct gkv_cursor *s)
 	struct scan *pass = &s->pass;
 
 	s->settled = false;
-	memset(pass->done, 0, sizeof(pass->done));
+	scan_unmark(pass);
 	if (pass->last < s->range_last) {
 		pass->at = pass->last + 1;
 		seen_keep_above(&s->seen, pass->last);
@@ -292,32 +224,60 @@ static int step(struct gkv_cursor *s)
 	return s->end ? 0 : make_pass(s);
 }
 
-static struct gkv_cursor *scan_new(struct gkv *h)
+static int check_options(struct gkv *h, const struct gkv_scan_options *o)
 {
-	struct gkv_cursor *s = calloc(1, sizeof(*s));
+	unsigned reserved = 0;
 
-	if (!s) {
-		error_set(&h->error, -ENOMEM, "out of memory for a scan");
-		return NULL;
-	}
-	s->h = h;
-	s->pass.r = &h->reader;
-	s->width = WIDTH_FIRST;
-	begin_range(s, 0);
-	return s;
+	for (size_t i = 0; i < sizeof(o->reserved) / sizeof(o->reserved[0]); i++)
+		reserved |= o->reserved[i];
+	if (o->flags & ~GKV_SCAN_KEYS || reserved)
+		return error_set(&h->error, -EINVAL,
+				 "a scan has no such flags 0x%x, or its reserved fields are not 0 "
+				 "(zero the options first)",
+				 o->flags);
+	if (o->prefix_len > KEY_MAX || (o->prefix_len && !o->prefix))
+		return error_set(&h->error, -EINVAL,
+				 "the prefix is NULL or has %zu bytes (keys have at most %u)",
+				 o->prefix_len, KEY_MAX);
+	return 0;
 }
 
-int gkv_scan_open(struct gkv *h, struct gkv_cursor **out)
+static int scan_new(struct gkv *h, const struct gkv_scan_options *o, struct gkv_cursor **out)
+{
+	static const struct gkv_scan_options all;
+	struct gkv_cursor *s;
+	int rc;
+
+	o = o ? o : &all;
+	rc = check_options(h, o);
+	if (rc)
+		return rc;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return error_set(&h->error, -ENOMEM, "out of memory for a scan");
+	s->h = h;
+	s->keys_only = o->flags & GKV_SCAN_KEYS;
+	s->prefix_len = (uint32_t)o->prefix_len;
+	if (o->prefix_len)
+		memcpy(s->prefix, o->prefix, o->prefix_len);
+	s->pass.r = &h->reader;
+	s->pass.head = s->keys_only || s->prefix_len ? SCAN_HEAD : 0;
+	s->pass.spared = s->keys_only ? 1 : SPARED_LEAST;
+	s->width = WIDTH_FIRST;
+	begin_range(s, 0);
+	*out = s;
+	return 0;
+}
+
+int gkv_scan_open(struct gkv *h, const struct gkv_scan_options *options, struct gkv_cursor **out)
 {
 	int rc = handle_begin(h);
 
 	if (rc)
 		return rc;
-	if (!out)
-		return handle_end(
-			h, error_set(&h->error, -EINVAL, "there is no place for the scan (NULL)"));
-	*out = scan_new(h);
-	return handle_end(h, *out ? 0 : -ENOMEM);
+	rc = out ? scan_new(h, options, out)
+		 : error_set(&h->error, -EINVAL, "there is no place for the scan (NULL)");
+	return handle_end(h, rc);
 }
 
 /* No call takes longer than it may, also where there is nothing to find. */
@@ -406,24 +366,24 @@ static int visit_all(struct gkv_cursor *s, gkv_visit visit, void *arg)
 	}
 }
 
-static int scan(struct gkv *h, gkv_visit visit, void *arg)
+static int scan(struct gkv *h, const struct gkv_scan_options *options, gkv_visit visit, void *arg)
 {
 	struct gkv_cursor *s;
 	int rc;
 
 	if (!visit)
 		return error_set(&h->error, -EINVAL, "there is nothing to visit with (NULL)");
-	s = scan_new(h);
-	if (!s)
-		return -ENOMEM;
+	rc = scan_new(h, options, &s);
+	if (rc)
+		return rc;
 	rc = visit_all(s, visit, arg);
 	gkv_scan_close(s);
 	return rc;
 }
 
-int gkv_scan(struct gkv *h, gkv_visit visit, void *arg)
+int gkv_scan(struct gkv *h, const struct gkv_scan_options *options, gkv_visit visit, void *arg)
 {
 	int rc = handle_begin(h);
 
-	return rc ? rc : handle_end(h, scan(h, visit, arg));
+	return rc ? rc : handle_end(h, scan(h, options, visit, arg));
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "client/include/gracekv.h"
 #include "client/src/know/reader.h"
@@ -13,6 +14,7 @@
 #define SEGMENT_ALL   (SEGMENT_BUCKETS + SEGMENT_OVERFLOW)
 #define SCAN_DONE_LEN ((SEGMENT_ALL * BUCKET_SLOTS + 63) / 64)
 #define SCAN_SEEN_MAX (1u << 16) /* keys; 2 MiB of memory */
+#define SCAN_HEAD     128u /* bytes of a block that have its header and a key of 80 bytes */
 
 /* A slot found by a pass, in the order of the chains. */
 struct scan_slot {
@@ -23,7 +25,8 @@ struct scan_slot {
 /* A block that was fetched. */
 struct scan_block {
 	struct block *block; /* in the arena */
-	uint32_t len;
+	uint32_t len; /* fetched */
+	uint32_t whole; /* that the slot promises */
 	unsigned position;
 };
 
@@ -36,6 +39,10 @@ struct scan {
 	unsigned width;
 	uint64_t entry; /* the directory entry that done belongs to */
 	uint64_t done[SCAN_DONE_LEN]; /* positions dealt with, a bit each */
+	uint64_t whole[SCAN_DONE_LEN]; /* positions whose head is known: now all of the block */
+	uint32_t head; /* READ so much of a block first, */
+	uint32_t spared; /* where that leaves out so many bytes at least */
+	uint32_t head_met; /* the longest head that the group has */
 
 	/* Of the last pass. */
 	uint64_t last; /* last hash of the segment */
@@ -69,6 +76,9 @@ struct scan_record {
 /* One scan: what it has to do next, and what it has found and not handed out. */
 struct gkv_cursor {
 	struct gkv *h;
+	bool keys_only;
+	uint32_t prefix_len;
+	uint8_t prefix[KEY_MAX];
 	struct scan pass;
 	uint64_t incarnation; /* of the server that gave the first records; 0: none did yet */
 	uint64_t range_first, range_last; /* hashes */
@@ -95,6 +105,9 @@ int scan_ready(struct gkv_cursor *s);
 
 /* scan_same_life - the handle's server is the one that the scan began on. Returns 0 or -ESTALE. */
 int scan_same_life(struct gkv_cursor *s);
+
+/* scan_judge - what the pass has brought. Returns how many positions it deals with, or -ENOMEM. */
+int scan_judge(struct gkv_cursor *s);
 
 /*
  * scan_keep - copy a record into the scan's memory, unless it is of another range or was met.
@@ -124,7 +137,7 @@ static inline void scan_clear(struct gkv_cursor *s)
 
 /*
  * scan_fetch - READ the group's buckets with their overflow, then blocks of positions that are not
- * done, as many as one batch takes. Caller has a section open.
+ * done, or their heads, as many as one batch takes. Caller has a section open.
  * Returns 0; SCAN_AGAIN; -ECONNRESET, -ETIMEDOUT, -ENOMEM, -EPROTO.
  */
 int scan_fetch(struct scan *s);
@@ -132,6 +145,13 @@ int scan_fetch(struct scan *s);
 static inline void scan_mark(struct scan *s, unsigned position)
 {
 	s->done[position / 64] |= 1ull << position % 64;
+}
+
+/* scan_unmark - all positions: the group is another one, or in another segment. */
+static inline void scan_unmark(struct scan *s)
+{
+	memset(s->done, 0, sizeof(s->done));
+	memset(s->whole, 0, sizeof(s->whole));
 }
 
 static inline bool scan_marked(const struct scan *s, unsigned position)

@@ -27,7 +27,7 @@ static int place_segment(struct scan *s, uint64_t *addr, uint32_t *rkey)
 	if (rc)
 		return rc;
 	if (entry != s->entry) { /* other slots: what was done in the old ones says nothing */
-		memset(s->done, 0, sizeof(s->done));
+		scan_unmark(s);
 		s->entry = entry;
 	}
 	s->last = s->at | (depth ? UINT64_MAX >> depth : UINT64_MAX);
@@ -97,6 +97,14 @@ static int fetch_buckets(struct scan *s)
 	return 0;
 }
 
+/* How much is READ of a block that takes @whole bytes: all, or its head, which may do. */
+static uint32_t bytes_wanted(const struct scan *s, uint32_t whole, unsigned position)
+{
+	if (!s->head || whole < s->head + s->spared || s->whole[position / 64] >> position % 64 & 1)
+		return whole;
+	return s->head;
+}
+
 static int fetch_blocks(struct scan *s)
 {
 	struct read_op op[READER_BATCH];
@@ -107,16 +115,18 @@ static int fetch_blocks(struct scan *s)
 	for (unsigned i = 0; i < s->found_count; i++) {
 		const struct scan_slot *f = &s->found[i];
 		struct read_op o = { 0 };
+		uint32_t whole;
 
 		if (scan_marked(s, f->position))
 			continue;
-		rc = slot_place(r, f->slot, &o.remote, &o.rkey, &o.len);
+		rc = slot_place(r, f->slot, &o.remote, &o.rkey, &whole);
 		if (rc == -ENOENT) {
 			s->bad++;
 			continue;
 		}
 		if (rc)
 			return rc;
+		o.len = bytes_wanted(s, whole, f->position);
 		if (s->count == READER_BATCH || (s->count && used + o.len > READER_ARENA_BYTES)) {
 			s->left = true;
 			break;
@@ -130,7 +140,7 @@ static int fetch_blocks(struct scan *s)
 		o.lkey = r->fetch.arena_lkey;
 		used += o.len;
 		op[s->count] = o;
-		s->fetched[s->count++] = (struct scan_block){ o.local, o.len, f->position };
+		s->fetched[s->count++] = (struct scan_block){ o.local, o.len, whole, f->position };
 	}
 	return s->count ? r->ops->read(r->ctx, op, s->count) : 0;
 }

@@ -55,7 +55,8 @@ static int meet(struct gkv_cursor *s, uint64_t hash, const struct gkv_record *re
 int scan_keep(struct gkv_cursor *s, uint64_t hash, const struct gkv_record *rec, uint64_t asked_ns,
 	      bool again)
 {
-	size_t bytes = rec->key_len + rec->meta.value_len;
+	size_t value_len = rec->value ? rec->meta.value_len : 0;
+	size_t bytes = rec->key_len + value_len;
 	int rc;
 
 	/* another range's, or of a segment of this one that is finished */
@@ -68,7 +69,8 @@ int scan_keep(struct gkv_cursor *s, uint64_t hash, const struct gkv_record *rec,
 	if (rc <= 0)
 		return rc;
 	memcpy(s->memory + s->used, rec->key, rec->key_len);
-	memcpy(s->memory + s->used + rec->key_len, rec->value, rec->meta.value_len);
+	if (value_len)
+		memcpy(s->memory + s->used + rec->key_len, rec->value, value_len);
 	s->record[s->count++] = (struct scan_record){
 		.at = s->used,
 		.key_len = (uint32_t)rec->key_len,
@@ -95,7 +97,10 @@ int scan_look_up(struct gkv_cursor *s)
 			return rc;
 		if (l.state == LOOKUP_FOUND) {
 			const struct gkv_record rec = {
-				l.key, l.key_len, l.value, { l.version, l.expiry_ms, l.value_len }
+				l.key,
+				l.key_len,
+				s->keys_only ? NULL : l.value,
+				{ l.version, l.expiry_ms, l.value_len },
 			};
 
 			rc = scan_keep(s, l.hash, &rec, asked_ns, k->again);
@@ -165,7 +170,7 @@ int scan_take(struct gkv_cursor *s, struct gkv_record *out, size_t max)
 		out[n++] = (struct gkv_record){
 			.key = s->memory + r->at,
 			.key_len = r->key_len,
-			.value = s->memory + r->at + r->key_len,
+			.value = s->keys_only ? NULL : s->memory + r->at + r->key_len,
 			.meta = r->meta,
 		};
 	}

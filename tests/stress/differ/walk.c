@@ -162,7 +162,7 @@ void walk_scan(struct differ *d, struct end *end)
 	int rc;
 
 	end_use(d, end);
-	rc = gkv_scan(end->kv, visit, w);
+	rc = gkv_scan(end->kv, NULL, visit, w);
 	if (rc && (rc != -ESTALE || w->found))
 		wrong(d, 0, "error", "gkv_scan() returned %d: %s", rc, gkv_error(end->kv));
 	if (rc == 0)
@@ -185,7 +185,7 @@ static void walk_open(struct differ *d, struct end *end)
 	int rc;
 
 	end->walk = walk_begin(d, end);
-	rc = gkv_scan_open(end->kv, &end->walk->cursor);
+	rc = gkv_scan_open(end->kv, NULL, &end->walk->cursor);
 	if (rc)
 		wrong(d, 0, "error", "gkv_scan_open() returned %d: %s", rc, gkv_error(end->kv));
 }

@@ -73,7 +73,7 @@ void remote_scan(struct visitor *r, uint32_t step)
 	}
 	for (uint32_t k = 0; k < s->model->keys; k++)
 		sc.before[k] = atomic_load(&s->model->key[k].done);
-	rc = gkv_scan(r->kv, visit, &sc);
+	rc = gkv_scan(r->kv, NULL, visit, &sc);
 	if (rc < 0)
 		visitor_failed(r, "scan", rc, gkv_error(r->kv));
 	if (rc == 0) {

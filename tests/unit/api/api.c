@@ -210,7 +210,7 @@ static int nothing(void *arg, const void *key, size_t key_len, const void *value
 
 static int scan(struct gkv *kv)
 {
-	return gkv_scan(kv, nothing, NULL);
+	return gkv_scan(kv, NULL, nothing, NULL);
 }
 
 static int ping(struct gkv *kv)

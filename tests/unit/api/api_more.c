@@ -41,7 +41,7 @@ int api_scan_chunks(struct gkv *kv)
 {
 	struct gkv_record record[8];
 	struct gkv_cursor *scan;
-	int rc = gkv_scan_open(kv, &scan);
+	int rc = gkv_scan_open(kv, NULL, &scan);
 
 	if (rc)
 		return rc;

@@ -295,11 +295,11 @@ UNIT_TEST(test_other_places)
 	assert_int_equal(ms, 0);
 	assert_int_equal(gkv_clock(api_kv, &ms), 0);
 	assert_true(ms > 1600000000000); /* ms, of this century */
-	REFUSED(gkv_scan(api_kv, NULL, NULL), -EINVAL, "NULL");
+	REFUSED(gkv_scan(api_kv, NULL, NULL, NULL), -EINVAL, "NULL");
 	REFUSED(gkv_server_stats(api_kv, NULL), -EINVAL, "NULL");
 	assert_int_equal(gkv_put(api_kv, "k", 1, "v", 1, NULL), 0);
 	for (size_t i = 0; i < COUNT(values); i++) /* whatever the visitor says ends it */
-		assert_int_equal(gkv_scan(api_kv, stop, &values[i]), values[i]);
+		assert_int_equal(gkv_scan(api_kv, NULL, stop, &values[i]), values[i]);
 	assert_int_equal(gkv_ping(api_kv, NULL), 0);
 	assert_int_equal(gkv_ping(api_kv, &ns), 0);
 	assert_true(ns > 0);

@@ -183,15 +183,15 @@ UNIT_TEST(test_chunks, api_set_up, api_tear_down)
 	struct gkv_cursor *scan, *second;
 	int n;
 
-	REFUSED(gkv_scan_open(api_kv, NULL), -EINVAL, "NULL");
-	assert_int_equal(gkv_scan_open(NULL, &scan), -EINVAL);
+	REFUSED(gkv_scan_open(api_kv, NULL, NULL), -EINVAL, "NULL");
+	assert_int_equal(gkv_scan_open(NULL, NULL, &scan), -EINVAL);
 	assert_int_equal(gkv_scan_next(NULL, record, 1), -EINVAL);
 	gkv_scan_close(NULL);
 	fill(api_kv);
 	for (unsigned i = 0; i < COUNT(most); i++) {
 		unsigned seen[RECORDS] = { 0 };
 
-		assert_int_equal(gkv_scan_open(api_kv, &scan), 0);
+		assert_int_equal(gkv_scan_open(api_kv, NULL, &scan), 0);
 		assert_int_equal(gkv_scan_next(scan, NULL, 1), -EINVAL); /* and it goes on */
 		while ((n = gkv_scan_next(scan, record, most[i])) > 0) {
 			assert_true((size_t)n <= most[i]);
@@ -206,8 +206,8 @@ UNIT_TEST(test_chunks, api_set_up, api_tear_down)
 			assert_int_equal(seen[j], 1);
 	}
 	/* two at once, one of which is not finished */
-	assert_int_equal(gkv_scan_open(api_kv, &scan), 0);
-	assert_int_equal(gkv_scan_open(api_kv, &second), 0);
+	assert_int_equal(gkv_scan_open(api_kv, NULL, &scan), 0);
+	assert_int_equal(gkv_scan_open(api_kv, NULL, &second), 0);
 	assert_int_equal(gkv_scan_next(scan, record, 1), 1);
 	assert_int_equal(gkv_scan_next(second, record, 1), 1);
 	gkv_scan_close(scan);
@@ -222,7 +222,7 @@ UNIT_TEST(test_server_started_anew, api_set_up, api_tear_down)
 	struct gkv_cursor *scan;
 
 	fill(api_kv);
-	assert_int_equal(gkv_scan_open(api_kv, &scan), 0);
+	assert_int_equal(gkv_scan_open(api_kv, NULL, &scan), 0);
 	assert_in_range(gkv_scan_next(scan, record, 4), 1, 4);
 	server_stop(api_server, SIGKILL);
 	api_server = server_start(&api_port, "128M");
@@ -235,7 +235,7 @@ UNIT_TEST(test_server_started_anew, api_set_up, api_tear_down)
 	/* one that begins now is of the server that is there, whatever its handle knew */
 	server_stop(api_server, SIGKILL);
 	api_server = server_start(&api_port, "128M");
-	assert_int_equal(gkv_scan_open(api_kv, &scan), 0);
+	assert_int_equal(gkv_scan_open(api_kv, NULL, &scan), 0);
 	assert_int_equal(gkv_scan_next(scan, record, 4), 0);
 	gkv_scan_close(scan);
 }

@@ -43,7 +43,7 @@ int main()
 		    gkv_open(nullptr, &handle_options, nullptr, nullptr, 0) == -EINVAL && stats.gets == 0 && session_stats.rounds == 0 &&
 		    write.condition == GKV_ALWAYS &&
 		    gkv_put_with(nullptr, "k", 1, "v", 1, &write, nullptr) == -EINVAL &&
-		    gkv_scan(nullptr, how, nullptr) == -EINVAL;
+		    gkv_scan(nullptr, nullptr, how, nullptr) == -EINVAL;
 	std::printf("%s %s\n", gkv_version(), good ? "good" : "bad");
 	return 0;
 }

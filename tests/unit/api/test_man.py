@@ -13,7 +13,8 @@ SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "RETURN VALUE", "ERRORS", "THREAD
             "SEE ALSO"]
 OVERVIEW = "gracekv"
 # These pages describe every field of a structure.
-DESCRIBED = {"gkv_session_open": "gkv_options", "gkv_open": "gkv_handle_options"}
+DESCRIBED = {"gkv_session_open": "gkv_options", "gkv_open": "gkv_handle_options",
+             "gkv_scan": "gkv_scan_options"}
 
 
 def about_names(pages, header, symbols):

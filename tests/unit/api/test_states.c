@@ -125,7 +125,7 @@ UNIT_TEST(test_child_of_fork, api_set_up, api_tear_down)
 	pid_t pid;
 
 	api_works(api_kv);
-	assert_int_equal(gkv_scan_open(api_kv, &scan), 0);
+	assert_int_equal(gkv_scan_open(api_kv, NULL, &scan), 0);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0)

@@ -43,7 +43,7 @@ static int set_up(void **state)
 		rc = gkv_memory_register(i ? api_session : session, room, sizeof(room), &memory[i],
 					 NULL, 0);
 		if (rc == 0)
-			rc = gkv_scan_open(i ? api_kv : kv, &cursor[i]);
+			rc = gkv_scan_open(i ? api_kv : kv, NULL, &cursor[i]);
 	}
 	return rc;
 }
@@ -92,7 +92,7 @@ static int hold(void *arg, const void *key, size_t key_len, const void *value,
 
 static void *scan(void *arg)
 {
-	return (void *)(intptr_t)gkv_scan(arg, hold, NULL);
+	return (void *)(intptr_t)gkv_scan(arg, NULL, hold, NULL);
 }
 
 /* Another thread is in a call on @h: all calls say so. */
@@ -210,7 +210,7 @@ UNIT_TEST(test_from_the_visitor)
 
 	for (unsigned i = 0; i < 2; i++) {
 		api_works(handle[i]);
-		assert_int_equal(gkv_scan(handle[i], call_all, handle[i]), 9);
+		assert_int_equal(gkv_scan(handle[i], NULL, call_all, handle[i]), 9);
 		assert_true(strlen(gkv_error(handle[i])) > 10);
 		all_go_well(handle[i]);
 	}

@@ -23,6 +23,20 @@ char *key_text(unsigned i)
 	return text;
 }
 
+const char *padded(const struct world_of_scan *w, const char *word)
+{
+	static char text[2048];
+
+	snprintf(text, sizeof(text), "%s%*s", word, (int)w->padding, "");
+	return text;
+}
+
+void fill(struct world_of_scan *w, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		fake_put(w->f, key_text(i), padded(w, "value"));
+}
+
 static void set_directory(struct fake *f, unsigned depth, const uint64_t *entry)
 {
 	fake_directory(f, depth, f->dir->incarnation + 1);
@@ -128,12 +142,12 @@ static void write_or_delete(struct world_of_scan *w)
 	if (w->f->data_used + SLAB_BYTES > FAKE_EXTENT_BYTES)
 		return;
 	if (!slot) {
-		fake_put(w->f, key_text(i), "value");
+		fake_put(w->f, key_text(i), padded(w, "value"));
 		return;
 	}
 	make_obsolete(w->f, *slot);
 	if (i < STAY)
-		*slot = fake_block(w->f, key_text(i), "newer", key_text(i), NULL);
+		*slot = fake_block(w->f, key_text(i), padded(w, "newer"), key_text(i), NULL);
 	else
 		*slot = 0;
 }

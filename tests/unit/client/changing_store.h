@@ -20,10 +20,15 @@ struct world_of_scan {
 	uint64_t seed;
 	unsigned splits, merges;
 	unsigned every; /* something changes with one chain of so many; 0: nothing does */
+	unsigned padding; /* spaces that values have after their word */
 };
 
 /* key_text - of number i; those from STAY on come and go. Static, until the next call. */
 char *key_text(unsigned i);
+
+/* fill - records of the first @count keys. padded - a value of @word; static likewise. */
+void fill(struct world_of_scan *w, unsigned count);
+const char *padded(const struct world_of_scan *w, const char *word);
 
 uint64_t next_random(struct world_of_scan *w);
 

@@ -73,6 +73,10 @@ static int fake_read(void *ctx, const struct read_op *ops, unsigned count)
 	for (unsigned i = 0; i < count; i++) {
 		check_bounds(f, &ops[i]);
 		copy(&ops[i]);
+		if (ops[i].rkey == RKEY_FIRST + FAKE_DATA) {
+			f->data_reads++;
+			f->data_bytes += ops[i].len;
+		}
 	}
 	if (f->after)
 		f->after(f, ops, count);

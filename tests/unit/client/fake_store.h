@@ -32,6 +32,7 @@ struct fake {
 	struct error err;
 	uint64_t clock_ms;
 	unsigned chains; /* READ chains so far */
+	uint64_t data_reads, data_bytes; /* of FAKE_DATA so far */
 	unsigned grown;
 	int fail_at_chain; /* -1: never; this one returns -ECONNRESET */
 	/* Called before each chain is executed, and after it. */

@@ -101,7 +101,7 @@ UNIT_TEST(test_arguments)
 	item = (struct gkv_item){ .key = "k", .key_len = 1, .cap = 3 };
 	assert_int_equal(gkv_mget(kv, &item, 1), 0);
 	assert_int_equal(item.status, -EINVAL);
-	assert_int_equal(gkv_scan(kv, NULL, NULL), -EINVAL);
+	assert_int_equal(gkv_scan(kv, NULL, NULL, NULL), -EINVAL);
 	assert_int_equal(gkv_server_stats(kv, NULL), -EINVAL);
 	assert_int_equal(gkv_open(session, NULL, NULL, NULL, 0), -EINVAL);
 }
@@ -163,12 +163,12 @@ UNIT_TEST(test_scan)
 			0);
 	}
 	memset(visits, 0, sizeof(visits));
-	assert_int_equal(gkv_scan(kv, visit, NULL), 0);
+	assert_int_equal(gkv_scan(kv, NULL, visit, NULL), 0);
 	for (unsigned i = 0; i < SCAN_RECORDS; i++)
 		assert_int_equal(visits[i], 1);
-	assert_int_equal(gkv_scan(kv, visit, &stop), 42);
+	assert_int_equal(gkv_scan(kv, NULL, visit, &stop), 42);
 	stop = 1;
-	assert_int_equal(gkv_scan(kv, visit, &stop), 42);
+	assert_int_equal(gkv_scan(kv, NULL, visit, &stop), 42);
 }
 
 /* Another handle rewrites every record over and over; each is still visited exactly once. */
@@ -202,7 +202,7 @@ UNIT_TEST(test_scan_while_all_is_rewritten)
 	pthread_create(&thread, NULL, rewrite, NULL);
 	for (unsigned round = 0; round < 10; round++) {
 		memset(visits, 0, sizeof(visits));
-		assert_int_equal(gkv_scan(kv, visit, NULL), 0);
+		assert_int_equal(gkv_scan(kv, NULL, visit, NULL), 0);
 		for (unsigned i = 0; i < SCAN_RECORDS; i++)
 			assert_int_equal(visits[i], 1);
 	}

@@ -311,7 +311,7 @@ UNIT_TEST(test_a_scan_hands_out_nothing_that_has_expired, set_up, tear_down)
 		put(other, key, i % 2 ? LONG_MS : BRIEF_MS);
 	}
 	last_ms = put(other, "brief last", BRIEF_MS);
-	assert_int_equal(gkv_scan_open(kv, &s), 0);
+	assert_int_equal(gkv_scan_open(kv, NULL, &s), 0);
 	do {
 		assert_int_equal(gkv_scan_next(s, &rec, 1), 1);
 		assert_int_equal(rec.meta.value_len, 5);
@@ -341,7 +341,7 @@ UNIT_TEST(test_a_scan_beside_a_clock_that_was_set_back, set_up, tear_down)
 		snprintf(key, sizeof(key), "key %u", i);
 		put(other, key, HOUR_MS);
 	}
-	assert_int_equal(gkv_scan_open(kv, &s), 0);
+	assert_int_equal(gkv_scan_open(kv, NULL, &s), 0);
 	do {
 		assert_int_equal(gkv_scan_next(s, &rec, 1), 1);
 		seen += memcmp(rec.key, "key", 3) == 0;

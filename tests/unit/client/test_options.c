@@ -150,7 +150,7 @@ UNIT_TEST(test_no_handle)
 	assert_int_equal(gkv_put(NULL, "k", 1, "v", 1, NULL), -EINVAL);
 	assert_int_equal(gkv_del(NULL, "k", 1), -EINVAL);
 	assert_int_equal(gkv_mget(NULL, &item, 1), -EINVAL);
-	assert_int_equal(gkv_scan(NULL, NULL, NULL), -EINVAL);
+	assert_int_equal(gkv_scan(NULL, NULL, NULL, NULL), -EINVAL);
 	assert_int_equal(gkv_ping(NULL, NULL), -EINVAL);
 	assert_int_equal(gkv_server_stats(NULL, &text), -EINVAL);
 	gkv_stats_get(NULL, &stats);

@@ -69,18 +69,24 @@ static void note(const struct gkv_record *rec, int count)
 		assert_in_range(rec[i].key_len, 1, 31);
 		memcpy(text, rec[i].key, rec[i].key_len);
 		assert_int_equal(rec[i].meta.value_len, rec[i].key_len);
-		assert_memory_equal(rec[i].key, rec[i].value, rec[i].key_len);
+		if (rec[i].value)
+			assert_memory_equal(rec[i].key, rec[i].value, rec[i].key_len);
 		assert_true(rec[i].meta.version > 0 && rec[i].meta.expiry_ms == 0);
 		if (sscanf(text, "stay %u", &number) == 1)
 			visits[number]++;
 	}
 }
 
-static void expect_each_once(void)
+static void expect_each(unsigned times)
 {
 	for (unsigned i = 0; i < RECORDS; i++)
-		assert_int_equal(visits[i], 1);
+		assert_int_equal(visits[i], times);
 	memset(visits, 0, sizeof(visits));
+}
+
+static void expect_each_once(void)
+{
+	expect_each(1);
 }
 
 /* Until @stop records were noted, 0: all. Returns what the last call did. */
@@ -104,13 +110,13 @@ UNIT_TEST(test_chunks, set_up, tear_down)
 	struct gkv_cursor *s;
 
 	for (unsigned i = 0; i < 3; i++) { /* an empty store */
-		assert_int_equal(gkv_scan_open(kv, &s), 0);
+		assert_int_equal(gkv_scan_open(kv, NULL, &s), 0);
 		assert_int_equal(go_on(s, max[i], 0), 0);
 		gkv_scan_close(s);
 	}
 	fill();
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(gkv_scan_open(kv, &s), 0);
+		assert_int_equal(gkv_scan_open(kv, NULL, &s), 0);
 		assert_int_equal(go_on(s, max[i], 0), 0);
 		gkv_scan_close(s);
 		expect_each_once();
@@ -133,7 +139,8 @@ static uint64_t statistic(const char *name)
 /* The index grows and shrinks under a scan that is left lying. */
 UNIT_TEST(test_growth, set_up, tear_down)
 {
-	struct gkv_cursor *s[2];
+	const struct gkv_scan_options keys = { .prefix = "stay", .prefix_len = 4, .flags = 1 };
+	struct gkv_cursor *s[3];
 	char key[32];
 
 	if (getenv("SOFTRDMA_WEAK")) {
@@ -141,15 +148,19 @@ UNIT_TEST(test_growth, set_up, tear_down)
 		skip();
 	}
 	fill();
-	assert_int_equal(gkv_scan_open(kv, &s[0]), 0);
+	assert_int_equal(gkv_scan_open(kv, NULL, &s[0]), 0);
 	assert_true(go_on(s[0], 1, RECORDS / 3) > 0);
+	assert_int_equal(gkv_scan_open(kv, &keys, &s[2]), 0);
+	assert_true(go_on(s[2], 1, RECORDS / 2) > 0);
 	for (unsigned i = 0; i < GROWTH; i++)
 		put("more", i);
 	assert_true(statistic("\nindex_splits") > 0);
 	assert_int_equal(go_on(s[0], 7, 0), 0);
 	gkv_scan_close(s[0]);
-	expect_each_once();
-	assert_int_equal(gkv_scan_open(kv, &s[1]), 0);
+	assert_int_equal(go_on(s[2], 7, 0), 0);
+	gkv_scan_close(s[2]);
+	expect_each(2);
+	assert_int_equal(gkv_scan_open(kv, NULL, &s[1]), 0);
 	assert_true(go_on(s[1], 1, GROWTH / 2) > 0);
 	for (unsigned i = 0; i < GROWTH; i++) {
 		int len = snprintf(key, sizeof(key), "more %u", i);
@@ -175,7 +186,7 @@ UNIT_TEST(test_connections_are_lost, set_up, tear_down)
 	int n;
 
 	fill();
-	assert_int_equal(gkv_scan_open(kv, &s), 0);
+	assert_int_equal(gkv_scan_open(kv, NULL, &s), 0);
 	do {
 		n = go_on(s, 3, 30);
 		lose_the_connection();
@@ -198,7 +209,7 @@ UNIT_TEST(test_a_server_started_anew, set_up, tear_down)
 	struct gkv_cursor *s;
 
 	fill();
-	assert_int_equal(gkv_scan_open(kv, &s), 0);
+	assert_int_equal(gkv_scan_open(kv, NULL, &s), 0);
 	start_anew(); /* nothing was read yet */
 	fill();
 	assert_true(go_on(s, 10, RECORDS / 2) > 0);
@@ -209,7 +220,7 @@ UNIT_TEST(test_a_server_started_anew, set_up, tear_down)
 	gkv_scan_close(s);
 	/* another call has met it: what lies in the memory is of the old life */
 	fill();
-	assert_int_equal(gkv_scan_open(kv, &s), 0);
+	assert_int_equal(gkv_scan_open(kv, NULL, &s), 0);
 	assert_int_equal(gkv_scan_next(s, &rec, 1), 1);
 	start_anew();
 	assert_int_equal(gkv_exists(kv, "none", 4, NULL), -ENOENT);
@@ -230,11 +241,11 @@ UNIT_TEST(test_a_visit_of_a_server_started_anew, set_up, tear_down)
 	unsigned count = 0;
 
 	fill();
-	assert_int_equal(gkv_scan(kv, start_anew_at_100, &count), -ESTALE);
+	assert_int_equal(gkv_scan(kv, NULL, start_anew_at_100, &count), -ESTALE);
 	assert_in_range(count, 100, RECORDS - 1);
 	assert_string_equal(gkv_strerror(-ESTALE), "the server restarted during the scan");
 	count = RECORDS;
-	assert_int_equal(gkv_scan(kv, start_anew_at_100, &count), 0);
+	assert_int_equal(gkv_scan(kv, NULL, start_anew_at_100, &count), 0);
 }
 
 static int use_the_handle(void *arg, const void *key, size_t key_len, const void *value,
@@ -249,9 +260,9 @@ static int use_the_handle(void *arg, const void *key, size_t key_len, const void
 	assert_int_equal(gkv_put(kv, "k", 1, "v", 1, NULL), -EDEADLK);
 	assert_int_equal(gkv_mget(kv, NULL, 0), -EDEADLK);
 	assert_int_equal(gkv_ping(kv, NULL), -EDEADLK);
-	assert_int_equal(gkv_scan(kv, use_the_handle, arg), -EDEADLK);
+	assert_int_equal(gkv_scan(kv, NULL, use_the_handle, arg), -EDEADLK);
 	assert_int_equal(gkv_scan_next(s, &rec, 1), -EDEADLK);
-	assert_int_equal(gkv_scan_open(kv, &s), -EDEADLK);
+	assert_int_equal(gkv_scan_open(kv, NULL, &s), -EDEADLK);
 	assert_int_equal(gkv_exists(other, "stay 1", 6, NULL), 0); /* another one is fine */
 	note(&(struct gkv_record){ key, key_len, value, *meta }, 1);
 	return memcmp(key, "stay 7", key_len < 6 ? key_len : 6) == 0 ? 7 : 0;
@@ -262,8 +273,8 @@ UNIT_TEST(test_a_visitor_and_its_handle, set_up, tear_down)
 	struct gkv_cursor *s;
 
 	fill();
-	assert_int_equal(gkv_scan_open(kv, &s), 0);
-	assert_int_equal(gkv_scan(kv, use_the_handle, s), 7);
+	assert_int_equal(gkv_scan_open(kv, NULL, &s), 0);
+	assert_int_equal(gkv_scan(kv, NULL, use_the_handle, s), 7);
 	assert_int_equal(gkv_ping(kv, NULL), 0);
 	memset(visits, 0, sizeof(visits));
 	assert_int_equal(go_on(s, 10, 0), 0);
@@ -279,7 +290,7 @@ UNIT_TEST(test_other_calls_between, set_up, tear_down)
 	int n;
 
 	fill();
-	assert_int_equal(gkv_scan_open(kv, &s), 0);
+	assert_int_equal(gkv_scan_open(kv, NULL, &s), 0);
 	while ((n = gkv_scan_next(s, rec, 5)) > 0) {
 		/* the handle's memory is written over, and is another one then */
 		assert_int_equal(gkv_put(kv, "z", 1, large, LARGE_BYTES / 8, NULL), 0);
@@ -307,7 +318,7 @@ UNIT_TEST(test_large_records, set_up, tear_down)
 		memset(value, (int)i + 1, len[i]);
 		assert_int_equal(gkv_put(other, &i, sizeof(i), value, len[i], NULL), 0);
 	}
-	assert_int_equal(gkv_scan_open(kv, &s), 0);
+	assert_int_equal(gkv_scan_open(kv, NULL, &s), 0);
 	while ((n = gkv_scan_next(s, rec, 10)) > 0) {
 		for (int i = 0; i < n; i++) {
 			unsigned number;

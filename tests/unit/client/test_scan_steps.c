@@ -36,12 +36,6 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void fill(struct world_of_scan *w, unsigned count)
-{
-	for (unsigned i = 0; i < count; i++)
-		fake_put(w->f, key_text(i), "value");
-}
-
 static void note(struct world_of_scan *w, const struct gkv_record *rec)
 {
 	char text[32] = "";
@@ -66,7 +60,7 @@ static unsigned scan_in_chunks(struct world_of_scan *w, size_t max)
 	int n;
 
 	memset(w->visits, 0, sizeof(w->visits));
-	assert_int_equal(gkv_scan_open(&w->h, &s), 0);
+	assert_int_equal(gkv_scan_open(&w->h, NULL, &s), 0);
 	while ((n = gkv_scan_next(s, rec, max)) > 0) {
 		assert_true((size_t)n <= max);
 		for (int i = 0; i < n; i++)
@@ -139,7 +133,7 @@ UNIT_TEST(test_two_scans_at_once, set_up, tear_down)
 
 	fill(w, STAY);
 	for (unsigned i = 0; i < 2; i++)
-		assert_int_equal(gkv_scan_open(&w->h, &s[i]), 0);
+		assert_int_equal(gkv_scan_open(&w->h, NULL, &s[i]), 0);
 	assert_int_equal(gkv_scan_next(s[0], &first, 1), 1);
 	count[0]++;
 	while (more) {
@@ -189,7 +183,7 @@ UNIT_TEST(test_errors_lose_nothing, set_up, tear_down)
 	slot = find_slot(w->f, key_text(STAY / 2));
 	good = *slot;
 	*slot = UINT64_MAX;
-	assert_int_equal(gkv_scan_open(&w->h, &s), 0);
+	assert_int_equal(gkv_scan_open(&w->h, NULL, &s), 0);
 	while ((n = gkv_scan_next(s, rec, 10)) != 0) {
 		if (n > 0) {
 			for (int i = 0; i < n; i++)
@@ -216,7 +210,7 @@ UNIT_TEST(test_another_life_of_the_server, set_up, tear_down)
 	struct gkv_cursor *s;
 
 	fill(w, STAY);
-	assert_int_equal(gkv_scan_open(&w->h, &s), 0);
+	assert_int_equal(gkv_scan_open(&w->h, NULL, &s), 0);
 	assert_int_equal(gkv_scan_next(s, &rec, 1), 1);
 	assert_true(s->next < s->count); /* there is more in its memory */
 	w->h.reader.world->incarnation++;
@@ -251,7 +245,7 @@ UNIT_TEST(test_a_look_up_in_another_life, set_up, tear_down)
 	struct gkv_cursor *s;
 
 	fake_put(w->f, key_text(0), "value");
-	assert_int_equal(gkv_scan_open(&w->h, &s), 0);
+	assert_int_equal(gkv_scan_open(&w->h, NULL, &s), 0);
 	assert_int_equal(reader_prepare(&w->h.reader), 0);
 	w->f->before = die_under_a_look_up;
 	assert_int_equal(gkv_scan_next(s, rec, 10), -ESTALE);
@@ -270,7 +264,7 @@ UNIT_TEST(test_a_call_ends_in_time, set_up, tear_down)
 
 	fake_put(w->f, key_text(0), "value");
 	w->h.session->settings.timeout_ms = 0; /* over at once: each call makes one step */
-	assert_int_equal(gkv_scan_open(&w->h, &s), 0);
+	assert_int_equal(gkv_scan_open(&w->h, NULL, &s), 0);
 	while ((n = gkv_scan_next(s, &rec, 1)) == -ETIMEDOUT)
 		assert_in_range(++late, 1, 1000);
 	assert_int_equal(n, 1);
@@ -289,7 +283,7 @@ UNIT_TEST(test_memory_is_bounded, set_up, tear_down)
 	size_t most = 0;
 
 	fill(w, STAY);
-	assert_int_equal(gkv_scan_open(&w->h, &s), 0);
+	assert_int_equal(gkv_scan_open(&w->h, NULL, &s), 0);
 	while (gkv_scan_next(s, &rec, 1) > 0) {
 		if (most < s->seen.size)
 			most = s->seen.size;
@@ -314,10 +308,10 @@ UNIT_TEST(test_arguments, set_up, tear_down)
 	struct gkv_record rec;
 	struct gkv_cursor *s = NULL;
 
-	assert_int_equal(gkv_scan_open(NULL, &s), -EINVAL);
-	assert_int_equal(gkv_scan_open(&w->h, NULL), -EINVAL);
+	assert_int_equal(gkv_scan_open(NULL, NULL, &s), -EINVAL);
+	assert_int_equal(gkv_scan_open(&w->h, NULL, NULL), -EINVAL);
 	assert_int_equal(gkv_scan_next(NULL, &rec, 1), -EINVAL);
-	assert_int_equal(gkv_scan_open(&w->h, &s), 0);
+	assert_int_equal(gkv_scan_open(&w->h, NULL, &s), 0);
 	assert_int_equal(gkv_scan_next(s, NULL, 1), -EINVAL);
 	assert_int_equal(gkv_scan_next(s, &rec, 0), -EINVAL);
 	gkv_scan_close(s);

@@ -137,7 +137,7 @@ static int wait_for_housekeeper(void *arg, const void *key, size_t key_len, cons
 UNIT_TEST(test_sections_end_beside_a_visitor, set_up, tear_down)
 {
 	submit_gets();
-	assert_int_equal(gkv_scan(kv, wait_for_housekeeper, NULL), 1);
+	assert_int_equal(gkv_scan(kv, NULL, wait_for_housekeeper, NULL), 1);
 	assert_int_equal(kv->sections, 0);
 	expect_gets();
 }

@@ -264,13 +264,18 @@ int gkv_mget(struct gkv *handle, struct gkv_item *items, size_t count)
 	return 0;
 }
 
-int gkv_scan(struct gkv *handle, gkv_visit visit, void *arg)
+int gkv_scan(struct gkv *handle, const struct gkv_scan_options *o, gkv_visit visit, void *arg)
 {
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < fake_used; i++)
-		rc = visit(arg, fake_records[i].key, fake_records[i].key_len, fake_records[i].value,
-			   &fake_records[i].meta);
+	for (size_t i = 0; rc == 0 && i < fake_used; i++) {
+		const struct fake_record *r = &fake_records[i];
+
+		if (!o ||
+		    (o->prefix_len <= r->key_len && memcmp(r->key, o->prefix, o->prefix_len) == 0))
+			rc = visit(arg, r->key, r->key_len,
+				   o && o->flags & GKV_SCAN_KEYS ? NULL : r->value, &r->meta);
+	}
 	return rc;
 }
 

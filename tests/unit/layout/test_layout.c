@@ -103,9 +103,15 @@ UNIT_TEST(every_bit_counts)
 	assert_int_equal(block_verify(b, len, "key", 3, hash, 0), BLOCK_OK);
 	assert_int_equal(block_verify(b, len, "key", 3, hash, 7), BLOCK_OK);
 	assert_int_equal(block_verify_any(b, len), BLOCK_OK);
+	assert_int_equal(block_verify_key(b, 51, len, 1), BLOCK_OK);
+	assert_int_equal(block_verify_key(b, 50, len, 1), BLOCK_BAD);
+	assert_int_equal(block_verify_key(b, len, used - 1, 1), BLOCK_BAD);
+	assert_int_equal(block_verify_key(b, len, len, 2), BLOCK_BAD);
 	for (uint32_t bit = 0; bit < used * 8; bit++) {
 		((uint8_t *)b)[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		assert_int_not_equal(block_verify(b, len, "key", 3, hash, 0), BLOCK_OK);
+		if (bit / 64 == 3 || bit / 16 == 22 || bit / 8 == 48) /* hash, key_len, key */
+			assert_int_equal(block_verify_key(b, 64, len, 1), BLOCK_BAD);
 		((uint8_t *)b)[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
 	assert_int_equal(block_verify(b, len, "key", 3, hash, 8), BLOCK_GONE);
@@ -141,6 +147,8 @@ UNIT_TEST(states)
 	for (unsigned s = 0; s < 5; s++) {
 		atomic_store(&b->state, (uint64_t)7 << 32 | s);
 		assert_int_equal(block_verify(b, len, "key", 3, b->key_hash, 0),
+				 s == BLOCK_LIVE ? BLOCK_OK : BLOCK_GONE);
+		assert_int_equal(block_verify_key(b, len, len, 1),
 				 s == BLOCK_LIVE ? BLOCK_OK : BLOCK_GONE);
 	}
 	free(b);
