@@ -108,6 +108,28 @@ def test_dump_of_an_empty_store(world):
     assert world.cli(world.server()).good("dump") == b""
 
 
+def test_keys_counts_and_dumps_of_a_prefix(world, tmp_path):
+    """What a prefix selects is what it selects of a full dump, for keys of any bytes."""
+    records = hard_records() | {b"user/%d" % i: b"v" * i * 100 for i in range(100)}
+    cli = world.cli(world.server())
+    source = tmp_path / "source.tsv"
+    source.write_text("".join(f"{escape_tsv(k)}\t{escape_tsv(v)}\n" for k, v in records.items()))
+    cli.good("load", str(source))
+    assert sorted(map(unescape_tsv, cli.good("keys").splitlines())) == sorted(records)
+    for prefix in (b"user/", b"user/1", b"\xff", b"k", b"k" * 1024, b"nobody", b"\n"):
+        want = {k: v for k, v in records.items() if k.startswith(prefix)}
+        keys = cli.good("keys", "--", prefix).splitlines()
+        assert sorted(map(unescape_tsv, keys)) == sorted(want)
+        assert records_of_tsv(cli.good("dump", "--prefix", prefix)) == want
+        documents = [json.loads(line) for line in cli.good("--json", "keys", "--", prefix).splitlines()]
+        assert {json_bytes(d, "key"): d["size"] for d in documents} == {
+            k: len(v) for k, v in want.items()}
+        assert int(cli.good("count", "--", prefix)) == len(want)
+    assert int(cli.good("count")) == json.loads(cli.good("--json", "count"))["count"] == len(records)
+    script = cli(stdin=b'count user/\nkeys "\\xff\\xfe"\n')
+    assert script.out == b"100\n\\xff\\xfe\n", script
+
+
 def test_dump_of_many_records_has_each_once(world):
     server, count = world.server(), scaled(scaled(20000))
     cli, client = world.cli(server), world.client(server)

@@ -36,6 +36,7 @@ enum cli_option {
 	CLI_IF_VERSION = 1 << 8,
 	CLI_WATCH = 1 << 9,
 	CLI_INTERVAL = 1 << 10,
+	CLI_PREFIX = 1 << 11,
 };
 
 struct command {
@@ -56,7 +57,7 @@ struct cli {
 	bool server_given; /* by --server, not by the environment */
 	bool json, verbose, help, version;
 	unsigned given; /* enum cli_option */
-	const char *format, *output;
+	const char *format, *output, *prefix;
 	uint64_t count, ttl_ms, if_version, interval_ms;
 	const struct command *command; /* NULL: none was given */
 	const char **operands; /* without the command */
@@ -191,6 +192,8 @@ int cli_mget(struct cli *cli);
 int cli_load(struct cli *cli);
 int cli_verify(struct cli *cli);
 int cli_dump(struct cli *cli);
+int cli_keys(struct cli *cli);
+int cli_count(struct cli *cli);
 int cli_stats(struct cli *cli);
 int cli_watch(struct cli *cli); /* stats --watch */
 int cli_ping(struct cli *cli);

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* dump: every record of the store, by one-sided reads, as lines. */
+/* dump, keys and count: the records of the store, or those of a prefix, by one-sided reads. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "common/base/cleanup.h"
+#include "common/base/time.h"
 #include "tools/kv-cli/cli.h"
 #include "tools/kv-cli/out_file.h"
 #include "tools/kv-cli/progress.h"
 #include "tools/kv-cli/record_reader.h"
+#include "tools/kv-cli/stats_table.h"
 #include "tools/kv-cli/text.h"
 
 struct dump {
-	FILE *out;
+	FILE *out; /* NULL: records are counted only */
+	struct gkv_scan_options scan;
 	enum record_format format;
 	struct buffer line;
 	struct progress progress;
@@ -27,6 +32,7 @@ struct dump {
 /* What dump_visit() ends a scan with; no negative errno, so that it is told from the library's. */
 #define DUMP_ENDED 1
 
+/* @value: NULL: a key, and how long its value is. */
 static int dump_json(struct buffer *line, const void *key, size_t key_len, const void *value,
 		     const struct gkv_meta *meta)
 {
@@ -37,7 +43,8 @@ static int dump_json(struct buffer *line, const void *key, size_t key_len, const
 	if (rc == 0)
 		rc = text_json_set(object, "key", key, key_len);
 	if (rc == 0)
-		rc = text_json_set(object, "value", value, meta->value_len);
+		rc = value ? text_json_set(object, "value", value, meta->value_len)
+			   : json_object_set_new(object, "size", json_integer(meta->value_len));
 	if (rc == 0 && meta->expiry_ms &&
 	    json_object_set_new(object, "expiry_ms", json_integer((json_int_t)meta->expiry_ms)))
 		rc = -ENOMEM;
@@ -50,10 +57,10 @@ static int dump_json(struct buffer *line, const void *key, size_t key_len, const
 	return rc;
 }
 
-static int dump_visit(void *arg, const void *key, size_t key_len, const void *value,
-		      const struct gkv_meta *meta)
+/* Returns 0 or DUMP_ENDED. */
+static int dump_line(struct dump *d, const void *key, size_t key_len, const void *value,
+		     const struct gkv_meta *meta)
 {
-	struct dump *d = arg;
 	int rc;
 
 	d->line.len = 0;
@@ -61,9 +68,9 @@ static int dump_visit(void *arg, const void *key, size_t key_len, const void *va
 		rc = dump_json(&d->line, key, key_len, value, meta);
 	} else {
 		rc = text_escape(&d->line, key, key_len);
-		if (rc == 0)
+		if (rc == 0 && value)
 			rc = buffer_append(&d->line, "\t", 1);
-		if (rc == 0)
+		if (rc == 0 && value)
 			rc = text_escape(&d->line, value, meta->value_len);
 	}
 	if (rc == 0)
@@ -75,9 +82,19 @@ static int dump_visit(void *arg, const void *key, size_t key_len, const void *va
 		d->write_code = -errno;
 		return DUMP_ENDED;
 	}
+	return 0;
+}
+
+static int dump_visit(void *arg, const void *key, size_t key_len, const void *value,
+		      const struct gkv_meta *meta)
+{
+	struct dump *d = arg;
+
+	if (d->out && dump_line(d, key, key_len, value, meta))
+		return DUMP_ENDED;
 	d->records++;
 	d->expiring += meta->expiry_ms != 0;
-	d->bytes += key_len + meta->value_len;
+	d->bytes += key_len + (value ? meta->value_len : 0);
 	progress_show(&d->progress, 0, d->records, d->bytes);
 	return cli_stopped() ? DUMP_ENDED : 0;
 }
@@ -107,24 +124,27 @@ static int dump_format(const struct cli *cli, enum record_format *format)
 /* The scan, and one sentence if it did not come to its end. */
 static int dump_scan(struct cli *cli, struct dump *d, const char *name)
 {
+	const char *command = cli->command->name;
 	int rc;
 
-	progress_start(&d->progress, "dumping", 0);
-	rc = gkv_scan(cli->handle, NULL, dump_visit, d);
+	progress_start(&d->progress, command, 0);
+	if (d->out && isatty(fileno(d->out))) /* lines go there already */
+		d->progress.on = false;
+	rc = gkv_scan(cli->handle, &d->scan, dump_visit, d);
 	progress_clear(&d->progress);
 	buffer_free(&d->line);
 	if (rc == 0)
 		return 0;
 	if (rc != DUMP_ENDED)
-		return cli_call_failed(cli, rc, "dump", NULL, 0);
+		return cli_call_failed(cli, rc, command, NULL, 0);
 	if (d->no_memory)
-		return cli_error(CLI_FAILED, "dump: no memory for a record");
+		return cli_error(CLI_FAILED, "%s: no memory for a record", command);
 	if (d->write_code && d->out == stdout && cli_pipe_closed())
 		return CLI_FAILED;
 	if (d->write_code)
-		return cli_error(CLI_FAILED, "dump: writing to %s: %s (the dump is not complete)",
-				 name, error_name(d->write_code));
-	return cli_error(CLI_FAILED, "dump: stopped by a signal after %" PRIu64 " records",
+		return cli_error(CLI_FAILED, "%s: writing to %s: %s (the output is not complete)",
+				 command, name, error_name(d->write_code));
+	return cli_error(CLI_FAILED, "%s: stopped by a signal after %" PRIu64 " records", command,
 			 d->records);
 }
 
@@ -173,16 +193,73 @@ static int dump_to_file(struct cli *cli, struct dump *d)
 	return dump_summary(cli, d);
 }
 
+/* Returns 0, or the exit code after it printed why. @prefix: may be NULL. */
+static int dump_begin(struct cli *cli, struct dump *d, const char *prefix, unsigned flags)
+{
+	d->scan = (struct gkv_scan_options){ .prefix = prefix,
+					     .prefix_len = prefix ? strlen(prefix) : 0,
+					     .flags = flags };
+	if (d->scan.prefix_len > GKV_KEY_MAX)
+		return cli_error(CLI_USAGE, "%s: the prefix has %zu bytes (keys have 1 to %u)",
+				 cli->command->name, d->scan.prefix_len, GKV_KEY_MAX);
+	if (cli_connect(cli))
+		return CLI_FAILED;
+	cli_watch_signals();
+	return 0;
+}
+
+int cli_keys(struct cli *cli)
+{
+	struct dump d = { .out = stdout, .format = cli->json ? RECORD_JSONL : RECORD_TSV };
+	int code = dump_begin(cli, &d, cli->operands[0], GKV_SCAN_KEYS);
+
+	if (code == 0)
+		code = dump_scan(cli, &d, "stdout");
+	return code ? code : cli_flush(stdout, "stdout");
+}
+
+/* All records: the server knows. Returns 0, or CLI_FAILED after it printed why. */
+static int count_all(struct cli *cli, uint64_t *count)
+{
+	autofree char *text = NULL;
+	struct stats_table t = { 0 };
+	const struct stats_value *records;
+	int rc = gkv_server_stats(cli->handle, &text);
+
+	if (rc)
+		return cli_call_failed(cli, rc, "count", NULL, 0);
+	if (stats_table_read(&t, text, time_now_ns()))
+		return cli_error(CLI_FAILED, "count: no memory");
+	records = stats_find(&t, "records");
+	*count = records ? records->value : 0;
+	stats_table_free(&t);
+	return 0;
+}
+
+int cli_count(struct cli *cli)
+{
+	struct dump d = { .out = NULL };
+	int code = dump_begin(cli, &d, cli->operands[0], GKV_SCAN_KEYS);
+
+	if (code == 0)
+		code = d.scan.prefix_len ? dump_scan(cli, &d, "") : count_all(cli, &d.records);
+	if (code)
+		return code;
+	if (cli->json)
+		return cli_print_json(json_pack("{s:I}", "count", (json_int_t)d.records));
+	printf("%" PRIu64 "\n", d.records);
+	return cli_flush(stdout, "stdout");
+}
+
 int cli_dump(struct cli *cli)
 {
 	struct dump d = { .out = stdout };
 	int code = dump_format(cli, &d.format);
 
+	if (code == 0)
+		code = dump_begin(cli, &d, cli->prefix, 0);
 	if (code)
 		return code;
-	if (cli_connect(cli))
-		return CLI_FAILED;
-	cli_watch_signals();
 	if (cli->output && strcmp(cli->output, "-") != 0)
 		return dump_to_file(cli, &d);
 	code = dump_scan(cli, &d, "stdout");

@@ -171,20 +171,46 @@ const struct command cli_commands[] = {
 	},
 	{
 		.name = "dump",
-		.usage = "[--format F] [-o FILE]",
+		.usage = "[--format F] [--prefix P] [-o FILE]",
 		.summary = "write all records, in no order",
 		.details =
 			"  --format F     tsv (the default) or jsonl; with -o the file's name tells\n"
+			"  --prefix P     only records whose keys begin with P\n"
 			"  -o, --output FILE   written as FILE.part, renamed when it is complete\n"
 			"\n"
 			"jsonl keeps the expiry of a record (expiry_ms), and load gives it the time that\n"
 			"was left. tsv does not; stderr says how many records had one. Versions are not\n"
 			"kept: a loaded record gets a new one.\n",
 		.example = "kv-cli dump -o backup.jsonl",
-		.allowed = CLI_FORMAT | CLI_OUTPUT,
+		.allowed = CLI_FORMAT | CLI_OUTPUT | CLI_PREFIX,
 		.operands_min = 0,
 		.operands_max = 0,
 		.run = cli_dump,
+	},
+	{
+		.name = "keys",
+		.usage = "[PREFIX]",
+		.summary = "list the keys, or those that begin with PREFIX, in no order",
+		.details =
+			"A key a line, escaped as in tsv: \\t, \\n, \\\\ and \\xHH. With --json a document\n"
+			"a line: key (or key_b64), size of the value, expiry_ms if it expires. The keys of\n"
+			"all records are read, but no values.\n",
+		.example = "kv-cli keys user/ | sort | head",
+		.operands_min = 0,
+		.operands_max = 1,
+		.run = cli_keys,
+	},
+	{
+		.name = "count",
+		.usage = "[PREFIX]",
+		.summary = "count the records, or those whose keys begin with PREFIX",
+		.details =
+			"Without PREFIX the server is asked for its counter, which includes records that\n"
+			"have expired and are not deleted yet. With one, the keys of all records are read.\n",
+		.example = "kv-cli count user/",
+		.operands_min = 0,
+		.operands_max = 1,
+		.run = cli_count,
 	},
 	{
 		.name = "stats",

@@ -32,6 +32,7 @@ enum {
 	OPTION_IF_VERSION,
 	OPTION_WATCH,
 	OPTION_INTERVAL,
+	OPTION_PREFIX,
 };
 
 /* The leading '-' hands operands over in order, so that what stands after "--" can be told. */
@@ -59,6 +60,7 @@ static const struct option long_options[] = {
 	{ "if-version", required_argument, NULL, OPTION_IF_VERSION },
 	{ "watch", no_argument, NULL, OPTION_WATCH },
 	{ "interval", required_argument, NULL, OPTION_INTERVAL },
+	{ "prefix", required_argument, NULL, OPTION_PREFIX },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -203,6 +205,10 @@ static int options_take(struct cli *cli, int option, const char *value)
 		cli->given |= CLI_OUTPUT;
 		cli->output = value;
 		break;
+	case OPTION_PREFIX:
+		cli->given |= CLI_PREFIX;
+		cli->prefix = value;
+		break;
 	case 'c':
 		cli->given |= CLI_COUNT;
 		rc = options_number("--count", value, 1, CLI_COUNT_MAX, &cli->count);
@@ -300,9 +306,10 @@ static int options_operand(struct cli *cli, const char *word)
 /* Do the options and operands fit the command? */
 static int options_check(const struct cli *cli)
 {
-	static const char *const names[] = { "--meta",	     "--format", "--verify",  "--skip-bad",
-					     "--output",     "--count",	 "--ttl",     "--if-absent",
-					     "--if-version", "--watch",	 "--interval" };
+	static const char *const names[] = { "--meta",	   "--format",	  "--verify",
+					     "--skip-bad", "--output",	  "--count",
+					     "--ttl",	   "--if-absent", "--if-version",
+					     "--watch",	   "--interval",  "--prefix" };
 	const struct command *c = cli->command;
 
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

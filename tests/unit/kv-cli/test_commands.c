@@ -116,6 +116,7 @@ UNIT_TEST(test_misspelt, setup)
 		{ "gett", "get" },   { "mgte", "mget" },     { "inc", "incr" },
 		{ "set", "put" },    { "DELETE", "del" },    { "expire", "touch" },
 		{ "stat", "stats" }, { "doktor", "doctor" }, { "import", "load" },
+		{ "ls", "keys" },    { "dbsize", "count" },
 	};
 	static const char *const options[][2] = {
 		{ "--jsn", "--json" },
@@ -318,6 +319,40 @@ UNIT_TEST(test_dump_round_trip, setup)
 	has(out, "k\\x00\\xff\t\\x00\\xff\\n\\t\\\\\n");
 	assert_int_equal(run("", "dump", "--format", "jsonl", NULL), CLI_OK);
 	has(out, "{\"key\":\"gr\xc3\xbc\",\"value\":\"x\"}\n");
+}
+
+UNIT_TEST(test_keys_and_counts, setup)
+{
+	const char *f = file("in.tsv", "a\\x00\\xff\tvalue\na/b\tx\nb\ty\n");
+	char prefix[GKV_KEY_MAX + 2];
+
+	assert_int_equal(run("", "load", f, NULL), CLI_OK);
+	assert_int_equal(run("", "keys", NULL), CLI_OK);
+	assert_string_equal(out, "a\\x00\\xff\na/b\nb\n");
+	assert_int_equal(run("", "keys", "a/", NULL), CLI_OK);
+	assert_string_equal(out, "a/b\n");
+	assert_int_equal(run("", "keys", "a/b/", NULL), CLI_OK);
+	assert_string_equal(out, "");
+	assert_int_equal(run("", "--json", "keys", "a", NULL), CLI_OK);
+	assert_string_equal(out,
+			    "{\"key_b64\":\"YQD/\",\"size\":5}\n{\"key\":\"a/b\",\"size\":1}\n");
+	assert_int_equal(run("", "dump", "--prefix", "a/", NULL), CLI_OK);
+	assert_string_equal(out, "a/b\tx\n");
+	assert_int_equal(run("", "count", "a", NULL), CLI_OK);
+	assert_string_equal(out, "2\n");
+	assert_int_equal(run("", "count", NULL), CLI_OK);
+	assert_string_equal(out, "2\n"); /* the server says so */
+	assert_int_equal(run("", "count", "--json", "b", NULL), CLI_OK);
+	assert_string_equal(out, "{\n  \"count\": 1\n}\n");
+	assert_int_equal(run("", "get", "--prefix", "a", "a", NULL), CLI_USAGE);
+	has(errors, "get: does not know --prefix");
+	memset(prefix, 'p', sizeof(prefix));
+	prefix[GKV_KEY_MAX + 1] = '\0';
+	assert_int_equal(run("", "keys", prefix, NULL), CLI_USAGE);
+	has(errors, "keys: the prefix has 1025 bytes (keys have 1 to 1024)");
+	stdout_path = "/dev/full";
+	assert_int_equal(run("", "keys", NULL), CLI_FAILED);
+	has(errors, "writing to stdout: No space left on device");
 }
 
 /* A dump that fails leaves what stood under its name, and no .part. */
