@@ -323,11 +323,16 @@ GKV_API int gkv_get_into(struct gkv *handle, const void *key, size_t key_len,
  * Options of a write. Zeroed: it is always applied, and the record never expires. -EINVAL: the
  * condition or a flag is unknown, or @reserved is not 0.
  */
+/* flags of a put */
+#define GKV_KEEP_EXPIRY 1u /* a record that is replaced expires as before */
+
 struct gkv_write_options {
 	unsigned condition; /* GKV_ALWAYS, ... */
-	unsigned flags; /* 0: there are none yet */
+	unsigned flags; /* GKV_KEEP_EXPIRY, or 0 */
 	uint64_t version; /* of GKV_IF_VERSION, as a get or a write told it; else 0 */
-	uint64_t ttl_ms; /* the record expires this long after it was written; 0: never */
+	/* The record expires this long after it was written; 0: never. Where a record that is there
+	 * expires as before: this is about one that is created. */
+	uint64_t ttl_ms;
 	uint64_t reserved; /* 0 */
 };
 
@@ -353,11 +358,30 @@ GKV_API int gkv_put_with(struct gkv *handle, const void *key, size_t key_len, co
 GKV_API int gkv_cas(struct gkv *handle, const void *key, size_t key_len, uint64_t *version,
 		    const void *value, size_t value_len);
 
+/*
+ * gkv_append - add to the end of a value; where the key is not there the record is created. A
+ * record that is there expires as before. The server writes the whole value again, so this takes as
+ * long as a put of what it is then. @options: NULL: the defaults. @meta: as gkv_put_with();
+ * value_len is the length of the whole; may be NULL. -EFBIG: that would be longer than
+ * GKV_VALUE_MAX; nothing was changed.
+ */
+GKV_API int gkv_append(struct gkv *handle, const void *key, size_t key_len, const void *value,
+		       size_t value_len, const struct gkv_write_options *options,
+		       struct gkv_meta *meta);
+
 /* gkv_del - -ENOENT: there was none. */
 GKV_API int gkv_del(struct gkv *handle, const void *key, size_t key_len);
 
 /* gkv_del_if - only in this version; -ENOENT: there is none; -EEXIST: there is another one. */
 GKV_API int gkv_del_if(struct gkv *handle, const void *key, size_t key_len, uint64_t version);
+
+/*
+ * gkv_getdel - get a record and delete it: what it returns is what it deleted. A one-sided get, and
+ * then gkv_del_if() of its version, over again while others write the key. @meta: of that record;
+ * also with -EMSGSIZE, the value is longer than @cap and nothing was deleted; may be NULL. -ENOENT.
+ */
+GKV_API int gkv_getdel(struct gkv *handle, const void *key, size_t key_len, void *value, size_t cap,
+		       struct gkv_meta *meta);
 
 /*
  * gkv_incr - add @delta to a number. The value is decimal text of 64 bits with a sign, as printf's
@@ -367,6 +391,15 @@ GKV_API int gkv_del_if(struct gkv *handle, const void *key, size_t key_len, uint
  */
 GKV_API int gkv_incr(struct gkv *handle, const void *key, size_t key_len, int64_t delta,
 		     int64_t *sum);
+
+/*
+ * gkv_incr_with - the same with options; NULL: the defaults. Its condition may be GKV_IF_ABSENT or
+ * GKV_IF_PRESENT; for a version there is gkv_cas(). @meta: of the record then; with -EEXIST the
+ * version of the one that is there; may be NULL. -ENOENT.
+ */
+GKV_API int gkv_incr_with(struct gkv *handle, const void *key, size_t key_len, int64_t delta,
+			  const struct gkv_write_options *options, int64_t *sum,
+			  struct gkv_meta *meta);
 
 /*
  * gkv_touch - the record expires @ttl_ms from now; 0: never. It is rewritten, with another
@@ -417,8 +450,9 @@ GKV_API int gkv_mdel(struct gkv *handle, struct gkv_item *items, size_t count);
 #define GKV_OP_EXISTS 2u
 #define GKV_OP_PUT    3u /* value, len: what is written; options */
 #define GKV_OP_DEL    4u /* options: condition, version, flags */
-#define GKV_OP_INCR   5u /* delta; options: flags */
+#define GKV_OP_INCR   5u /* delta; options */
 #define GKV_OP_TOUCH  6u /* options: ttl_ms, flags */
+#define GKV_OP_APPEND 7u /* value, len: what is added at the end; options */
 
 struct gkv_request {
 	unsigned op; /* GKV_OP_... */

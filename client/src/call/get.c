@@ -58,37 +58,39 @@ static int one(struct gkv *h, struct lookup *l, const void *key, size_t key_len)
 	return l->state == LOOKUP_FOUND ? 0 : -ENOENT;
 }
 
-static int get(struct gkv *h, const void *key, size_t key_len, void *value, size_t cap, size_t *len)
+int get_copy(struct gkv *h, struct lookup *l, const void *key, size_t key_len, void *value,
+	     size_t cap)
 {
-	struct lookup l;
 	int rc;
 
 	if (!value && cap)
 		return error_set(&h->error, -EINVAL,
 				 "the place for the value is NULL, of %zu bytes", cap);
-	l.state = LOOKUP_START;
-	l.direct = false;
-	l.dest = value;
-	l.cap = cap;
-	rc = one(h, &l, key, key_len);
-	if (rc)
+	l->state = LOOKUP_START;
+	l->direct = false;
+	l->dest = value;
+	l->cap = cap;
+	rc = one(h, l, key, key_len);
+	if (rc || l->value_len <= cap)
 		return rc;
-	if (len)
-		*len = l.value_len;
-	if (l.value_len <= cap)
-		return 0;
 	return error_set(&h->error, -EMSGSIZE, "the value has %u bytes, there is room for %zu",
-			 l.value_len, cap);
+			 l->value_len, cap);
 }
 
 int gkv_get(struct gkv *h, const void *key, size_t key_len, void *value, size_t cap, size_t *len)
 {
+	struct lookup l;
 	int rc = handle_begin(h);
 
-	return rc ? rc : handle_end(h, get(h, key, key_len, value, cap, len));
+	if (rc)
+		return rc;
+	rc = get_copy(h, &l, key, key_len, value, cap);
+	if (len && (rc == 0 || rc == -EMSGSIZE))
+		*len = l.value_len;
+	return handle_end(h, rc);
 }
 
-static void fill_meta(struct gkv_meta *meta, const struct lookup *l)
+void get_meta(struct gkv_meta *meta, const struct lookup *l)
 {
 	*meta = (struct gkv_meta){
 		.version = l->version,
@@ -112,7 +114,7 @@ static int view(struct gkv *h, const void *key, size_t key_len, const void **val
 	if (rc == 0 && value)
 		*value = l.value;
 	if (rc == 0 && meta)
-		fill_meta(meta, &l);
+		get_meta(meta, &l);
 	return rc;
 }
 
@@ -151,7 +153,7 @@ static int get_into(struct gkv *h, const void *key, size_t key_len, struct gkv_m
 	if (rc)
 		return rc;
 	if (meta)
-		fill_meta(meta, &l);
+		get_meta(meta, &l);
 	if (l.value_len <= cap)
 		return 0;
 	return error_set(&h->error, -EMSGSIZE, "the value has %u bytes, there is room for %zu",
@@ -213,7 +215,7 @@ static void settle(struct gkv *h, struct gkv_item *item, const struct lookup *l)
 	}
 	h->reader.stats.hits++;
 	item->len = l->value_len;
-	fill_meta(&item->meta, l);
+	get_meta(&item->meta, l);
 	item->status = l->value_len <= item->cap ? 0 : -EMSGSIZE;
 }
 

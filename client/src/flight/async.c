@@ -109,27 +109,28 @@ void async_destroy(struct async *a)
 int op_request(struct gkv *h, struct rpc_call *c, const struct gkv_request *q)
 {
 	static const enum rpc_op ops[] = {
-		[GKV_OP_GET] = RPC_GET, [GKV_OP_EXISTS] = RPC_GET, [GKV_OP_PUT] = RPC_PUT,
-		[GKV_OP_DEL] = RPC_DEL, [GKV_OP_INCR] = RPC_INCR,  [GKV_OP_TOUCH] = RPC_TOUCH,
+		[GKV_OP_GET] = RPC_GET,	      [GKV_OP_EXISTS] = RPC_GET, [GKV_OP_PUT] = RPC_PUT,
+		[GKV_OP_DEL] = RPC_DEL,	      [GKV_OP_INCR] = RPC_INCR,	 [GKV_OP_TOUCH] = RPC_TOUCH,
+		[GKV_OP_APPEND] = RPC_APPEND,
 	};
 	int rc;
 
-	if (q->op < GKV_OP_GET || q->op > GKV_OP_TOUCH)
+	if (q->op < GKV_OP_GET || q->op > GKV_OP_APPEND)
 		return error_set(&h->error, -EINVAL,
 				 "the operation is %u, none that this library knows", q->op);
 	rc = write_key(h, c, ops[q->op], q->key, q->key_len);
-	if (rc == 0 && (q->op == GKV_OP_INCR || q->op == GKV_OP_TOUCH))
-		rc = write_known(h, &q->options);
+	if (rc == 0 && q->op == GKV_OP_TOUCH)
+		rc = write_known(h, &q->options, 0);
 	if (rc)
 		return rc;
 	switch (q->op) {
 	case GKV_OP_PUT:
+	case GKV_OP_APPEND:
 		return write_put(h, c, q->value, q->len, &q->options);
 	case GKV_OP_DEL:
 		return write_del(h, c, &q->options);
 	case GKV_OP_INCR:
-		c->operand = (uint64_t)q->delta;
-		return 0;
+		return write_incr(h, c, q->delta, &q->options);
 	case GKV_OP_TOUCH:
 		return write_touch(h, c, q->options.ttl_ms);
 	}

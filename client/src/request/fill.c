@@ -35,12 +35,12 @@ static int take_ttl(struct gkv *h, struct rpc_call *c, uint64_t ttl_ms)
 	return 0;
 }
 
-int write_known(struct gkv *h, const struct gkv_write_options *options)
+int write_known(struct gkv *h, const struct gkv_write_options *options, unsigned flags)
 {
-	if (options->flags)
+	if (options->flags & ~flags)
 		return error_set(&h->error, -EINVAL,
-				 "the options' flags are 0x%x, this library knows none (set 0)",
-				 options->flags);
+				 "the options' flags are 0x%x, of which this operation takes 0x%x",
+				 options->flags, flags);
 	if (options->reserved)
 		return error_set(&h->error, -EINVAL,
 				 "the options' reserved field is %llu, it must be 0 (zero the "
@@ -52,7 +52,7 @@ int write_known(struct gkv *h, const struct gkv_write_options *options)
 static int take_condition(struct gkv *h, struct rpc_call *c,
 			  const struct gkv_write_options *options)
 {
-	int rc = write_known(h, options);
+	int rc = write_known(h, options, c->op == RPC_PUT ? GKV_KEEP_EXPIRY : 0);
 
 	if (rc)
 		return rc;
@@ -67,6 +67,10 @@ static int take_condition(struct gkv *h, struct rpc_call *c,
 				 (unsigned long long)options->version);
 	c->condition = options->condition;
 	c->operand = options->version;
+	c->keep = options->flags & GKV_KEEP_EXPIRY;
+	if (c->keep && c->condition == GKV_IF_ABSENT)
+		return error_set(&h->error, -EINVAL,
+				 "a put of a key that must be absent finds no expiry to keep");
 	return 0;
 }
 
@@ -87,6 +91,20 @@ int write_put(struct gkv *h, struct rpc_call *c, const void *value, size_t value
 	c->value = value;
 	c->value_len = (uint32_t)value_len;
 	return 0;
+}
+
+int write_incr(struct gkv *h, struct rpc_call *c, int64_t delta,
+	       const struct gkv_write_options *options)
+{
+	int rc = options ? take_condition(h, c, options) : 0;
+
+	if (rc == 0 && options)
+		rc = take_ttl(h, c, options->ttl_ms);
+	if (rc == 0 && c->condition == GKV_IF_VERSION)
+		rc = error_set(&h->error, -EINVAL,
+			       "a number is not added in one version only (use gkv_cas)");
+	c->operand = (uint64_t)delta;
+	return rc;
 }
 
 int write_del(struct gkv *h, struct rpc_call *c, const struct gkv_write_options *options)

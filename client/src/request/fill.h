@@ -6,14 +6,17 @@
 
 /*
  * write_key and so on - fill in a call, zeroed before, whose arguments are checked. Key and value
- * are pointed to. write_known: that no flag and no reserved field is set. Return 0, or -EINVAL
- * with the sentence.
+ * are pointed to. write_known: that no flag but @flags and no reserved field is set. Return
+ * 0, or -EINVAL with the sentence.
  */
 int write_key(struct gkv *h, struct rpc_call *c, enum rpc_op op, const void *key, size_t key_len);
+/* write_put: of an APPEND too. */
 int write_put(struct gkv *h, struct rpc_call *c, const void *value, size_t value_len,
 	      const struct gkv_write_options *options);
 int write_del(struct gkv *h, struct rpc_call *c, const struct gkv_write_options *options);
-int write_known(struct gkv *h, const struct gkv_write_options *options);
+int write_incr(struct gkv *h, struct rpc_call *c, int64_t delta,
+	       const struct gkv_write_options *options);
+int write_known(struct gkv *h, const struct gkv_write_options *options, unsigned flags);
 int write_touch(struct gkv *h, struct rpc_call *c, uint64_t ttl_ms);
 
 /*

@@ -135,10 +135,13 @@ static int post(struct gkv *h, struct rpc_call *c)
 {
 	struct rpc_slot *slot;
 	uint32_t len;
-	int rc = take_slot(h, c);
+	int rc;
 
 	c->reply = NULL;
 	c->result = NULL;
+	if (c->server && !c->posted && c->server != h->reader.world->incarnation)
+		return error_set(&h->error, -EEXIST, "another server has taken over since the get");
+	rc = take_slot(h, c);
 	if (rc == 0)
 		rc = take_staging(h, c);
 	if (rc == -ENOMEM && c->posted) /* over another connection: it may have been applied */

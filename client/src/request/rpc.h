@@ -30,12 +30,14 @@ enum rpc_state {
 struct rpc_call {
 	enum rpc_op op;
 	const void *key;
-	const void *value; /* PUT, MEASURE */
+	const void *value; /* PUT, APPEND, MEASURE */
 	uint32_t key_len;
 	uint32_t value_len;
 	uint32_t condition; /* enum rpc_condition */
 	uint64_t operand; /* RPC_IF_VERSION: the version; INCR: what is added */
-	uint64_t ttl_ms; /* PUT, TOUCH; 0: for ever */
+	uint64_t ttl_ms; /* writes but DEL; 0: for ever */
+	bool keep; /* RPC_KEEP_EXPIRY */
+	uint64_t server; /* incarnation of the one whose version the operand is; 0: any */
 	size_t room; /* of a reply's value: staging memory that it may need; grows by itself */
 	uint64_t deadline_ns; /* 0: that of the handle's call */
 	void *item; /* what it is for: its maker's */
@@ -58,10 +60,16 @@ struct rpc_call {
 	const void *result; /* its value; NULL: none */
 };
 
+/* rpc_stores - it brings a value that the server keeps. */
+static inline bool rpc_stores(const struct rpc_call *c)
+{
+	return c->op == RPC_PUT || c->op == RPC_APPEND;
+}
+
 /* rpc_is_write - it changes something, if it is applied. */
 static inline bool rpc_is_write(const struct rpc_call *c)
 {
-	return c->op == RPC_PUT || c->op == RPC_DEL || c->op == RPC_INCR || c->op == RPC_TOUCH;
+	return rpc_stores(c) || c->op == RPC_DEL || c->op == RPC_INCR || c->op == RPC_TOUCH;
 }
 
 static inline uint64_t rpc_deadline(struct gkv *h, const struct rpc_call *c)

@@ -18,7 +18,7 @@ static uint32_t waited_ms(const struct rpc_call *c)
 
 size_t rpc_staging_bytes(const struct rpc_call *c)
 {
-	return c->op == RPC_PUT && c->value_len > RPC_EAGER_MAX ? c->value_len : c->room;
+	return rpc_stores(c) && c->value_len > RPC_EAGER_MAX ? c->value_len : c->room;
 }
 
 static struct rpc_request *frame_begin(const struct gkv *h, const struct rpc_call *c)
@@ -28,7 +28,8 @@ static struct rpc_request *frame_begin(const struct gkv *h, const struct rpc_cal
 	*q = (struct rpc_request){
 		.magic = RPC_REQUEST_MAGIC,
 		.op = (uint8_t)c->op,
-		.flags = c->posted && rpc_is_write(c) && !MUTANT(retry_as_new) ? RPC_RETRY : 0,
+		.flags = (c->posted && rpc_is_write(c) && !MUTANT(retry_as_new) ? RPC_RETRY : 0) |
+			 (c->keep ? RPC_KEEP_EXPIRY : 0),
 		.slot = (uint16_t)c->slot,
 		.client_id = { h->session->client_id[0], h->session->client_id[1] },
 		.generation = h->generation,
@@ -50,17 +51,17 @@ uint32_t rpc_frame(struct gkv *h, struct rpc_call *c)
 	struct rpc_request *q = frame_begin(h, c);
 	uint32_t len = RPC_REQUEST_BYTES + c->key_len;
 
-	if ((c->op == RPC_PUT || c->op == RPC_MEASURE) && c->value_len <= RPC_EAGER_MAX) {
+	if ((rpc_stores(c) || c->op == RPC_MEASURE) && c->value_len <= RPC_EAGER_MAX) {
 		q->flags |= RPC_INLINE_VALUE;
 		if (c->value_len)
 			memcpy((uint8_t *)q + len, c->value, c->value_len);
 		len += c->value_len;
-		if (c->op == RPC_PUT)
+		if (rpc_stores(c))
 			return len;
 	}
 	if (!rpc_staging_bytes(c))
 		return len;
-	if (c->op == RPC_PUT) {
+	if (rpc_stores(c)) {
 		memcpy(h->requests->staging.addr, c->value, c->value_len);
 		q->value_hash = hash_bytes(h->requests->staging.addr, c->value_len);
 	}
@@ -86,6 +87,7 @@ int rpc_known_status(int status)
 	case -EEXIST:
 	case -EDOM:
 	case -ERANGE:
+	case -EFBIG:
 		return status;
 	}
 	return -EPROTO;
@@ -109,14 +111,16 @@ static const char *advice(const struct rpc_call *c, int rc)
 		return " (the value is no decimal number of 64 bits)";
 	case -ERANGE:
 		return " (the sum would have more than 64 bits; nothing was changed)";
+	case -EFBIG:
+		return " (the value would be longer than 16 MiB; nothing was changed)";
 	}
 	return "";
 }
 
 int rpc_refused(struct gkv *h, const struct rpc_call *c, int rc)
 {
-	static const char *const names[] = { "?",     "PING", "GET",   "PUT",	 "DEL",
-					     "STATS", "INCR", "TOUCH", "MEASURE" };
+	static const char *const names[] = { "?",     "PING", "GET",   "PUT",	  "DEL",
+					     "STATS", "INCR", "TOUCH", "MEASURE", "APPEND" };
 
 	return error_set(&h->error, rc, "%s on the server at %s:%s failed: %s%s", names[c->op],
 			 h->session->settings.host, h->session->settings.port, error_name(rc),

@@ -184,6 +184,23 @@ static int incr(struct gkv *kv)
 	return gkv_incr(kv, "number", 6, 1, NULL);
 }
 
+static int incr_with(struct gkv *kv)
+{
+	return gkv_incr_with(kv, "number", 6, 1, NULL, NULL, NULL);
+}
+
+static int append(struct gkv *kv)
+{
+	return gkv_append(kv, "appended", 8, "7", 1, NULL, NULL);
+}
+
+static int getdel(struct gkv *kv)
+{
+	int rc = gkv_getdel(kv, "no such", 7, NULL, 0, NULL);
+
+	return rc == -ENOENT ? 0 : rc;
+}
+
 static int touch(struct gkv *kv)
 {
 	int rc = gkv_touch(kv, "no such", 7, 1000, NULL);
@@ -243,7 +260,10 @@ const struct api_call api_calls[] = {
 	{ "gkv_cas", cas, 1 },
 	{ "gkv_del", del, 1 },
 	{ "gkv_del_if", del_if, 1 },
+	{ "gkv_append", append, 1 },
+	{ "gkv_getdel", getdel, 0 },
 	{ "gkv_incr", incr, 1 },
+	{ "gkv_incr_with", incr_with, 1 },
 	{ "gkv_touch", touch, 1 },
 	{ "gkv_mget", mget, 0 },
 	{ "gkv_mput", api_mput, 1 },

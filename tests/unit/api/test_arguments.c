@@ -75,6 +75,21 @@ static int incr(const void *key, size_t len)
 	return gkv_incr(api_kv, key, len, 1, NULL);
 }
 
+static int incr_with(const void *key, size_t len)
+{
+	return gkv_incr_with(api_kv, key, len, 1, NULL, NULL, NULL);
+}
+
+static int append(const void *key, size_t len)
+{
+	return gkv_append(api_kv, key, len, "1", 1, NULL, NULL);
+}
+
+static int getdel(const void *key, size_t len)
+{
+	return gkv_getdel(api_kv, key, len, NULL, 0, NULL);
+}
+
 static int touch(const void *key, size_t len)
 {
 	return gkv_touch(api_kv, key, len, 0, NULL);
@@ -88,7 +103,8 @@ static int mget(const void *key, size_t len)
 }
 
 static int (*const by_key[])(const void *, size_t) = {
-	get, get_view, exists, put, put_with, cas, del, del_if, incr, touch, mget,
+	get,	get_view, exists, put,	put_with,  cas,	   del,
+	del_if, incr,	  touch,  mget, incr_with, append, getdel,
 };
 
 UNIT_TEST(test_keys)
@@ -130,6 +146,8 @@ UNIT_TEST(test_places_for_values)
 	assert_int_equal(gkv_put(api_kv, "k", 1, "value", 5, NULL), 0);
 	REFUSED(gkv_get(api_kv, "k", 1, NULL, 1, NULL), -EINVAL, "NULL, of 1 bytes");
 	REFUSED(gkv_get(api_kv, "k", 1, NULL, SIZE_MAX, &len), -EINVAL, "NULL");
+	REFUSED(gkv_getdel(api_kv, "k", 1, NULL, 1, NULL), -EINVAL, "NULL, of 1 bytes");
+	REFUSED(gkv_getdel(api_kv, "k", 1, value, 3, NULL), -EMSGSIZE, "room for 3");
 	REFUSED(gkv_get(api_kv, "k", 1, NULL, 0, &len), -EMSGSIZE, "5 bytes");
 	assert_int_equal(len, 5);
 	len = 99;
@@ -159,6 +177,8 @@ UNIT_TEST(test_values)
 	REFUSED(gkv_put(api_kv, "k", 1, "v", SIZE_MAX, NULL), -EINVAL, "at most");
 	REFUSED(gkv_put_with(api_kv, "k", 1, NULL, 1, NULL, NULL), -EINVAL, "value is NULL");
 	REFUSED(gkv_put_with(api_kv, "k", 1, "v", SIZE_MAX, NULL, NULL), -EINVAL, "at most");
+	REFUSED(gkv_append(api_kv, "k", 1, NULL, 1, NULL, NULL), -EINVAL, "value is NULL");
+	REFUSED(gkv_append(api_kv, "k", 1, "v", SIZE_MAX, NULL, NULL), -EINVAL, "at most");
 	REFUSED(gkv_cas(api_kv, "k", 1, &version, NULL, 1), -EINVAL, "value is NULL");
 	REFUSED(gkv_cas(api_kv, "k", 1, &version, "v", SIZE_MAX), -EINVAL, "at most");
 	REFUSED(gkv_cas(api_kv, "k", 1, NULL, "v", 1), -EINVAL, "version");
@@ -173,7 +193,7 @@ UNIT_TEST(test_put_options)
 	} bad[] = {
 		{ { .condition = 4 }, "condition is 4" },
 		{ { .condition = UINT_MAX }, "condition is 4294967295" },
-		{ { .flags = 1 }, "flags are 0x1" },
+		{ { .flags = 2 }, "flags are 0x2" },
 		{ { .flags = 1u << 31 }, "flags are 0x80000000" },
 		{ { .reserved = UINT64_MAX }, "reserved" },
 		{ { .condition = GKV_IF_VERSION, .version = 1, .reserved = 1 }, "reserved" },
@@ -183,9 +203,12 @@ UNIT_TEST(test_put_options)
 		{ { .ttl_ms = GKV_TTL_MAX + 1 }, "3162240000000" },
 		{ { .ttl_ms = UINT64_MAX }, "time to live" },
 		{ { .condition = GKV_IF_ABSENT, .ttl_ms = GKV_TTL_MAX + 1 }, "time to live" },
+		{ { .condition = GKV_IF_ABSENT, .flags = GKV_KEEP_EXPIRY }, "no expiry to keep" },
 	};
 	struct gkv_meta meta = { 1, 2, 3 };
 	struct gkv_write_options longest = { .ttl_ms = GKV_TTL_MAX };
+	struct gkv_write_options keep = { .flags = GKV_KEEP_EXPIRY };
+	struct gkv_write_options version = { .condition = GKV_IF_VERSION, .version = 1 };
 
 	for (size_t i = 0; i < COUNT(bad); i++) {
 		REFUSED(gkv_put_with(api_kv, "other", 5, "v", 1, &bad[i].options, &meta), -EINVAL,
@@ -193,6 +216,15 @@ UNIT_TEST(test_put_options)
 		assert_int_equal(gkv_exists(api_kv, "other", 5, NULL), -ENOENT);
 		assert_true(meta.version == 1 && meta.expiry_ms == 2 && meta.value_len == 3);
 	}
+	for (size_t i = 0; i < COUNT(bad); i++) {
+		int rc = gkv_append(api_kv, "other", 5, "v", 1, &bad[i].options, &meta);
+
+		assert_int_equal(rc, -EINVAL);
+		rc = gkv_incr_with(api_kv, "other", 5, 1, &bad[i].options, NULL, &meta);
+		assert_int_equal(rc, -EINVAL);
+	}
+	REFUSED(gkv_append(api_kv, "other", 5, "v", 1, &keep, NULL), -EINVAL, "takes 0x0");
+	REFUSED(gkv_incr_with(api_kv, "other", 5, 1, &version, NULL, NULL), -EINVAL, "gkv_cas");
 	REFUSED(gkv_touch(api_kv, "k", 1, GKV_TTL_MAX + 1, NULL), -EINVAL, "time to live");
 	REFUSED(gkv_touch(api_kv, "k", 1, UINT64_MAX, &meta), -EINVAL, "time to live");
 	assert_int_equal(gkv_put_with(api_kv, "other", 5, "v", 1, &longest, &meta), 0);

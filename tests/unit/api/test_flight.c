@@ -29,7 +29,7 @@ UNIT_TEST(test_requests, api_set_up, api_tear_down)
 {
 	const struct gkv_request bad[] = {
 		REQUEST(.op = 0),
-		REQUEST(.op = 7),
+		REQUEST(.op = 8),
 		REQUEST(.op = UINT_MAX),
 		{ .op = GKV_OP_GET, .key_len = 1 },
 		{ .op = GKV_OP_GET, .key = "k" },
@@ -42,7 +42,10 @@ UNIT_TEST(test_requests, api_set_up, api_tear_down)
 		REQUEST(.op = GKV_OP_PUT, .value = room, .len = GKV_VALUE_MAX + 1ul),
 		REQUEST(.op = GKV_OP_PUT, .value = room, .len = SIZE_MAX),
 		REQUEST(.op = GKV_OP_PUT, .options = { .condition = 4 }),
-		REQUEST(.op = GKV_OP_PUT, .options = { .flags = 1 }),
+		REQUEST(.op = GKV_OP_PUT, .options = { .flags = 2 }),
+		REQUEST(.op = GKV_OP_APPEND, .options = { .flags = 1 }),
+		REQUEST(.op = GKV_OP_APPEND, .value = NULL, .len = 1),
+		REQUEST(.op = GKV_OP_INCR, .options = { .condition = GKV_IF_VERSION }),
 		REQUEST(.op = GKV_OP_DEL, .options = { .flags = 1u << 31 }),
 		REQUEST(.op = GKV_OP_INCR, .options = { .flags = 2 }),
 		REQUEST(.op = GKV_OP_TOUCH, .options = { .flags = 1 }),
@@ -247,8 +250,8 @@ UNIT_TEST(test_registered_memory, api_set_up, api_tear_down)
 /* All kinds of operations, and a server that has gone or stands still. */
 static void each_ends(struct gkv *kv, int stopped)
 {
-	static const unsigned kinds[] = { GKV_OP_GET, GKV_OP_EXISTS, GKV_OP_PUT,
-					  GKV_OP_DEL, GKV_OP_INCR,   GKV_OP_TOUCH };
+	static const unsigned kinds[] = { GKV_OP_GET,  GKV_OP_EXISTS, GKV_OP_PUT,   GKV_OP_DEL,
+					  GKV_OP_INCR, GKV_OP_TOUCH,  GKV_OP_APPEND };
 
 	for (size_t i = 0; i < COUNT(kinds); i++) {
 		struct api_call as = { .name = "", .writes = kinds[i] > GKV_OP_EXISTS };

@@ -65,7 +65,7 @@ UNIT_TEST(test_wrong_requests_complete, set_up, tear_down)
 {
 	struct gkv_request q[] = {
 		{ .op = 0, .key = "k", .key_len = 1 },
-		{ .op = 7, .key = "k", .key_len = 1 },
+		{ .op = 8, .key = "k", .key_len = 1 },
 		{ .op = GKV_OP_GET, .key = NULL, .key_len = 1 },
 		{ .op = GKV_OP_GET, .key = "k", .key_len = 0 },
 		{ .op = GKV_OP_GET, .key = "k", .key_len = 1025 },
@@ -208,6 +208,7 @@ UNIT_TEST(test_options_and_sums, set_up, tear_down)
 	assert_int_equal(gkv_submit(kv, &q, 1), 1);
 	assert_int_equal(wait_one().status, 0);
 	q.op = GKV_OP_INCR;
+	q.options = (struct gkv_write_options){ .condition = GKV_IF_PRESENT };
 	assert_int_equal(gkv_submit(kv, &q, 1), 1);
 	assert_int_equal(wait_one().status, -EDOM);
 }

@@ -603,13 +603,16 @@ UNIT_TEST(no_increment_is_lost, setup, teardown)
 UNIT_TEST(no_append_is_lost, setup, teardown)
 {
 	static struct thread threads[THREADS];
+	static char first[32 << 10]; /* it is long: so they overtake each other */
 	unsigned letters[THREADS] = { 0 };
 	struct store_result r;
 
+	memset(first, 'z', sizeof(first) - 1);
+	assert_int_equal(put(first, 0, STORE_ALWAYS, 0, &r), 0);
 	run_threads(append_letters, threads);
 	assert_int_equal(store_get(&worker, KEY, KEY_LEN, NOW, false, &r), 0);
-	assert_int_equal(r.value_len, THREADS * SWAPS);
-	for (unsigned i = 0; i < r.value_len; i++)
+	assert_int_equal(r.value_len, sizeof(first) - 1 + THREADS * SWAPS);
+	for (size_t i = sizeof(first) - 1; i < r.value_len; i++)
 		letters[r.block->data[KEY_LEN + i] - 'a']++;
 	for (unsigned i = 0; i < THREADS; i++)
 		assert_int_equal(letters[i], SWAPS);
