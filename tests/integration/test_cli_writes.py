@@ -16,7 +16,7 @@ LATE = 5
 
 
 def version(out):
-    return int(re.fullmatch(rb"(?:stored|touched), version (\d+)\n", out).group(1))
+    return int(re.fullmatch(rb"(?:stored|touched|appended), version (\d+)(?:, size \d+)?\n", out).group(1))
 
 
 def meta(cli, key):
@@ -99,6 +99,17 @@ def test_incr_of_text_and_beyond_64_bits(cli):
     assert cli.get("full") == b"-1"
 
 
+def test_append_and_getdel(cli):
+    first = version(cli.good("append", "grown", "one"))
+    assert version(cli.good("append", "grown", "-", stdin=b"\0" * 20000)) > first
+    assert_error(cli("append", "--if-version", str(first), "grown", "x"), 1, "not appended")
+    assert cli.get("grown") == b"one" + b"\0" * 20000
+    assert_error(cli("append", "grown", "-", stdin=bytes(16777216 - 20002)), 3, "16 MiB")
+    result = cli("getdel", "--meta", "grown")
+    assert result.out == b"one" + b"\0" * 20000 and "size=20003 " in result.err
+    assert_error(cli("getdel", "grown"), 1, "not found")
+
+
 def test_a_key_is_gone_after_its_time(cli):
     cli.good("put", "--ttl", "0.5", "brief", "x")
     wait_until("the key has expired", lambda: cli("get", "brief").rc == 1, 10)
@@ -162,8 +173,15 @@ def test_touch(cli):
 
 def test_what_a_write_does_to_the_expiry(cli):
     cli.good("put", "--ttl", LONG, "kept", "5")
-    cli.good("incr", "kept")
-    assert meta(cli, "kept")["expiry_ms"] > 0
+    expiry = meta(cli, "kept")["expiry_ms"]
+    cli.good("incr", "--ttl", "1", "kept")
+    cli.good("append", "--ttl", "1", "kept", "0")
+    cli.good("put", "--ttl", "1", "--keep-ttl", "kept", "7")
+    assert meta(cli, "kept")["expiry_ms"] == expiry > 0
+    for command in ("incr", "append", "put"):
+        words = ["--keep-ttl"] * (command == "put")
+        cli.good(command, "--ttl", LONG, *words, f"made by {command}", "7")
+        assert meta(cli, f"made by {command}")["expiry_ms"] >= expiry
     there = meta(cli, "kept")["version"]
     cli.good("cas", "kept", str(there), "7")
     assert meta(cli, "kept")["expiry_ms"] == 0
@@ -178,6 +196,9 @@ def test_what_a_write_does_to_the_expiry(cli):
                                    ["put", "--if-version", "x", "a", "b"],
                                    ["put", "--if-version", "0", "a", "b"],
                                    ["put", "--if-absent", "--if-version", "1", "a", "b"],
+                                   ["put", "--if-absent", "--keep-ttl", "a", "b"],
+                                   ["append", "a"], ["getdel", "a", "b"],
+                                   ["append", "--keep-ttl", "a", "b"],
                                    ["get", "--ttl", "1", "a"], ["cas", "a", "1"],
                                    ["cas", "a", "x", "v"],
                                    ["cas", "a", "-1", "v"], ["cas", "", "1", "v"],

@@ -37,6 +37,7 @@ enum cli_option {
 	CLI_WATCH = 1 << 9,
 	CLI_INTERVAL = 1 << 10,
 	CLI_PREFIX = 1 << 11,
+	CLI_KEEP_TTL = 1 << 12,
 };
 
 struct command {
@@ -183,7 +184,9 @@ void cli_version(FILE *out);
 int cli_get(struct cli *cli);
 int cli_put(struct cli *cli);
 int cli_cas(struct cli *cli);
+int cli_append(struct cli *cli);
 int cli_del(struct cli *cli);
+int cli_getdel(struct cli *cli);
 int cli_incr(struct cli *cli);
 int cli_ttl(struct cli *cli);
 int cli_touch(struct cli *cli);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* get, exists, mget, ttl: commands that read records. */
+/* get, getdel, exists, mget, ttl: commands that read records. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,9 +40,11 @@ static int get_print_json(const struct cli *cli, const char *key, size_t key_len
 
 int cli_get(struct cli *cli)
 {
+	const bool deletes = cli->command->run == cli_getdel;
+	autofree void *room = deletes ? malloc(GKV_VALUE_MAX) : NULL;
 	const char *key = cli->operands[0];
+	const void *value = room;
 	struct gkv_meta meta;
-	const void *value;
 	uint64_t now_ms = 0;
 	size_t key_len;
 	int rc;
@@ -53,11 +55,14 @@ int cli_get(struct cli *cli)
 		return CLI_FAILED;
 	if ((cli->given & CLI_META) && cli_clock(cli, &now_ms))
 		return CLI_FAILED;
-	rc = gkv_get_view(cli->handle, key, key_len, &value, &meta);
+	if (deletes && !room)
+		return cli_error(CLI_FAILED, "getdel: no memory");
+	rc = deletes ? gkv_getdel(cli->handle, key, key_len, room, GKV_VALUE_MAX, &meta)
+		     : gkv_get_view(cli->handle, key, key_len, &value, &meta);
 	if (rc == -ENOENT)
 		return record_missing(cli, key, key_len);
 	if (rc)
-		return cli_call_failed(cli, rc, "get", key, key_len);
+		return cli_call_failed(cli, rc, cli->command->name, key, key_len);
 	if (cli->json)
 		return get_print_json(cli, key, key_len, value, &meta, now_ms);
 	if (meta.value_len)
@@ -76,6 +81,11 @@ int cli_get(struct cli *cli)
 		fputc('\n', stderr);
 	}
 	return CLI_OK;
+}
+
+int cli_getdel(struct cli *cli)
+{
+	return cli_get(cli);
 }
 
 int cli_exists(struct cli *cli)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* put, cas, del, incr, touch: commands that write records. */
+/* put, append, cas, del, incr, touch: commands that write records. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -76,7 +76,10 @@ static int written(const struct cli *cli, const char *key, size_t key_len, const
 	json_t *object;
 
 	if (!cli->json) {
-		printf("%s, version %" PRIu64 "\n", done, meta->version);
+		printf("%s, version %" PRIu64, done, meta->version);
+		if (cli->command->run == cli_append)
+			printf(", size %" PRIu32, meta->value_len);
+		putchar('\n');
 		return cli_flush(stdout, "stdout");
 	}
 	if (expires && meta->expiry_ms && gkv_clock(cli->handle, &now_ms))
@@ -86,6 +89,8 @@ static int written(const struct cli *cli, const char *key, size_t key_len, const
 				 meta->version, gkv_error(cli->handle));
 	object = record_json_version(key, key_len, NULL, meta->version);
 	if (object && ((condition && json_object_set_new(object, done, json_true())) ||
+		       (cli->command->run == cli_append &&
+			json_object_set_new(object, "size", json_integer(meta->value_len))) ||
 		       (expires && record_json_expiry(object, meta->expiry_ms, now_ms)))) {
 		json_decref(object);
 		object = NULL;
@@ -96,19 +101,27 @@ static int written(const struct cli *cli, const char *key, size_t key_len, const
 static int put_value(struct cli *cli, const char *key, size_t key_len, const void *value,
 		     size_t value_len, const struct gkv_write_options *options)
 {
+	char shown[TEXT_KEY_MAX];
+	const bool appends = cli->command->run == cli_append;
+	const char *done = appends ? "appended" : "stored";
 	struct gkv_meta meta;
 	int rc;
 
 	if (cli_connect(cli))
 		return CLI_FAILED;
-	rc = gkv_put_with(cli->handle, key, key_len, value, value_len, options, &meta);
+	rc = (appends ? gkv_append : gkv_put_with)(cli->handle, key, key_len, value, value_len,
+						   options, &meta);
 	if (options->condition && (rc == -ENOENT || rc == -EEXIST))
-		return refused(cli, key, key_len, "stored", options,
-			       rc == -EEXIST ? meta.version : 0);
+		return refused(cli, key, key_len, done, options, rc == -EEXIST ? meta.version : 0);
+	if (rc == -EFBIG)
+		return cli_error(CLI_FAILED,
+				 "append %s: the value would be longer than 16 MiB (nothing was "
+				 "changed)",
+				 text_key(shown, key, key_len));
 	if (rc)
 		return cli_call_failed(cli, rc, cli->command->name, key, key_len);
-	return written(cli, key, key_len, "stored", options->condition, options->ttl_ms != 0,
-		       &meta);
+	return written(cli, key, key_len, done, options->condition,
+		       appends || options->flags || options->ttl_ms, &meta);
 }
 
 /* Store the operand at @index, or what stdin holds where it is "-". */
@@ -142,7 +155,10 @@ static int put_operand(struct cli *cli, int index, const struct gkv_write_option
 
 int cli_put(struct cli *cli)
 {
-	struct gkv_write_options options = { .ttl_ms = cli->ttl_ms };
+	struct gkv_write_options options = {
+		.ttl_ms = cli->ttl_ms,
+		.flags = cli->given & CLI_KEEP_TTL ? GKV_KEEP_EXPIRY : 0,
+	};
 
 	if (cli->given & CLI_IF_ABSENT) {
 		options.condition = GKV_IF_ABSENT;
@@ -151,6 +167,11 @@ int cli_put(struct cli *cli)
 		options.version = cli->if_version;
 	}
 	return put_operand(cli, 1, &options);
+}
+
+int cli_append(struct cli *cli)
+{
+	return cli_put(cli); /* put_value() looks at the command */
 }
 
 int cli_cas(struct cli *cli)
@@ -212,6 +233,7 @@ int cli_del(struct cli *cli)
 
 int cli_incr(struct cli *cli)
 {
+	const struct gkv_write_options options = { .ttl_ms = cli->ttl_ms };
 	const char *key = cli->operands[0];
 	char shown[TEXT_KEY_MAX];
 	int64_t delta = 1, sum;
@@ -226,7 +248,7 @@ int cli_incr(struct cli *cli)
 		return cli_error(CLI_USAGE, "%s", err.text);
 	if (cli_connect(cli))
 		return CLI_FAILED;
-	rc = gkv_incr(cli->handle, key, key_len, delta, &sum);
+	rc = gkv_incr_with(cli->handle, key, key_len, delta, &options, &sum, NULL);
 	if (rc == -EDOM || rc == -ERANGE)
 		return cli_error(CLI_FAILED, "incr %s: %s", text_key(shown, key, key_len),
 				 rc == -EDOM ? "the value is no decimal number of 64 bits (get "

@@ -24,21 +24,34 @@ const struct command cli_commands[] = {
 	},
 	{
 		.name = "put",
-		.usage = "[--ttl S] [--if-absent|--if-version V] KEY VALUE|-",
+		.usage = "[--ttl S] [--keep-ttl] [--if-absent|--if-version V] KEY VALUE|-",
 		.summary = "store a value; - reads it from stdin; exit 1 if a condition does not "
 			   "hold",
 		.details =
 			"  --ttl S          it expires after S seconds, or 250ms, 30s, 5m, 2h, 1d; without\n"
 			"                   it never\n"
+			"  --keep-ttl       a record that is there expires as before; --ttl is for a new one\n"
 			"  --if-absent      only where the key is not there\n"
 			"  --if-version V   only where the key is there in version V\n"
 			"\n"
 			"'put -- KEY -' stores a dash. Values have 0 to 16 MiB.\n",
 		.example = "kv-cli put --ttl 30 --if-absent lock/nightly $HOSTNAME",
-		.allowed = CLI_TTL | CLI_IF_ABSENT | CLI_IF_VERSION,
+		.allowed = CLI_TTL | CLI_KEEP_TTL | CLI_IF_ABSENT | CLI_IF_VERSION,
 		.operands_min = 2,
 		.operands_max = 2,
 		.run = cli_put,
+	},
+	{
+		.name = "append",
+		.usage = "[--ttl S] [--if-absent|--if-version V] KEY VALUE|-",
+		.summary = "add to the end of a value, or create the record",
+		.details = "The record expires as before; --ttl is for one that is created. The "
+			   "rest is as for put.\n",
+		.example = "kv-cli append log/today 'it rains, '",
+		.allowed = CLI_TTL | CLI_IF_ABSENT | CLI_IF_VERSION,
+		.operands_min = 2,
+		.operands_max = 2,
+		.run = cli_append,
 	},
 	{
 		.name = "cas",
@@ -66,14 +79,27 @@ const struct command cli_commands[] = {
 		.run = cli_del,
 	},
 	{
+		.name = "getdel",
+		.usage = "[--meta] KEY",
+		.summary = "delete a record and write the value that it had; exit 1 if there was "
+			   "none",
+		.details = "The output is that of get. What is written is what was deleted.\n",
+		.example = "kv-cli getdel ticket/17",
+		.allowed = CLI_META,
+		.operands_min = 1,
+		.operands_max = 1,
+		.run = cli_getdel,
+	},
+	{
 		.name = "incr",
-		.usage = "KEY [N]",
+		.usage = "[--ttl S] KEY [N]",
 		.summary = "add N, or 1, to a decimal number and print the sum",
 		.details =
-			"N may be negative. A key that is not there counts as 0; the record "
-			"expires as before.\nA value that is not a number, or a sum of more than 64 "
-			"bits: exit 3, nothing changes.\n",
-		.example = "kv-cli incr visits; kv-cli incr stock -3",
+			"N may be negative. A key that is not there counts as 0, and expires after "
+			"--ttl;\na record that is there expires as before. A value that is not a "
+			"number, or a\nsum of more than 64 bits: exit 3, nothing changes.\n",
+		.example = "kv-cli incr visits; kv-cli incr --ttl 1m calls/ann",
+		.allowed = CLI_TTL,
 		.operands_min = 1,
 		.operands_max = 2,
 		.negative = true,

@@ -33,6 +33,7 @@ enum {
 	OPTION_WATCH,
 	OPTION_INTERVAL,
 	OPTION_PREFIX,
+	OPTION_KEEP_TTL,
 };
 
 /* The leading '-' hands operands over in order, so that what stands after "--" can be told. */
@@ -61,6 +62,7 @@ static const struct option long_options[] = {
 	{ "watch", no_argument, NULL, OPTION_WATCH },
 	{ "interval", required_argument, NULL, OPTION_INTERVAL },
 	{ "prefix", required_argument, NULL, OPTION_PREFIX },
+	{ "keep-ttl", no_argument, NULL, OPTION_KEEP_TTL },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -146,6 +148,8 @@ static unsigned options_flag(int option)
 		return CLI_IF_ABSENT;
 	case OPTION_WATCH:
 		return CLI_WATCH;
+	case OPTION_KEEP_TTL:
+		return CLI_KEEP_TTL;
 	}
 	return 0;
 }
@@ -309,7 +313,8 @@ static int options_check(const struct cli *cli)
 	static const char *const names[] = { "--meta",	   "--format",	  "--verify",
 					     "--skip-bad", "--output",	  "--count",
 					     "--ttl",	   "--if-absent", "--if-version",
-					     "--watch",	   "--interval",  "--prefix" };
+					     "--watch",	   "--interval",  "--prefix",
+					     "--keep-ttl" };
 	const struct command *c = cli->command;
 
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -320,6 +325,11 @@ static int options_check(const struct cli *cli)
 	if ((cli->given & CLI_IF_ABSENT) && (cli->given & CLI_IF_VERSION))
 		return cli_error(CLI_USAGE,
 				 "%s: --if-absent and --if-version exclude each other (give one)",
+				 c->name);
+	if ((cli->given & CLI_IF_ABSENT) && (cli->given & CLI_KEEP_TTL))
+		return cli_error(CLI_USAGE,
+				 "%s: a key that must be absent has no expiry to keep (give "
+				 "--if-absent or --keep-ttl)",
 				 c->name);
 	if (!(cli->given & CLI_WATCH) && (c->allowed & CLI_WATCH) &&
 	    (cli->given & (CLI_COUNT | CLI_INTERVAL)))

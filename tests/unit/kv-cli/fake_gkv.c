@@ -158,6 +158,10 @@ int gkv_put_with(struct gkv *handle, const void *key, size_t key_len, const void
 		 size_t value_len, const struct gkv_write_options *options, struct gkv_meta *meta)
 {
 	struct fake_record *r = fake_find(key, key_len);
+	const bool keep = r && options->flags & GKV_KEEP_EXPIRY;
+	const uint64_t expiry_ms = keep		     ? r->meta.expiry_ms
+				   : options->ttl_ms ? fake_clock_ms + options->ttl_ms
+						     : 0;
 	int rc = fake_condition(r, options);
 
 	fake_options = *options;
@@ -168,13 +172,44 @@ int gkv_put_with(struct gkv *handle, const void *key, size_t key_len, const void
 	if (rc)
 		return rc;
 	r = fake_find(key, key_len);
-	r->meta.expiry_ms = options->ttl_ms ? fake_clock_ms + options->ttl_ms : 0;
+	r->meta.expiry_ms = expiry_ms;
 	*meta = r->meta;
 	return 0;
 }
 
-int gkv_incr(struct gkv *handle, const void *key, size_t key_len, int64_t delta, int64_t *sum)
+int gkv_append(struct gkv *handle, const void *key, size_t key_len, const void *value,
+	       size_t value_len, const struct gkv_write_options *options, struct gkv_meta *meta)
 {
+	const struct fake_record *r = fake_find(key, key_len);
+	struct gkv_write_options keep = *options;
+	char whole[4096];
+	size_t len = r ? r->meta.value_len : 0;
+
+	if (len + value_len > sizeof(whole))
+		return -EFBIG;
+	if (len)
+		memcpy(whole, r->value, len);
+	memcpy(whole + len, value, value_len);
+	keep.flags = GKV_KEEP_EXPIRY;
+	return gkv_put_with(handle, key, key_len, whole, len + value_len, &keep, meta);
+}
+
+int gkv_getdel(struct gkv *handle, const void *key, size_t key_len, void *value, size_t cap,
+	       struct gkv_meta *meta)
+{
+	const void *view;
+	int rc = gkv_get_view(handle, key, key_len, &view, meta);
+
+	if (rc)
+		return rc;
+	memcpy(value, view, meta->value_len);
+	return gkv_del(handle, key, key_len);
+}
+
+int gkv_incr_with(struct gkv *handle, const void *key, size_t key_len, int64_t delta,
+		  const struct gkv_write_options *options, int64_t *sum, struct gkv_meta *meta)
+{
+	fake_options = *options;
 	struct fake_record *r = fake_find(key, key_len);
 	char text[32], *end = text;
 

@@ -20,7 +20,7 @@ struct fake_faults {
 };
 
 extern struct fake_faults fake_faults;
-extern struct gkv_write_options fake_options; /* of the last gkv_put_with() */
+extern struct gkv_write_options fake_options; /* of the last write that had some */
 extern uint64_t fake_clock_ms; /* the server's wall clock, another one than this machine's */
 extern unsigned fake_sessions; /* that were opened */
 

@@ -201,7 +201,7 @@ UNIT_TEST(test_errors_of_json, setup)
 	has(errors, "\"code\":3,\"error\":\"ENOMEM\"}");
 	assert_int_equal(run("put a 1\nput b\n", "--json", NULL), CLI_USAGE);
 	told(errors, "put", "too few words",
-	     "usage: kv-cli put [--ttl S] [--if-absent|--if-version V] KEY VALUE|-");
+	     "usage: kv-cli put [--ttl S] [--keep-ttl] [--if-absent|--if-version V] KEY VALUE|-");
 	has(errors, "\"line\":2,");
 	assert_int_equal(run("get --json\n", NULL), CLI_USAGE);
 	told(errors, "get", "too few words", "usage: kv-cli get [--meta] KEY");

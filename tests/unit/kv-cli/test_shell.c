@@ -64,7 +64,7 @@ UNIT_TEST(test_script_ends, setup)
 UNIT_TEST(test_script_help, setup)
 {
 	assert_int_equal(run("help\n", NULL), CLI_OK);
-	has(out, "  incr KEY [N]\n");
+	has(out, "  incr [--ttl S] KEY [N]\n");
 	has(out, "quit, exit");
 	assert_int_equal(run("help incr\n", NULL), CLI_OK);
 	has(out, "Example: kv-cli incr");

@@ -145,6 +145,47 @@ UNIT_TEST(test_incr, setup)
 	has(errors, "-5: unknown option");
 }
 
+UNIT_TEST(test_append_and_getdel, setup)
+{
+	assert_int_equal(run("", "append", "--ttl", "100", "k", "one", NULL), CLI_OK);
+	assert_string_equal(out, "appended, version 1, size 3\n");
+	assert_int_equal(run(", two", "--json", "append", "k", "-", NULL), CLI_OK);
+	assert_string_equal(out, "{\n  \"key\": \"k\",\n  \"version\": 2,\n  \"size\": 8,\n"
+				 "  \"expiry_ms\": 951827796789,\n  \"ttl_ms\": 100000\n}\n");
+	assert_int_equal(run("", "append", "--if-version", "1", "k", "x", NULL), CLI_NO);
+	assert_string_equal(errors, "kv-cli: append k: not appended: version 2 is there, not 1\n");
+	assert_int_equal(run("", "append", "--keep-ttl", "k", "x", NULL), CLI_USAGE);
+	memset(out, 'x', 4090); /* the fake's longest value is 4096 */
+	out[4090] = 0;
+	assert_int_equal(run(out, "append", "k", "-", NULL), CLI_FAILED);
+	assert_string_equal(errors, "kv-cli: append k: the value would be longer than 16 MiB "
+				    "(nothing was changed)\n");
+	assert_int_equal(run("", "getdel", "--meta", "k", NULL), CLI_OK);
+	assert_string_equal(out, "one, two");
+	has(errors, "version=2 size=8 ");
+	assert_int_equal(run("", "getdel", "k", NULL), CLI_NO);
+	assert_string_equal(errors, "kv-cli: getdel k: not found\n");
+	assert_int_equal(run("", "put", "k", "v", NULL), CLI_OK);
+	assert_int_equal(run("", "--json", "getdel", "k", NULL), CLI_OK);
+	has(out, "\"found\": true,\n  \"value\": \"v\"");
+	assert_int_equal(fake_count(), 0);
+}
+
+UNIT_TEST(test_keep_ttl, setup)
+{
+	assert_int_equal(run("", "put", "--ttl", "100", "k", "v", NULL), CLI_OK);
+	assert_int_equal(run("", "--json", "put", "--keep-ttl", "--ttl", "5", "k", "w", NULL),
+			 CLI_OK);
+	assert_int_equal(fake_options.flags, GKV_KEEP_EXPIRY);
+	has(out, "\"ttl_ms\": 100000");
+	assert_int_equal(run("", "put", "--keep-ttl", "--if-absent", "k", "v", NULL), CLI_USAGE);
+	has(errors, "no expiry to keep");
+	assert_int_equal(run("", "incr", "--ttl", "1m", "n", "-5", NULL), CLI_OK);
+	assert_string_equal(out, "-5\n");
+	assert_int_equal(fake_options.ttl_ms, 60000);
+	assert_int_equal(run("", "incr", "--keep-ttl", "n", NULL), CLI_USAGE);
+}
+
 UNIT_TEST(test_ttl_and_touch, setup)
 {
 	assert_int_equal(run("", "ttl", "k", NULL), CLI_NO);
@@ -192,11 +233,12 @@ UNIT_TEST(test_ttl_and_touch, setup)
 /* Each new command tells how it is used. */
 UNIT_TEST(test_help, setup)
 {
-	static const char *const names[] = { "put", "cas", "del", "incr", "ttl", "touch" };
+	static const char *const names[] = { "put",  "append", "cas", "del",
+					     "incr", "getdel", "ttl", "touch" };
 	char example[32];
 
 	assert_int_equal(run("", "--help", NULL), CLI_OK);
-	has(out, "  incr KEY [N]\n");
+	has(out, "  incr [--ttl S] KEY [N]\n");
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		assert_int_equal(run("", names[i], "--help", NULL), CLI_OK);
 		snprintf(example, sizeof(example), "Example: kv-cli %s ", names[i]);
