@@ -25,8 +25,7 @@ struct slot {
 struct run {
 	struct gkv *kv;
 	unsigned op, next, done, wrong, sleeps, free_count;
-	unsigned free_slot[DEPTH];
-	struct slot slot[DEPTH];
+	struct slot *free_slot[DEPTH], slot[DEPTH];
 };
 
 static size_t value_of(unsigned number, char *value)
@@ -42,18 +41,17 @@ static int submit(struct run *r)
 	int taken;
 
 	while (count < r->free_count && r->next + count < RECORDS) {
-		unsigned i = r->free_slot[r->free_count - 1 - count];
-		struct slot *s = &r->slot[i];
+		struct slot *s = r->free_slot[r->free_count - 1 - count];
+		struct gkv_request *q = &requests[count];
+		size_t key_len;
 
-		s->number = r->next + count;
-		requests[count++] = (struct gkv_request){
-			.op = r->op,
-			.key = s->key,
-			.key_len = (size_t)snprintf(s->key, sizeof(s->key), "item:%u", s->number),
-			.value = s->value, /* to be written, or where it goes */
-			.len = r->op == GKV_OP_PUT ? value_of(s->number, s->value) : VALUE_MAX,
-			.user_data = i,
-		};
+		s->number = r->next + count++;
+		key_len = (size_t)snprintf(s->key, sizeof(s->key), "item:%u", s->number);
+		if (r->op == GKV_OP_PUT)
+			gkv_request_put(q, s->key, key_len, s->value, value_of(s->number, s->value),
+					s);
+		else
+			gkv_request_get(q, s->key, key_len, s->value, VALUE_MAX, s);
 	}
 	taken = count ? gkv_submit(r->kv, requests, count) : 0;
 	if (taken < 0)
@@ -66,7 +64,7 @@ static int submit(struct run *r)
 /* Returns 0, or the negative errno that it failed with. */
 static int complete(struct run *r, const struct gkv_completion *c)
 {
-	struct slot *s = &r->slot[c->user_data];
+	struct slot *s = c->user;
 	char right[VALUE_MAX];
 
 	if (c->status) /* the others would go on; here it ends the run */
@@ -76,7 +74,7 @@ static int complete(struct run *r, const struct gkv_completion *c)
 		fprintf(stderr, "pipeline: %s: another value\n", s->key);
 		r->wrong++;
 	}
-	r->free_slot[r->free_count++] = (unsigned)c->user_data;
+	r->free_slot[r->free_count++] = s;
 	r->done++;
 	return 0;
 }
@@ -137,7 +135,7 @@ int main(void)
 		return 3;
 	}
 	for (; r.free_count < DEPTH; r.free_count++)
-		r.free_slot[r.free_count] = r.free_count;
+		r.free_slot[r.free_count] = &r.slot[r.free_count];
 	if (run(&r, GKV_OP_PUT, "PUTs") == 0 && run(&r, GKV_OP_GET, "GETs") == 0)
 		status = r.wrong ? 1 : 0;
 	gkv_disconnect(r.kv);

@@ -59,6 +59,7 @@
  */
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -256,6 +257,7 @@ struct gkv_meta {
 	uint64_t version; /* grows with every write of the server; never repeats for a key */
 	uint64_t expiry_ms; /* ms since 1970 by the server's clock; 0: never */
 	uint32_t value_len;
+	uint32_t reserved; /* 0 */
 };
 
 /*
@@ -319,13 +321,13 @@ GKV_API int gkv_get_into(struct gkv *handle, const void *key, size_t key_len,
 #define GKV_IF_PRESENT 2u /* -ENOENT where it is not */
 #define GKV_IF_VERSION 3u /* -ENOENT where it is not, -EEXIST where it has another version */
 
+/* flags of a put */
+#define GKV_KEEP_EXPIRY 1u /* a record that is replaced expires as before */
+
 /*
  * Options of a write. Zeroed: it is always applied, and the record never expires. -EINVAL: the
  * condition or a flag is unknown, or @reserved is not 0.
  */
-/* flags of a put */
-#define GKV_KEEP_EXPIRY 1u /* a record that is replaced expires as before */
-
 struct gkv_write_options {
 	unsigned condition; /* GKV_ALWAYS, ... */
 	unsigned flags; /* GKV_KEEP_EXPIRY, or 0 */
@@ -423,7 +425,7 @@ struct gkv_item {
 	struct gkv_write_options options;
 	struct gkv_meta meta;
 	int status;
-	unsigned reserved;
+	unsigned reserved[7]; /* 0 */
 };
 
 /*
@@ -457,6 +459,7 @@ GKV_API int gkv_mdel(struct gkv *handle, struct gkv_item *items, size_t count);
 struct gkv_request {
 	unsigned op; /* GKV_OP_... */
 	unsigned timeout_ms; /* from now; 0: the session's */
+	void *user; /* the application's: comes back with the completion */
 	/* What key and value point to is the library's until the completion. */
 	const void *key;
 	size_t key_len;
@@ -465,17 +468,89 @@ struct gkv_request {
 	struct gkv_memory *memory; /* NULL, or what value lies in: a get without a copy */
 	struct gkv_write_options options;
 	int64_t delta;
-	uint64_t user_data; /* comes back with the completion */
+	uint64_t reserved[4]; /* 0 */
 };
 
 struct gkv_completion {
-	uint64_t user_data;
+	void *user; /* of the request */
 	unsigned op;
 	int status; /* as the synchronous call returns; -ECANCELED: gkv_cancel() */
 	size_t len; /* of a get's value, also with -EMSGSIZE */
 	struct gkv_meta meta;
 	int64_t sum; /* of GKV_OP_INCR */
+	uint64_t reserved; /* 0 */
 };
+
+/*
+ * gkv_request_init - zero a request, and set what every operation has. The functions below do so
+ * and add what their operation takes; timeout_ms, memory and options can be set after that.
+ * @user: comes back with the completion; what gkv_cancel() knows it by; may be NULL.
+ */
+static inline void gkv_request_init(struct gkv_request *request, unsigned op, const void *key,
+				    size_t key_len, void *user)
+{
+	memset(request, 0, sizeof(*request));
+	request->op = op;
+	request->user = user;
+	request->key = key;
+	request->key_len = key_len;
+}
+
+/* gkv_request_get - as gkv_get() takes them. */
+static inline void gkv_request_get(struct gkv_request *request, const void *key, size_t key_len,
+				   void *value, size_t cap, void *user)
+{
+	gkv_request_init(request, GKV_OP_GET, key, key_len, user);
+	request->value = value;
+	request->len = cap;
+}
+
+/* gkv_request_exists - as gkv_exists() takes them. */
+static inline void gkv_request_exists(struct gkv_request *request, const void *key, size_t key_len,
+				      void *user)
+{
+	gkv_request_init(request, GKV_OP_EXISTS, key, key_len, user);
+}
+
+/* gkv_request_put - as gkv_put() takes them; @value is only read. */
+static inline void gkv_request_put(struct gkv_request *request, const void *key, size_t key_len,
+				   const void *value, size_t value_len, void *user)
+{
+	gkv_request_init(request, GKV_OP_PUT, key, key_len, user);
+	request->value = (void *)(uintptr_t)value;
+	request->len = value_len;
+}
+
+/* gkv_request_del - as gkv_del() takes them. */
+static inline void gkv_request_del(struct gkv_request *request, const void *key, size_t key_len,
+				   void *user)
+{
+	gkv_request_init(request, GKV_OP_DEL, key, key_len, user);
+}
+
+/* gkv_request_incr - as gkv_incr() takes them. */
+static inline void gkv_request_incr(struct gkv_request *request, const void *key, size_t key_len,
+				    int64_t delta, void *user)
+{
+	gkv_request_init(request, GKV_OP_INCR, key, key_len, user);
+	request->delta = delta;
+}
+
+/* gkv_request_append - as gkv_append() takes them; @value is only read. */
+static inline void gkv_request_append(struct gkv_request *request, const void *key, size_t key_len,
+				      const void *value, size_t value_len, void *user)
+{
+	gkv_request_put(request, key, key_len, value, value_len, user);
+	request->op = GKV_OP_APPEND;
+}
+
+/* gkv_request_touch - as gkv_touch() takes them. */
+static inline void gkv_request_touch(struct gkv_request *request, const void *key, size_t key_len,
+				     uint64_t ttl_ms, void *user)
+{
+	gkv_request_init(request, GKV_OP_TOUCH, key, key_len, user);
+	request->options.ttl_ms = ttl_ms;
+}
 
 /*
  * gkv_submit - @count requests; the array is free again on return. What is wrong with one request
@@ -503,12 +578,12 @@ GKV_API int gkv_wait(struct gkv *handle, struct gkv_completion *out, size_t max,
 GKV_API size_t gkv_pending(const struct gkv *handle);
 
 /*
- * gkv_cancel - all operations in flight with @user_data. Returns how many will complete with
+ * gkv_cancel - all operations in flight with @user. Returns how many will complete with
  * -ECANCELED, -ENOENT: none is in flight. A write that was sent is not taken back: it completes as
  * ever, and does not count. Memory of a cancelled one is the application's when its completion was
  * polled, not before.
  */
-GKV_API int gkv_cancel(struct gkv *handle, uint64_t user_data);
+GKV_API int gkv_cancel(struct gkv *handle, const void *user);
 
 /*
  * gkv_fd - a file descriptor that becomes readable when gkv_poll() has something to do, once it was
@@ -565,6 +640,7 @@ struct gkv_record {
 	size_t key_len;
 	const void *value;
 	struct gkv_meta meta;
+	uint64_t reserved[2]; /* 0 */
 };
 
 GKV_API int gkv_scan_open(struct gkv *handle, const struct gkv_scan_options *options,

@@ -9,11 +9,10 @@
 static char value[WARM_DEPTH][WARM_VALUE_MAX];
 
 /* All that is not the same for each of them. */
-static void ask(struct warm_bench *b, struct gkv_request *request, uint64_t place)
+static void ask(struct warm_bench *b, struct gkv_request *request, void *place)
 {
 	request->key = warm_next_step(b)->key;
-	request->value = value[place];
-	request->user_data = place;
+	request->value = request->user = place;
 }
 
 static int judge(const struct warm_bench *b, const struct gkv_completion *c)
@@ -42,7 +41,7 @@ int warm_async(struct warm_bench *b, unsigned count)
 			.len = sizeof(value[i]),
 		};
 	for (unsigned i = 0; i < asked; i++)
-		ask(b, &request[i], i);
+		ask(b, &request[i], value[i]);
 	rc = submit(b, request, asked);
 	while (rc == 0 && completed < count) {
 		int n = gkv_poll(b->kv, done, WARM_DEPTH);
@@ -53,7 +52,7 @@ int warm_async(struct warm_bench *b, unsigned count)
 		for (int i = 0; i < n && rc == 0; i++) {
 			rc = judge(b, &done[i]);
 			if (asked + more < count)
-				ask(b, &request[more++], done[i].user_data);
+				ask(b, &request[more++], done[i].user);
 		}
 		completed += (unsigned)n;
 		asked += more;

@@ -97,7 +97,7 @@ static void driver_submit(void *connection, struct kv_op *op)
 		.key_len = op->key_len,
 		.value = op->value,
 		.len = op->value_len,
-		.user_data = (uint64_t)(uintptr_t)op,
+		.user = op,
 	};
 }
 
@@ -156,7 +156,7 @@ static int driver_collect(void *connection, struct kv_op **done, unsigned max, u
 	for (int i = 0; i < n; i++) {
 		const struct gkv_completion *one = &c->completion[i];
 
-		done[i] = (struct kv_op *)(uintptr_t)one->user_data;
+		done[i] = one->user;
 		settle(done[i], one->status, one->len);
 		if (failed(done[i]))
 			error_set(err, one->status, "%s", gkv_error(c->kv));

@@ -29,7 +29,7 @@ static void fill(struct perf_thread *t, struct perf_handle *f, struct gkv_reques
 	q->memory = q->op == GKV_OP_GET && q->len >= DIRECT_MIN ? f->registered : NULL;
 	q->key = perf_key(p, perf_draw(t, random));
 	q->value = f->memory + place * p->stride;
-	q->user_data = place;
+	q->user = &f->since[place];
 }
 
 /* @count operations, which there is room for; since[] is set by the caller's @paced or here. */
@@ -41,11 +41,11 @@ static int hand_over(struct perf_thread *t, struct perf_handle *f, unsigned coun
 	for (unsigned i = 0; i < count; i++) {
 		fill(t, f, &f->request[i]);
 		if (paced)
-			f->since[f->request[i].user_data] = pace_take(&t->pace);
+			*(uint64_t *)f->request[i].user = pace_take(&t->pace);
 	}
 	now = paced ? 0 : ticks_now();
 	for (unsigned i = 0; i < count && !paced; i++)
-		f->since[f->request[i].user_data] = now;
+		*(uint64_t *)f->request[i].user = now;
 	n = gkv_submit(f->kv, f->request, count);
 	if (n == (int)count)
 		return 0;
@@ -78,13 +78,13 @@ static int collect(struct perf_thread *t, struct perf_handle *f)
 		return perf_fail(t, n, "polling", gkv_error(f->kv));
 	now = ticks_now();
 	for (int i = 0; i < n; i++) {
-		uint32_t place = (uint32_t)done[i].user_data;
+		const uint64_t *since = done[i].user;
 
 		rc = judge(t, f, &done[i]);
 		if (rc)
 			return rc;
-		perf_count(t, f->since[place], now);
-		f->free[f->free_count++] = place;
+		perf_count(t, *since, now);
+		f->free[f->free_count++] = (uint32_t)(since - f->since);
 	}
 	perf_slice(t, now, (unsigned)n);
 	f->collected += (unsigned)n;

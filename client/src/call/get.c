@@ -9,6 +9,7 @@
 #include "client/src/call/rpc_run.h"
 #include "client/src/flight/async.h"
 #include "client/src/link/memory.h"
+#include "client/src/request/fill.h"
 
 int handle_lookup(struct gkv *h, struct lookup *l, unsigned count)
 {
@@ -188,6 +189,8 @@ static unsigned gather(struct gkv *h, struct gkv_item *items, size_t count, size
 		item->len = 0;
 		item->meta = (struct gkv_meta){ 0 };
 		rc = handle_key(h, item->key, item->key_len);
+		if (rc == 0)
+			rc = item_known(h, item);
 		if (rc == 0 && !item->value && item->cap)
 			rc = error_set(&h->error, -EINVAL,
 				       "the place for a value is NULL, of %zu bytes", item->cap);

@@ -117,10 +117,12 @@ static int take(struct gkv_cursor *s, const struct scan_block *f)
 		pass->left = true;
 		return 1;
 	}
-	rec = (struct gkv_record){ b->data,
-				   b->key_len,
-				   s->keys_only ? NULL : b->data + b->key_len,
-				   { b->version, b->expiry_ms, b->value_len } };
+	rec = (struct gkv_record){
+		.key = b->data,
+		.key_len = b->key_len,
+		.value = s->keys_only ? NULL : b->data + b->key_len,
+		.meta = { b->version, b->expiry_ms, b->value_len, 0 },
+	};
 	rc = scan_keep(s, b->key_hash, &rec, 0, false);
 	if (rc > 0)
 		pass->left = true;

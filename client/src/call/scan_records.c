@@ -97,10 +97,10 @@ int scan_look_up(struct gkv_cursor *s)
 			return rc;
 		if (l.state == LOOKUP_FOUND) {
 			const struct gkv_record rec = {
-				l.key,
-				l.key_len,
-				s->keys_only ? NULL : l.value,
-				{ l.version, l.expiry_ms, l.value_len },
+				.key = l.key,
+				.key_len = l.key_len,
+				.value = s->keys_only ? NULL : l.value,
+				.meta = { l.version, l.expiry_ms, l.value_len, 0 },
 			};
 
 			rc = scan_keep(s, l.hash, &rec, asked_ns, k->again);

@@ -23,6 +23,8 @@ static bool next(void *arg, struct rpc_call *c)
 		int rc = write_key(m->h, c, m->op, item->key, item->key_len);
 
 		if (rc == 0)
+			rc = item_known(m->h, item);
+		if (rc == 0)
 			rc = m->op == RPC_PUT
 				     ? write_put(m->h, c, item->value, item->len, &item->options)
 				     : write_del(m->h, c, &item->options);

@@ -167,6 +167,11 @@ static int check(struct async *a, struct op *op)
 	struct rpc_call call;
 	int rc;
 
+	if (q->reserved[0] | q->reserved[1] | q->reserved[2] | q->reserved[3])
+		return error_set(
+			&a->h->error, -EINVAL,
+			"a reserved field of the request is not 0 (gkv_request_init() zeroes "
+			"them)");
 	if (!op_is_get(op)) { /* most are: they need no call */
 		memset(&call, 0, sizeof(call));
 		rc = op_request(a->h, &call, q);
@@ -206,7 +211,7 @@ static void take(struct async *a, const struct gkv_request *q, uint64_t now)
 	op->age = op->block_bytes = 0;
 	op->deadline_ns = now + (uint64_t)timeout_ms * NS_PER_MS;
 	if (!op_is_get(op))
-		op->result = (struct gkv_completion){ .user_data = q->user_data, .op = q->op };
+		op->result = (struct gkv_completion){ .user = q->user, .op = q->op };
 	op->aimed = op->direct = false;
 	rc = check(a, op);
 	if (rc) {

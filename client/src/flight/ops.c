@@ -70,8 +70,7 @@ void op_end(struct async *a, struct op *op, int status)
 
 	let_go(a, op);
 	if (op_is_get(op)) {
-		op->result =
-			(struct gkv_completion){ .user_data = op->q.user_data, .op = op->q.op };
+		op->result = (struct gkv_completion){ .user = op->q.user, .op = op->q.op };
 	}
 	stats->cancelled += status == -ECANCELED;
 	op->result.status = status;
@@ -94,14 +93,16 @@ void op_end_found(struct async *a, struct op *op, const struct lookup *l)
 			  l->value_len, op->q.len);
 	h->reader.stats.hits++;
 	c = place(a, op);
-	c->user_data = op->q.user_data;
+	c->user = op->q.user;
 	c->op = op->q.op;
 	c->status = fits ? 0 : -EMSGSIZE;
 	c->len = l->value_len;
 	c->meta.version = l->version;
 	c->meta.expiry_ms = l->expiry_ms;
 	c->meta.value_len = l->value_len;
+	c->meta.reserved = 0;
 	c->sum = 0;
+	c->reserved = 0;
 	hand_over(a, op, c);
 }
 
@@ -181,7 +182,7 @@ static bool cancel(struct async *a, struct op *op)
 	return op->cancelled;
 }
 
-int gkv_cancel(struct gkv *h, uint64_t user_data)
+int gkv_cancel(struct gkv *h, const void *user)
 {
 	int count = 0, rc = handle_begin(h);
 	struct async *a;
@@ -193,7 +194,7 @@ int gkv_cancel(struct gkv *h, uint64_t user_data)
 		struct op *op = &a->op[i];
 
 		if (op->state != OP_FREE && op->state != OP_DONE && !op->cancelled &&
-		    op->q.user_data == user_data)
+		    op->q.user == user)
 			count += cancel(a, op);
 	}
 	return handle_end(h, count ? count : -ENOENT);

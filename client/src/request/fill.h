@@ -19,6 +19,9 @@ int write_incr(struct gkv *h, struct rpc_call *c, int64_t delta,
 int write_known(struct gkv *h, const struct gkv_write_options *options, unsigned flags);
 int write_touch(struct gkv *h, struct rpc_call *c, uint64_t ttl_ms);
 
+/* item_known - that no reserved field is set. Returns 0, or -EINVAL with the sentence. */
+int item_known(struct gkv *h, const struct gkv_item *item);
+
 /*
  * write_done - a call has ended with @rc, after rpc_step() or rpc_run(): count it, and remember
  * where the record is. @age: handle_age() before the request was first posted.

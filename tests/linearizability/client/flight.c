@@ -35,7 +35,7 @@ static void submit(struct actor *a, struct attempt *d)
 				  .key_len = d->key_len,
 				  .options = attempt_options(d),
 				  .delta = d->delta,
-				  .user_data = (uint64_t)(d - a->flight) };
+				  .user = d };
 	if (q.op == GKV_OP_GET || q.op == GKV_OP_PUT) {
 		q.value = d->place;
 		q.len = q.op == GKV_OP_GET ? VALUE_BYTES_MAX : d->len;
@@ -57,7 +57,7 @@ static void land(struct actor *a, unsigned wait_ms)
 			: gkv_poll(a->kv, c, ACTOR_LANES);
 
 	for (int i = 0; i < n; i++) {
-		struct attempt *d = &a->flight[c[i].user_data];
+		struct attempt *d = c[i].user;
 
 		attempt_end(a, d, c[i].status, d->place, c[i].len, c[i].meta.version, c[i].sum,
 			    gkv_error(a->kv));
@@ -79,7 +79,7 @@ void flight_step(struct actor *a)
 		more--;
 	}
 	if (a->flights && actor_below(a, CANCEL_ONE) == 0)
-		gkv_cancel(a->kv, actor_below(a, ACTOR_LANES)); /* in flight or not */
+		gkv_cancel(a->kv, &a->flight[actor_below(a, ACTOR_LANES)]); /* in flight or not */
 	land(a, actor_below(a, 2) ? 1 : 0);
 }
 

@@ -252,7 +252,7 @@ unsigned doubt_room(const struct differ *d);
 struct flight {
 	struct flight *next; /* of its handle */
 	struct action a;
-	uint64_t number; /* user_data */
+	uintptr_t number; /* its user: never the same again, as an address may be */
 	uint8_t *memory; /* of its value; NULL: none, or @place */
 	struct place *place;
 	bool brief; /* its time may be over before it is done */

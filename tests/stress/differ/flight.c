@@ -85,7 +85,7 @@ static void request(struct differ *d, struct flight *f, struct gkv_request *q)
 		.key_len = k->len,
 		.options = a->options,
 		.delta = a->delta,
-		.user_data = f->number,
+		.user = (void *)f->number,
 	};
 	if (q->op == GKV_OP_GET) {
 		find_place(d, f, q);
@@ -179,7 +179,7 @@ void flight_cancel(struct differ *d, struct end *end)
 	for (uint64_t n = end->flights ? below(d, end->flights) : 0; n; n--)
 		f = f->next;
 	end_use(d, end);
-	rc = gkv_cancel(end->kv, f ? f->number : 0);
+	rc = gkv_cancel(end->kv, f ? (void *)f->number : NULL);
 	if (rc == 1 && f && !f->cancelled)
 		f->cancelled = true;
 	else if (rc != -ENOENT)

@@ -24,12 +24,12 @@ static struct flight *find(struct differ *d, const struct end *end, const struct
 {
 	struct flight *f = end->flight;
 
-	while (f && f->number != c->user_data)
+	while (f && f->number != (uintptr_t)c->user)
 		f = f->next;
 	if (!f)
 		wrong(d, 0, "completion",
-		      "operation %u with user_data %llu has completed, which is not in flight",
-		      c->op, (unsigned long long)c->user_data);
+		      "operation %u with user %p has completed, which is not in flight", c->op,
+		      c->user);
 	if (f->a.op->flies != c->op)
 		wrong(d, f->a.key, "completion", "operation %u has completed as %u", f->a.op->flies,
 		      c->op);

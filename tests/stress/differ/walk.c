@@ -152,7 +152,7 @@ static int visit(void *arg, const void *key, size_t key_len, const void *value,
 {
 	struct walk *w = arg;
 
-	find(w, &(struct gkv_record){ key, key_len, value, *meta }, w->before_ms);
+	find(w, &(struct gkv_record){ key, key_len, value, *meta, { 0 } }, w->before_ms);
 	return 0;
 }
 

@@ -64,6 +64,6 @@ int api_submit(struct gkv *kv, const struct gkv_request *request, struct gkv_com
 		out = &ignored;
 	rc = gkv_wait(kv, out, 1, WAIT_MS);
 	assert_int_equal(rc, 1);
-	assert_true(out->user_data == request->user_data && out->op == request->op);
+	assert_true(out->user == request->user && out->op == request->op);
 	return out->status;
 }

@@ -205,7 +205,7 @@ UNIT_TEST(test_put_options)
 		{ { .condition = GKV_IF_ABSENT, .ttl_ms = GKV_TTL_MAX + 1 }, "time to live" },
 		{ { .condition = GKV_IF_ABSENT, .flags = GKV_KEEP_EXPIRY }, "no expiry to keep" },
 	};
-	struct gkv_meta meta = { 1, 2, 3 };
+	struct gkv_meta meta = { 1, 2, 3, 0 };
 	struct gkv_write_options longest = { .ttl_ms = GKV_TTL_MAX };
 	struct gkv_write_options keep = { .flags = GKV_KEEP_EXPIRY };
 	struct gkv_write_options version = { .condition = GKV_IF_VERSION, .version = 1 };
@@ -308,6 +308,10 @@ UNIT_TEST(test_batches)
 	}
 	assert_memory_equal(value, "value", 5);
 	assert_non_null(strstr(gkv_error(api_kv), "place for a value"));
+	item[0] = (struct gkv_item){ .key = "good", .key_len = 4, .reserved = { 1 } };
+	assert_int_equal(gkv_mget(api_kv, item, 1), 0);
+	assert_int_equal(item[0].status, -EINVAL);
+	assert_non_null(strstr(gkv_error(api_kv), "reserved field"));
 	api_works(api_kv);
 }
 

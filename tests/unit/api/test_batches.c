@@ -28,6 +28,7 @@ static const struct gkv_item kinds[] = {
 	{ .key = "a", .key_len = 1, .value = one, .len = 1, .options = { .reserved = 1 } },
 	{ .key = "a", .key_len = 1, .value = one, .len = 1, .options = { .version = 1 } },
 	{ .key = "a", .key_len = 1, .value = one, .len = 1, .options = { .ttl_ms = UINT64_MAX } },
+	{ .key = "a", .key_len = 1, .value = one, .len = 1, .reserved = { [6] = 1 } },
 	{ .key = "good", .key_len = 4, .value = five, .len = 5 },
 };
 

@@ -41,6 +41,10 @@ UNIT_TEST(test_requests, api_set_up, api_tear_down)
 		REQUEST(.op = GKV_OP_PUT, .value = NULL, .len = 1),
 		REQUEST(.op = GKV_OP_PUT, .value = room, .len = GKV_VALUE_MAX + 1ul),
 		REQUEST(.op = GKV_OP_PUT, .value = room, .len = SIZE_MAX),
+		REQUEST(.op = GKV_OP_GET, .reserved = { 1 }),
+		REQUEST(.op = GKV_OP_EXISTS, .reserved = { [3] = 1ull << 63 }),
+		REQUEST(.op = GKV_OP_PUT, .reserved = { [1] = 1 }),
+		REQUEST(.op = GKV_OP_DEL, .reserved = { [2] = 1 }),
 		REQUEST(.op = GKV_OP_PUT, .options = { .condition = 4 }),
 		REQUEST(.op = GKV_OP_PUT, .options = { .flags = 2 }),
 		REQUEST(.op = GKV_OP_APPEND, .options = { .flags = 1 }),
@@ -64,7 +68,7 @@ UNIT_TEST(test_requests, api_set_up, api_tear_down)
 		struct gkv_request r = bad[i];
 		int rc;
 
-		r.user_data = i + 1000;
+		r.user = &room[i % sizeof(room)];
 		rc = api_submit(api_kv, &r, &done);
 		if (rc != -EINVAL)
 			fail_msg("request %zu: %d", i, rc);
@@ -73,6 +77,47 @@ UNIT_TEST(test_requests, api_set_up, api_tear_down)
 	}
 	assert_int_equal(api_submit(api_kv, &REQUEST(.op = GKV_OP_EXISTS), &done), 0);
 	assert_int_equal(done.meta.value_len, 5);
+}
+
+/* Each helper sets what its operation takes, and zeroes the rest. */
+UNIT_TEST(test_filled_requests, api_set_up, api_tear_down)
+{
+	const struct gkv_request want[] = {
+		REQUEST(.op = GKV_OP_PUT, .value = five, .len = 1, .user = room),
+		REQUEST(.op = GKV_OP_GET, .value = room, .len = 2, .user = five),
+		REQUEST(.op = GKV_OP_EXISTS, .user = key),
+		REQUEST(.op = GKV_OP_TOUCH, .options = { .ttl_ms = 3600000 }, .user = key),
+		REQUEST(.op = GKV_OP_APPEND, .value = five, .len = 5, .user = key),
+		REQUEST(.op = GKV_OP_DEL, .user = NULL),
+		REQUEST(.op = GKV_OP_INCR, .delta = -7, .user = key),
+	};
+	struct gkv_completion done;
+	struct gkv_request r[COUNT(want)];
+	const char *k = want[0].key;
+
+	memset(r, 0xee, sizeof(r));
+	gkv_request_put(&r[0], k, 1, five, 1, room);
+	gkv_request_get(&r[1], k, 1, room, 2, five);
+	gkv_request_exists(&r[2], k, 1, key);
+	gkv_request_touch(&r[3], k, 1, 3600000, key);
+	gkv_request_append(&r[4], k, 1, five, 5, key);
+	gkv_request_del(&r[5], k, 1, NULL);
+	gkv_request_incr(&r[6], k, 1, -7, key);
+	assert_memory_equal(r, want, sizeof(r));
+	memset(&r[0], 0xee, sizeof(r[0]));
+	gkv_request_init(&r[0], GKV_OP_PUT, k, 1, room);
+	r[0].value = five;
+	r[0].len = 1;
+	assert_memory_equal(&r[0], &want[0], sizeof(r[0]));
+	for (size_t i = 0; i < COUNT(r); i++) {
+		memset(&done, 0xee, sizeof(done));
+		assert_int_equal(api_submit(api_kv, &r[i], &done), 0);
+		assert_true(done.reserved == 0 && done.meta.reserved == 0);
+		assert_true(r[i].op != GKV_OP_GET || done.len == 1);
+		assert_true(r[i].op != GKV_OP_TOUCH || done.meta.expiry_ms);
+	}
+	assert_int_equal(done.sum, -7);
+	assert_int_equal(gkv_del(api_kv, k, 1), 0);
 }
 
 /* Statuses are those of the synchronous calls. */
@@ -117,7 +162,7 @@ UNIT_TEST(test_arguments, api_set_up, api_tear_down)
 	assert_int_equal(gkv_submit(NULL, &request, 1), -EINVAL);
 	assert_int_equal(gkv_poll(NULL, &done, 1), -EINVAL);
 	assert_int_equal(gkv_wait(NULL, &done, 1, 0), -EINVAL);
-	assert_int_equal(gkv_cancel(NULL, 0), -EINVAL);
+	assert_int_equal(gkv_cancel(NULL, NULL), -EINVAL);
 	assert_int_equal(gkv_fd(NULL), -EINVAL);
 	assert_int_equal(gkv_arm(NULL), -EINVAL);
 	assert_int_equal(gkv_pending(NULL), 0);
@@ -133,7 +178,7 @@ UNIT_TEST(test_arguments, api_set_up, api_tear_down)
 	start = time_now_ns();
 	assert_int_equal(gkv_wait(api_kv, &done, 1, 20), 0); /* nothing is in flight */
 	assert_true(time_now_ns() - start < (20 + API_SLACK_MS) * NS_PER_MS);
-	assert_int_equal(gkv_cancel(api_kv, 0), -ENOENT);
+	assert_int_equal(gkv_cancel(api_kv, NULL), -ENOENT);
 	assert_int_equal(gkv_pending(api_kv), 0);
 	api_works(api_kv);
 }
@@ -144,14 +189,14 @@ UNIT_TEST(test_depth, api_set_up, api_tear_down)
 	const struct gkv_handle_options o = { .depth = DEPTH };
 	struct gkv_request request[DEPTH + 2];
 	struct gkv_completion done[DEPTH + 2];
-	unsigned seen[DEPTH] = { 0 }, n = 0;
+	unsigned seen[DEPTH + 2] = { 0 }, *one, n = 0;
 	struct gkv *kv;
 	int rc;
 
 	assert_int_equal(gkv_open(api_session, &o, &kv, NULL, 0), 0);
 	api_works(kv);
 	for (unsigned i = 0; i < DEPTH + 2; i++)
-		request[i] = REQUEST(.op = GKV_OP_EXISTS, .user_data = i);
+		request[i] = REQUEST(.op = GKV_OP_EXISTS, .user = &seen[i]);
 	assert_int_equal(gkv_submit(kv, request, DEPTH + 2), DEPTH);
 	assert_int_equal(gkv_pending(kv), DEPTH);
 	assert_int_equal(gkv_submit(kv, request, 1), -EAGAIN);
@@ -159,7 +204,8 @@ UNIT_TEST(test_depth, api_set_up, api_tear_down)
 	while (n < DEPTH) {
 		rc = gkv_wait(kv, done, 1, WAIT_MS); /* one by one */
 		assert_int_equal(rc, 1);
-		assert_true(done[0].user_data < DEPTH && seen[done[0].user_data]++ == 0);
+		one = done[0].user;
+		assert_true(one >= seen && one < seen + DEPTH && (*one)++ == 0);
 		n++;
 		assert_int_equal(gkv_pending(kv), DEPTH - n);
 	}
@@ -180,10 +226,10 @@ UNIT_TEST(test_cancel, api_set_up, api_tear_down)
 	int rc;
 
 	for (unsigned i = 0; i < 3; i++)
-		request[i] = REQUEST(.op = GKV_OP_EXISTS, .user_data = i ? 5 : 4);
+		request[i] = REQUEST(.op = GKV_OP_EXISTS, .user = i ? five : key);
 	assert_int_equal(gkv_submit(api_kv, request, 3), 3);
-	assert_int_equal(gkv_cancel(api_kv, 6), -ENOENT);
-	rc = gkv_cancel(api_kv, 5);
+	assert_int_equal(gkv_cancel(api_kv, five + 1), -ENOENT);
+	rc = gkv_cancel(api_kv, five);
 	assert_true(rc >= 0 && rc <= 2);
 	while (n < 3) {
 		int got = gkv_wait(api_kv, done, 3, WAIT_MS);
@@ -191,12 +237,12 @@ UNIT_TEST(test_cancel, api_set_up, api_tear_down)
 		assert_true(got >= 1 && got <= (int)(3 - n));
 		for (int i = 0; i < got; i++) {
 			cancelled += done[i].status == -ECANCELED;
-			assert_true(done[i].status != -ECANCELED || done[i].user_data == 5);
+			assert_true(done[i].status != -ECANCELED || done[i].user == five);
 		}
 		n += (unsigned)got;
 	}
 	assert_int_equal(cancelled, rc); /* as many as were promised */
-	assert_int_equal(gkv_cancel(api_kv, 5), -ENOENT);
+	assert_int_equal(gkv_cancel(api_kv, five), -ENOENT);
 	api_works(api_kv);
 }
 
@@ -303,7 +349,7 @@ UNIT_TEST(test_child_of_fork, api_set_up, api_tear_down)
 		bad |= gkv_submit(api_kv, &request, 1) != -EPERM;
 		bad |= (gkv_poll(api_kv, &done, 1) != -EPERM) << 1;
 		bad |= (gkv_wait(api_kv, &done, 1, 0) != -EPERM) << 2;
-		bad |= (gkv_cancel(api_kv, 0) != -EPERM) << 3;
+		bad |= (gkv_cancel(api_kv, NULL) != -EPERM) << 3;
 		bad |= (gkv_fd(api_kv) != -EPERM) << 4;
 		bad |= (gkv_arm(api_kv) != -EPERM) << 5;
 		gkv_close(api_kv);

@@ -279,6 +279,11 @@ UNIT_TEST(test_connect)
 SAME(gkv_options, 128);
 SAME(gkv_handle_options, 32);
 SAME(gkv_write_options, 32);
+SAME(gkv_meta, 24);
+SAME(gkv_item, 128);
+SAME(gkv_request, 128);
+SAME(gkv_completion, 64);
+SAME(gkv_record, 64);
 SAME(gkv_stats, 192);
 SAME(gkv_session_stats, 128);
 

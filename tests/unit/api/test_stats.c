@@ -113,13 +113,13 @@ UNIT_TEST(test_cancelled, api_set_up, api_tear_down)
 	api_works(api_kv);
 	for (unsigned i = 0; i < WRITES; i++)
 		request[i] = (struct gkv_request){
-			.op = GKV_OP_PUT, .key = "k", .key_len = 1, .user_data = 5
+			.op = GKV_OP_PUT, .key = "k", .key_len = 1, .user = &n
 		};
 	gkv_stats_get(api_kv, &before);
 	assert_int_equal(before.cancelled, 0);
 	server_pause(api_server);
 	assert_int_equal(gkv_submit(api_kv, request, WRITES), WRITES);
-	rc = gkv_cancel(api_kv, 5);
+	rc = gkv_cancel(api_kv, &n);
 	kill(api_server, SIGCONT);
 	assert_true(rc > 0);
 	while (n < WRITES) {

@@ -73,7 +73,7 @@ static unsigned flight(struct gkv *h, int want)
 	bad += gkv_submit(h, &request, 1) != want;
 	bad += gkv_poll(h, &done, 1) != want;
 	bad += gkv_wait(h, &done, 1, 0) != want;
-	bad += gkv_cancel(h, 0) != want;
+	bad += gkv_cancel(h, NULL) != want;
 	bad += gkv_arm(h) != want;
 	return bad;
 }
@@ -174,7 +174,7 @@ UNIT_TEST(test_another_thread_with_operations_in_flight)
 		;
 	for (i = 0, busy = 0; i < WAIT_MS && busy != -EBUSY; i++) {
 		usleep(1000); /* it is about to wait */
-		busy = gkv_cancel(h, 1234);
+		busy = gkv_cancel(h, &request);
 	}
 	assert_int_equal(busy, -EBUSY);
 	for (const struct api_call *c = api_calls; c->name; c++)

@@ -73,8 +73,13 @@ struct gkv_request request(unsigned op, unsigned key, unsigned at)
 		.key_len = sizeof(unsigned),
 		.value = slot[at].value,
 		.len = sizeof(slot[at].value),
-		.user_data = at,
+		.user = &slot[at],
 	};
+}
+
+size_t slot_of(const struct gkv_completion *c)
+{
+	return (size_t)((struct slot *)c->user - slot);
 }
 
 struct gkv_completion wait_one(void)
@@ -82,8 +87,8 @@ struct gkv_completion wait_one(void)
 	struct gkv_completion c;
 
 	assert_int_equal(gkv_wait(kv, &c, 1, WAIT_MS), 1);
-	assert_true(c.user_data < DEPTH);
-	slot[c.user_data].busy = false;
+	assert_true(slot_of(&c) < DEPTH);
+	slot[slot_of(&c)].busy = false;
 	return c;
 }
 
@@ -99,7 +104,7 @@ unsigned free_slot(void)
 void expect_life(const struct gkv_completion *c, unsigned life)
 {
 	static uint8_t want[LARGE + KEYS];
-	const struct slot *s = &slot[c->user_data];
+	const struct slot *s = &slot[slot_of(c)];
 	size_t len = fill(s->key, life, want);
 
 	assert_int_equal(c->status, 0);
@@ -119,7 +124,7 @@ void all_keys(unsigned op, unsigned life)
 			struct gkv_request q = request(op, next++, at);
 
 			if (op == GKV_OP_PUT)
-				q.len = fill(q.user_data == at ? next - 1 : 0, life, q.value);
+				q.len = fill(next - 1, life, q.value);
 			assert_int_equal(gkv_submit(kv, &q, 1), 1);
 			continue;
 		}

@@ -23,7 +23,7 @@ extern unsigned port;
 extern pid_t server;
 extern struct gkv_session *session;
 extern struct gkv *kv; /* of depth DEPTH */
-extern struct slot slot[DEPTH]; /* of the operations in flight: user_data is the place */
+extern struct slot slot[DEPTH]; /* of the operations in flight: user is the place */
 extern unsigned key_of[KEYS];
 
 /* set_up - with the library's thread; set_up_tick - without. */
@@ -36,6 +36,9 @@ size_t fill(unsigned i, unsigned life, uint8_t *value);
 
 /* request - one, whose value lies in the place @at. */
 struct gkv_request request(unsigned op, unsigned key, unsigned at);
+
+/* slot_of - its place. */
+size_t slot_of(const struct gkv_completion *c);
 
 /* wait_one - its completion; the place is free then. */
 struct gkv_completion wait_one(void);

@@ -81,11 +81,11 @@ UNIT_TEST(test_wrong_requests_complete, set_up, tear_down)
 	struct gkv_stats stats;
 
 	for (size_t i = 0; i < count; i++)
-		q[i].user_data = i;
+		q[i].user = &q[i];
 	assert_int_equal(gkv_submit(kv, q, count), count);
 	assert_int_equal(gkv_poll(kv, c, DEPTH), count);
 	for (size_t i = 0; i < count; i++) {
-		assert_int_equal(c[i].user_data, i);
+		assert_ptr_equal(c[i].user, &q[i]);
 		assert_int_equal(c[i].status, -EINVAL);
 	}
 	assert_int_equal(gkv_submit(kv, NULL, 1), -EINVAL);
@@ -169,7 +169,7 @@ UNIT_TEST(test_late_get_into_registered_memory_ends_once, set_up, tear_down)
 		assert_int_equal(gkv_ping(kv, NULL), 0); /* connected again */
 		assert_int_equal(gkv_submit(kv, &q, 1), 1);
 		assert_int_equal(kv->async->reads, 1);
-		assert_int_equal(gkv_cancel(kv, cancelled ? 0 : 1), cancelled ? 1 : -ENOENT);
+		assert_int_equal(gkv_cancel(kv, &slot[cancelled ? 0 : 1]), cancelled ? 1 : -ENOENT);
 		usleep(2000);
 		channel_fail(kv, "this test says so");
 		c = wait_one();
@@ -183,10 +183,11 @@ UNIT_TEST(test_late_get_into_registered_memory_ends_once, set_up, tear_down)
 
 UNIT_TEST(test_options_and_sums, set_up, tear_down)
 {
-	struct gkv_request q = { .op = GKV_OP_INCR, .key = "n", .key_len = 1, .delta = 5 };
+	struct gkv_request q;
 	struct gkv_completion c;
 	uint64_t version;
 
+	gkv_request_incr(&q, "n", 1, 5, slot);
 	for (unsigned i = 1; i < 10; i++) {
 		assert_int_equal(gkv_submit(kv, &q, 1), 1);
 		c = wait_one();
@@ -194,12 +195,8 @@ UNIT_TEST(test_options_and_sums, set_up, tear_down)
 		assert_int_equal(c.sum, 5 * i);
 	}
 	version = c.meta.version;
-	q = (struct gkv_request){ .op = GKV_OP_PUT,
-				  .key = "n",
-				  .key_len = 1,
-				  .value = slot,
-				  .len = 1,
-				  .options = { .condition = GKV_IF_ABSENT } };
+	gkv_request_put(&q, "n", 1, slot, 1, slot);
+	q.options.condition = GKV_IF_ABSENT;
 	assert_int_equal(gkv_submit(kv, &q, 1), 1);
 	c = wait_one();
 	assert_int_equal(c.status, -EEXIST);
@@ -224,18 +221,18 @@ UNIT_TEST(test_deadlines_and_cancels, set_up, tear_down)
 		q = request(GKV_OP_PUT, i, i);
 		q.len = 10;
 		q.timeout_ms = 1000;
-		q.user_data = i < HANDLE_CREDITS ? 1 : 2;
+		q.user = &slot[i < HANDLE_CREDITS ? 1 : 2];
 		assert_int_equal(gkv_submit(kv, &q, 1), 1);
 	}
 	q = request(GKV_OP_GET, 0, 20);
 	q.key = "k";
 	q.key_len = 1;
 	assert_int_equal(gkv_submit(kv, &q, 1), 1);
-	assert_int_equal(wait_one().user_data, 20);
+	assert_ptr_equal(wait_one().user, &slot[20]);
 	/* those that were sent are not taken back, those that wait are */
-	assert_int_equal(gkv_cancel(kv, 1), -ENOENT);
-	assert_int_equal(gkv_cancel(kv, 3), -ENOENT);
-	assert_int_equal(gkv_cancel(kv, 2), 2);
+	assert_int_equal(gkv_cancel(kv, &slot[1]), -ENOENT);
+	assert_int_equal(gkv_cancel(kv, &slot[3]), -ENOENT);
+	assert_int_equal(gkv_cancel(kv, &slot[2]), 2);
 	assert_int_equal(wait_one().status, -ECANCELED);
 	assert_int_equal(wait_one().status, -ECANCELED);
 	for (unsigned i = 0; i < HANDLE_CREDITS; i++)
@@ -311,7 +308,7 @@ UNIT_TEST(test_deadline_beside_gets_that_keep_coming, set_up, tear_down)
 		n = gkv_poll(kv, c, DEPTH);
 		assert_true(n >= 0);
 		for (int i = 0; i < n; i++)
-			ended = ended || c[i].user_data == 0;
+			ended = ended || c[i].user == slot;
 	}
 	assert_true(ended);
 	kill(server, SIGCONT);

@@ -44,12 +44,12 @@ static struct gkv_completion end(unsigned at)
 	struct gkv_completion c;
 
 	for (unsigned i = 0; i < DEPTH; i++) {
-		if (kv->async->op[i].q.user_data == at)
+		if (kv->async->op[i].q.user == &slot[at])
 			kv->async->op[i].deadline_ns = 0;
 	}
 	kv->async->next_ns = 0;
 	c = wait_one();
-	assert_int_equal(c.user_data, at);
+	assert_ptr_equal(c.user, &slot[at]);
 	return c;
 }
 

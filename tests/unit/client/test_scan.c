@@ -264,7 +264,7 @@ static int use_the_handle(void *arg, const void *key, size_t key_len, const void
 	assert_int_equal(gkv_scan_next(s, &rec, 1), -EDEADLK);
 	assert_int_equal(gkv_scan_open(kv, NULL, &s), -EDEADLK);
 	assert_int_equal(gkv_exists(other, "stay 1", 6, NULL), 0); /* another one is fine */
-	note(&(struct gkv_record){ key, key_len, value, *meta }, 1);
+	note(&(struct gkv_record){ key, key_len, value, *meta, { 0 } }, 1);
 	return memcmp(key, "stay 7", key_len < 6 ? key_len : 6) == 0 ? 7 : 0;
 }
 

@@ -90,7 +90,8 @@ UNIT_TEST(test_sections_that_overlap_hold_nothing_back, set_up, tear_down)
 
 		assert_true(n >= 0);
 		if (n) {
-			struct gkv_request q = request(GKV_OP_GET, writes % KEYS, c->user_data);
+			struct gkv_request q =
+				request(GKV_OP_GET, writes % KEYS, (unsigned)slot_of(c));
 
 			assert_int_equal(gkv_submit(kv, &q, 1), 1);
 		}
