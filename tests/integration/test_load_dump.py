@@ -125,7 +125,7 @@ def test_keys_counts_and_dumps_of_a_prefix(world, tmp_path):
         assert {json_bytes(d, "key"): d["size"] for d in sizes} == {
             k: len(v) for k, v in want.items()}
         assert int(cli.good("count", "--", prefix)) == len(want)
-    assert int(cli.good("count")) == json.loads(cli.good("--json", "count"))["count"] == len(records)
+    assert json.loads(cli.good("--json", "count")) == {"count": len(records)}
     script = cli(stdin=b'count user/\nkeys "\\xff\\xfe"\n')
     assert script.out == b"100\n\\xff\\xfe\n", script
 
