@@ -21,11 +21,10 @@
  * Life of an address: INVALID (incarnation + 1) -> LIVE -> OBSOLETE -> (grace period) ->
  * INVALID (incarnation + 1) ... An address whose incarnation is exhausted is never reused.
  */
-#include <assert.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
+
+#include "common/layout/fields.h"
 
 enum block_state { BLOCK_INVALID = 0, BLOCK_LIVE = 1, BLOCK_OBSOLETE = 2 };
 
@@ -44,16 +43,8 @@ struct block {
 #define BLOCK_HEADER_BYTES  48u
 #define BLOCK_CHECKED_START 12u /* first byte that the checksum covers */
 
-static_assert(sizeof(struct block) == BLOCK_HEADER_BYTES, "block");
-static_assert(offsetof(struct block, checksum) == 0, "block.checksum");
-static_assert(offsetof(struct block, state) == 8, "block.state");
-static_assert(offsetof(struct block, version) == 16, "block.version");
-static_assert(offsetof(struct block, key_hash) == 24, "block.key_hash");
-static_assert(offsetof(struct block, expiry_ms) == 32, "block.expiry_ms");
-static_assert(offsetof(struct block, value_len) == 40, "block.value_len");
-static_assert(offsetof(struct block, key_len) == 44, "block.key_len");
-static_assert(offsetof(struct block, flags) == 46, "block.flags");
-static_assert(offsetof(struct block, data) == 48, "block.data");
+LAYOUT(struct block, BLOCK_HEADER_BYTES, checksum, 0, state, 8, version, 16, key_hash, 24,
+       expiry_ms, 32, value_len, 40, key_len, 44, flags, 46, data, 48);
 
 static inline uint64_t block_state_make(uint32_t incarnation, enum block_state state)
 {

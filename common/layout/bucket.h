@@ -28,13 +28,12 @@
  *   bits 29..44  number of the segment in its extent
  *   bits 45..56  extent number
  */
-#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/mutant.h"
+#include "common/layout/fields.h"
 
 #define BUCKET_BYTES	 256u
 #define BUCKET_SLOTS	 31u
@@ -49,18 +48,14 @@ struct bucket {
 	_Atomic uint64_t slot[BUCKET_SLOTS];
 };
 
-static_assert(sizeof(struct bucket) == BUCKET_BYTES, "bucket");
-static_assert(offsetof(struct bucket, header) == 0, "bucket.header");
-static_assert(offsetof(struct bucket, slot) == 8, "bucket.slot");
+LAYOUT(struct bucket, BUCKET_BYTES, header, 0, slot, 8);
 
 struct segment {
 	struct bucket bucket[SEGMENT_BUCKETS];
 	struct bucket overflow[SEGMENT_OVERFLOW];
 };
 
-static_assert(sizeof(struct segment) == SEGMENT_BYTES, "segment");
-static_assert(offsetof(struct segment, bucket) == 0, "segment.bucket");
-static_assert(offsetof(struct segment, overflow) == SEGMENT_BUCKETS * BUCKET_BYTES, "overflow");
+LAYOUT(struct segment, SEGMENT_BYTES, bucket, 0, overflow, (SEGMENT_BUCKETS * BUCKET_BYTES));
 
 static inline uint64_t bucket_header_make(uint32_t incarnation, uint32_t prefix, unsigned depth,
 					  bool moved, unsigned overflow)
@@ -171,11 +166,5 @@ struct directory {
 	_Atomic uint64_t entry[];
 };
 
-static_assert(sizeof(struct directory) == 64, "directory");
-static_assert(offsetof(struct directory, magic) == 0, "directory.magic");
-static_assert(offsetof(struct directory, depth) == 8, "directory.depth");
-static_assert(offsetof(struct directory, incarnation) == 12, "directory.incarnation");
-static_assert(offsetof(struct directory, server_incarnation) == 16, "directory.server_incarnation");
-static_assert(offsetof(struct directory, checksum) == 24, "directory.checksum");
-static_assert(offsetof(struct directory, reserved) == 32, "directory.reserved");
-static_assert(offsetof(struct directory, entry) == 64, "directory.entry");
+LAYOUT(struct directory, 64, magic, 0, depth, 8, incarnation, 12, server_incarnation, 16, checksum,
+       24, reserved, 32, entry, 64);

@@ -3,6 +3,7 @@
 #include "common/base/hash.h"
 #include "common/layout/block.h"
 #include "common/layout/bucket.h"
+#include "common/layout/fields.h"
 #include "common/layout/limits.h"
 #include "common/layout/root.h"
 #include "common/layout/size_code.h"
@@ -39,9 +40,6 @@ bool extent_entry_sound(const struct extent_entry *e)
 {
 	return e->checksum == hash_bytes(e, offsetof(struct extent_entry, checksum));
 }
-
-#define FIELD(type, member) \
-	((uint64_t)offsetof(struct type, member) << 32 | sizeof(((struct type *)0)->member))
 
 uint64_t layout_hash(void)
 {
@@ -105,66 +103,19 @@ uint64_t layout_hash(void)
 		RPC_INLINE_VALUE,
 		RPC_RETRY,
 		RPC_KEEP_EXPIRY,
-		FIELD(block, checksum),
-		FIELD(block, state),
-		FIELD(block, version),
-		FIELD(block, key_hash),
-		FIELD(block, expiry_ms),
-		FIELD(block, value_len),
-		FIELD(block, key_len),
-		FIELD(block, flags),
-		FIELD(root, server_incarnation),
-		FIELD(root, hash_seed),
-		FIELD(root, directory),
-		FIELD(root, extents),
-		FIELD(root, epoch),
-		FIELD(root, hint_floor),
-		FIELD(root, clock_ms),
-		FIELD(root_directory, extent),
-		FIELD(root_directory, depth),
-		FIELD(root_directory, offset),
-		FIELD(root_directory, incarnation),
-		FIELD(root_extents, addr),
-		FIELD(root_extents, rkey),
-		FIELD(root_extents, entries),
-		FIELD(extent_entry, addr),
-		FIELD(extent_entry, length),
-		FIELD(extent_entry, rkey),
-		FIELD(extent_entry, kind),
-		FIELD(epoch_slot, generation),
-		FIELD(epoch_slot, e),
-		FIELD(epoch_slot, not_e),
-		FIELD(epoch_slot, beat),
-		FIELD(epoch_slot, h),
-		FIELD(epoch_slot, gets),
-		FIELD(epoch_slot, reads),
-		FIELD(epoch_slot, retries),
-		FIELD(rpc_request, client_id),
-		FIELD(rpc_request, generation),
-		FIELD(rpc_request, sequence),
-		FIELD(rpc_request, op),
-		FIELD(rpc_request, flags),
-		FIELD(rpc_request, slot),
-		FIELD(rpc_request, key_len),
-		FIELD(rpc_request, value_len),
-		FIELD(rpc_request, value_hash),
-		FIELD(rpc_request, waited_ms),
-		FIELD(rpc_request, staging_addr),
-		FIELD(rpc_request, staging_len),
-		FIELD(rpc_request, staging_rkey),
-		FIELD(rpc_request, ttl_ms),
-		FIELD(rpc_request, condition),
-		FIELD(rpc_request, operand),
-		FIELD(rpc_reply, status),
-		FIELD(rpc_reply, slot),
-		FIELD(rpc_reply, sequence),
-		FIELD(rpc_reply, version),
-		FIELD(rpc_reply, index_slot),
-		FIELD(rpc_reply, incarnation),
-		FIELD(rpc_reply, value_len),
-		FIELD(rpc_reply, expiry_ms),
-		FIELD(rpc_reply, clock_ms),
-		FIELD(rpc_reply, number),
+		FIELDS(struct block, checksum, state, version, key_hash, expiry_ms, value_len,
+		       key_len, flags),
+		FIELDS(struct root, server_incarnation, hash_seed, directory, extents, epoch,
+		       hint_floor, clock_ms),
+		FIELDS(struct root_directory, extent, depth, offset, incarnation),
+		FIELDS(struct root_extents, addr, rkey, entries),
+		FIELDS(struct extent_entry, addr, length, rkey, kind),
+		FIELDS(struct epoch_slot, generation, e, not_e, beat, h, gets, reads, retries),
+		FIELDS(struct rpc_request, client_id, generation, sequence, op, flags, slot,
+		       key_len, value_len, value_hash, waited_ms, staging_addr, staging_len,
+		       staging_rkey, ttl_ms, condition, operand),
+		FIELDS(struct rpc_reply, status, slot, sequence, version, index_slot, incarnation,
+		       value_len, expiry_ms, clock_ms, number),
 	};
 
 	return hash_bytes(facts, sizeof(facts));

@@ -22,12 +22,11 @@
  * Parts that change are 8-byte words, or carry a checksum over themselves: a READ that tears one
  * is seen and repeated.
  */
-#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
+#include "common/layout/fields.h"
 #include "common/layout/limits.h"
 
 #define ROOT_MAGIC	0x31544f4f52564b47ull /* "GKVROOT1" in memory */
@@ -52,14 +51,8 @@ struct root_directory {
 	uint64_t reserved1[4];
 };
 
-static_assert(sizeof(struct root_directory) == 64, "root_directory");
-static_assert(offsetof(struct root_directory, extent) == 0, "root_directory.extent");
-static_assert(offsetof(struct root_directory, depth) == 4, "root_directory.depth");
-static_assert(offsetof(struct root_directory, offset) == 8, "root_directory.offset");
-static_assert(offsetof(struct root_directory, incarnation) == 16, "root_directory.incarnation");
-static_assert(offsetof(struct root_directory, reserved) == 20, "root_directory.reserved");
-static_assert(offsetof(struct root_directory, checksum) == 24, "root_directory.checksum");
-static_assert(offsetof(struct root_directory, reserved1) == 32, "root_directory.reserved1");
+LAYOUT(struct root_directory, 64, extent, 0, depth, 4, offset, 8, incarnation, 16, reserved, 20,
+       checksum, 24, reserved1, 32);
 
 /*
  * Where the extent table is. Constant while the server lives.
@@ -74,12 +67,7 @@ struct root_extents {
 	uint64_t reserved[5];
 };
 
-static_assert(sizeof(struct root_extents) == 64, "root_extents");
-static_assert(offsetof(struct root_extents, addr) == 0, "root_extents.addr");
-static_assert(offsetof(struct root_extents, rkey) == 8, "root_extents.rkey");
-static_assert(offsetof(struct root_extents, entries) == 12, "root_extents.entries");
-static_assert(offsetof(struct root_extents, checksum) == 16, "root_extents.checksum");
-static_assert(offsetof(struct root_extents, reserved) == 24, "root_extents.reserved");
+LAYOUT(struct root_extents, 64, addr, 0, rkey, 8, entries, 12, checksum, 16, reserved, 24);
 
 struct root {
 	uint64_t magic;
@@ -99,22 +87,9 @@ struct root {
 	uint8_t reserved3[ROOT_BYTES - 328];
 };
 
-static_assert(sizeof(struct root) == ROOT_BYTES, "root");
-static_assert(offsetof(struct root, magic) == 0, "root.magic");
-static_assert(offsetof(struct root, layout_version) == 8, "root.layout_version");
-static_assert(offsetof(struct root, segment_buckets) == 12, "root.segment_buckets");
-static_assert(offsetof(struct root, layout_hash) == 16, "root.layout_hash");
-static_assert(offsetof(struct root, server_incarnation) == 24, "root.server_incarnation");
-static_assert(offsetof(struct root, hash_seed) == 32, "root.hash_seed");
-static_assert(offsetof(struct root, reserved0) == 40, "root.reserved0");
-static_assert(offsetof(struct root, directory) == 64, "root.directory");
-static_assert(offsetof(struct root, extents) == 128, "root.extents");
-static_assert(offsetof(struct root, epoch) == 192, "root.epoch");
-static_assert(offsetof(struct root, reserved1) == 200, "root.reserved1");
-static_assert(offsetof(struct root, hint_floor) == 256, "root.hint_floor");
-static_assert(offsetof(struct root, reserved2) == 264, "root.reserved2");
-static_assert(offsetof(struct root, clock_ms) == 320, "root.clock_ms");
-static_assert(offsetof(struct root, reserved3) == 328, "root.reserved3");
+LAYOUT(struct root, ROOT_BYTES, magic, 0, layout_version, 8, segment_buckets, 12, layout_hash, 16,
+       server_incarnation, 24, hash_seed, 32, reserved0, 40, directory, 64, extents, 128, epoch,
+       192, reserved1, 200, hint_floor, 256, reserved2, 264, clock_ms, 320, reserved3, 328);
 
 /*
  * One entry of the extent table, 32 B:
@@ -135,12 +110,7 @@ struct extent_entry {
 
 #define EXTENT_TABLE_BYTES (EXTENTS_MAX * sizeof(struct extent_entry))
 
-static_assert(sizeof(struct extent_entry) == 32, "extent_entry");
-static_assert(offsetof(struct extent_entry, addr) == 0, "extent_entry.addr");
-static_assert(offsetof(struct extent_entry, length) == 8, "extent_entry.length");
-static_assert(offsetof(struct extent_entry, rkey) == 16, "extent_entry.rkey");
-static_assert(offsetof(struct extent_entry, kind) == 20, "extent_entry.kind");
-static_assert(offsetof(struct extent_entry, checksum) == 24, "extent_entry.checksum");
+LAYOUT(struct extent_entry, 32, addr, 0, length, 8, rkey, 16, kind, 20, checksum, 24);
 
 /*
  * A session's epoch slot, 64 B, the only memory of the server that its client may write:
@@ -166,15 +136,8 @@ struct epoch_slot {
 	_Atomic uint64_t retries;
 };
 
-static_assert(sizeof(struct epoch_slot) == 64, "epoch_slot");
-static_assert(offsetof(struct epoch_slot, generation) == 0, "epoch_slot.generation");
-static_assert(offsetof(struct epoch_slot, e) == 8, "epoch_slot.e");
-static_assert(offsetof(struct epoch_slot, not_e) == 16, "epoch_slot.not_e");
-static_assert(offsetof(struct epoch_slot, beat) == 24, "epoch_slot.beat");
-static_assert(offsetof(struct epoch_slot, h) == 32, "epoch_slot.h");
-static_assert(offsetof(struct epoch_slot, gets) == 40, "epoch_slot.gets");
-static_assert(offsetof(struct epoch_slot, reads) == 48, "epoch_slot.reads");
-static_assert(offsetof(struct epoch_slot, retries) == 56, "epoch_slot.retries");
+LAYOUT(struct epoch_slot, 64, generation, 0, e, 8, not_e, 16, beat, 24, h, 32, gets, 40, reads, 48,
+       retries, 56);
 
 /* Checksums of the parts above: seal before publishing, sound after fetching. */
 void root_directory_seal(struct root_directory *d);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/layout/limits.h"
-#include "common/layout/wire_rpc.h"
 #include "common/layout/wire_tcp.h"
 
 #define MTU_FIRST 1u /* enum ibv_mtu: 256 bytes */

@@ -18,10 +18,10 @@
  *     6  kind     2 B  enum wire_cm_kind
  */
 #include <assert.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/error.h"
+#include "common/layout/fields.h"
 
 #define WIRE_CM_MAGIC 0x43564b47u
 
@@ -38,10 +38,7 @@ struct wire_cm_header {
 	uint16_t kind;
 };
 
-static_assert(sizeof(struct wire_cm_header) == 8, "wire_cm_header");
-static_assert(offsetof(struct wire_cm_header, magic) == 0, "wire_cm_header.magic");
-static_assert(offsetof(struct wire_cm_header, version) == 4, "wire_cm_header.version");
-static_assert(offsetof(struct wire_cm_header, kind) == 6, "wire_cm_header.kind");
+LAYOUT(struct wire_cm_header, 8, magic, 0, version, 4, kind, 6);
 
 /*
  * REQ, 32 B
@@ -57,14 +54,9 @@ struct wire_cm_request {
 	uint8_t reserved[7];
 };
 
-static_assert(sizeof(struct wire_cm_request) == 32, "wire_cm_request");
+LAYOUT(struct wire_cm_request, 32, header, 0, token, 8, handle, 16, credits, 20, mtu, 24, reserved,
+       25);
 static_assert(sizeof(struct wire_cm_request) <= WIRE_CM_REQUEST_MAX, "wire_cm_request");
-static_assert(offsetof(struct wire_cm_request, header) == 0, "wire_cm_request.header");
-static_assert(offsetof(struct wire_cm_request, token) == 8, "wire_cm_request.token");
-static_assert(offsetof(struct wire_cm_request, handle) == 16, "wire_cm_request.handle");
-static_assert(offsetof(struct wire_cm_request, credits) == 20, "wire_cm_request.credits");
-static_assert(offsetof(struct wire_cm_request, mtu) == 24, "wire_cm_request.mtu");
-static_assert(offsetof(struct wire_cm_request, reserved) == 25, "wire_cm_request.reserved");
 
 /*
  * REP, 24 B
@@ -78,13 +70,8 @@ struct wire_cm_reply {
 	uint8_t reserved[7];
 };
 
-static_assert(sizeof(struct wire_cm_reply) == 24, "wire_cm_reply");
+LAYOUT(struct wire_cm_reply, 24, header, 0, handle, 8, credits, 12, mtu, 16, reserved, 17);
 static_assert(sizeof(struct wire_cm_reply) <= WIRE_CM_REPLY_MAX, "wire_cm_reply");
-static_assert(offsetof(struct wire_cm_reply, header) == 0, "wire_cm_reply.header");
-static_assert(offsetof(struct wire_cm_reply, handle) == 8, "wire_cm_reply.handle");
-static_assert(offsetof(struct wire_cm_reply, credits) == 12, "wire_cm_reply.credits");
-static_assert(offsetof(struct wire_cm_reply, mtu) == 16, "wire_cm_reply.mtu");
-static_assert(offsetof(struct wire_cm_reply, reserved) == 17, "wire_cm_reply.reserved");
 
 /* REJ, 148 B:  0 header 8   8 code 4 (negative errno)   12 text 136 (NUL-terminated) */
 struct wire_cm_reject {
@@ -93,10 +80,7 @@ struct wire_cm_reject {
 	char text[136];
 };
 
-static_assert(sizeof(struct wire_cm_reject) == WIRE_CM_REJECT_MAX, "wire_cm_reject");
-static_assert(offsetof(struct wire_cm_reject, header) == 0, "wire_cm_reject.header");
-static_assert(offsetof(struct wire_cm_reject, code) == 8, "wire_cm_reject.code");
-static_assert(offsetof(struct wire_cm_reject, text) == 12, "wire_cm_reject.text");
+LAYOUT(struct wire_cm_reject, WIRE_CM_REJECT_MAX, header, 0, code, 8, text, 12);
 
 /* wire_cm_header - the beginning of a message of ours. */
 struct wire_cm_header wire_cm_header(enum wire_cm_kind kind);

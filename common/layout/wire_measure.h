@@ -40,9 +40,9 @@
  *   136  version      32 B  NUL-terminated
  *   168  why         344 B  NUL-terminated; "" where it does not refuse
  */
-#include <assert.h>
-#include <stddef.h>
 #include <stdint.h>
+
+#include "common/layout/fields.h"
 
 enum measure_phase {
 	MEASURE_BEGIN = 1, /* is about to measure on this queue pair: both ends are compared */
@@ -69,22 +69,9 @@ struct rpc_measure {
 	uint64_t reserved[5];
 };
 
-static_assert(sizeof(struct rpc_measure) == 128, "rpc_measure");
-static_assert(offsetof(struct rpc_measure, tool) == 0, "rpc_measure.tool");
-static_assert(offsetof(struct rpc_measure, phase) == 16, "rpc_measure.phase");
-static_assert(offsetof(struct rpc_measure, op) == 20, "rpc_measure.op");
-static_assert(offsetof(struct rpc_measure, queue_pairs) == 24, "rpc_measure.queue_pairs");
-static_assert(offsetof(struct rpc_measure, depth) == 28, "rpc_measure.depth");
-static_assert(offsetof(struct rpc_measure, mtu) == 32, "rpc_measure.mtu");
-static_assert(offsetof(struct rpc_measure, read_depth) == 36, "rpc_measure.read_depth");
-static_assert(offsetof(struct rpc_measure, credits) == 40, "rpc_measure.credits");
-static_assert(offsetof(struct rpc_measure, threads) == 44, "rpc_measure.threads");
-static_assert(offsetof(struct rpc_measure, keys) == 48, "rpc_measure.keys");
-static_assert(offsetof(struct rpc_measure, value_bytes) == 56, "rpc_measure.value_bytes");
-static_assert(offsetof(struct rpc_measure, iterations) == 64, "rpc_measure.iterations");
-static_assert(offsetof(struct rpc_measure, duration_ms) == 72, "rpc_measure.duration_ms");
-static_assert(offsetof(struct rpc_measure, rate) == 80, "rpc_measure.rate");
-static_assert(offsetof(struct rpc_measure, reserved) == 88, "rpc_measure.reserved");
+LAYOUT(struct rpc_measure, 128, tool, 0, phase, 16, op, 20, queue_pairs, 24, depth, 28, mtu, 32,
+       read_depth, 36, credits, 40, threads, 44, keys, 48, value_bytes, 56, iterations, 64,
+       duration_ms, 72, rate, 80, reserved, 88);
 
 struct rpc_measured {
 	int32_t verdict;
@@ -106,24 +93,9 @@ struct rpc_measured {
 	char why[344];
 };
 
-static_assert(sizeof(struct rpc_measured) == 512, "rpc_measured");
-static_assert(offsetof(struct rpc_measured, verdict) == 0, "rpc_measured.verdict");
-static_assert(offsetof(struct rpc_measured, mtu) == 4, "rpc_measured.mtu");
-static_assert(offsetof(struct rpc_measured, read_depth) == 8, "rpc_measured.read_depth");
-static_assert(offsetof(struct rpc_measured, credits) == 12, "rpc_measured.credits");
-static_assert(offsetof(struct rpc_measured, workers) == 16, "rpc_measured.workers");
-static_assert(offsetof(struct rpc_measured, software) == 20, "rpc_measured.software");
-static_assert(offsetof(struct rpc_measured, gid_index) == 24, "rpc_measured.gid_index");
-static_assert(offsetof(struct rpc_measured, ib_port) == 28, "rpc_measured.ib_port");
-static_assert(offsetof(struct rpc_measured, link_layer) == 32, "rpc_measured.link_layer");
-static_assert(offsetof(struct rpc_measured, connect) == 36, "rpc_measured.connect");
-static_assert(offsetof(struct rpc_measured, cpu_ns) == 40, "rpc_measured.cpu_ns");
-static_assert(offsetof(struct rpc_measured, memory_max) == 48, "rpc_measured.memory_max");
-static_assert(offsetof(struct rpc_measured, memory_free) == 56, "rpc_measured.memory_free");
-static_assert(offsetof(struct rpc_measured, records) == 64, "rpc_measured.records");
-static_assert(offsetof(struct rpc_measured, device) == 72, "rpc_measured.device");
-static_assert(offsetof(struct rpc_measured, version) == 136, "rpc_measured.version");
-static_assert(offsetof(struct rpc_measured, why) == 168, "rpc_measured.why");
+LAYOUT(struct rpc_measured, 512, verdict, 0, mtu, 4, read_depth, 8, credits, 12, workers, 16,
+       software, 20, gid_index, 24, ib_port, 28, link_layer, 32, connect, 36, cpu_ns, 40,
+       memory_max, 48, memory_free, 56, records, 64, device, 72, version, 136, why, 168);
 
 /*
  * measure_decode - the value of a request, @len bytes, untrusted, any alignment; its text is plain

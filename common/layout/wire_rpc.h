@@ -60,10 +60,9 @@
  * -EDOM the value is no number, -ERANGE the sum is none of 64 bits. Of APPEND: -EFBIG the value
  * would be longer than VALUE_MAX.
  */
-#include <assert.h>
-#include <stddef.h>
 #include <stdint.h>
 
+#include "common/layout/fields.h"
 #include "common/layout/limits.h"
 
 #define RPC_REQUEST_MAGIC 0x51524b47u
@@ -140,39 +139,13 @@ struct rpc_reply {
 #define RPC_REPLY_INLINE_MAX 128u /* value bytes inside a reply */
 #define RPC_REPLY_MAX	     (RPC_REPLY_BYTES + RPC_REPLY_INLINE_MAX)
 
-static_assert(sizeof(struct rpc_request) == RPC_REQUEST_BYTES, "rpc_request");
-static_assert(offsetof(struct rpc_request, magic) == 0, "rpc_request.magic");
-static_assert(offsetof(struct rpc_request, op) == 4, "rpc_request.op");
-static_assert(offsetof(struct rpc_request, flags) == 5, "rpc_request.flags");
-static_assert(offsetof(struct rpc_request, slot) == 6, "rpc_request.slot");
-static_assert(offsetof(struct rpc_request, client_id) == 8, "rpc_request.client_id");
-static_assert(offsetof(struct rpc_request, generation) == 24, "rpc_request.generation");
-static_assert(offsetof(struct rpc_request, sequence) == 32, "rpc_request.sequence");
-static_assert(offsetof(struct rpc_request, key_len) == 40, "rpc_request.key_len");
-static_assert(offsetof(struct rpc_request, value_len) == 44, "rpc_request.value_len");
-static_assert(offsetof(struct rpc_request, value_hash) == 48, "rpc_request.value_hash");
-static_assert(offsetof(struct rpc_request, staging_addr) == 56, "rpc_request.staging_addr");
-static_assert(offsetof(struct rpc_request, staging_len) == 64, "rpc_request.staging_len");
-static_assert(offsetof(struct rpc_request, staging_rkey) == 68, "rpc_request.staging_rkey");
-static_assert(offsetof(struct rpc_request, ttl_ms) == 72, "rpc_request.ttl_ms");
-static_assert(offsetof(struct rpc_request, waited_ms) == 80, "rpc_request.waited_ms");
-static_assert(offsetof(struct rpc_request, condition) == 84, "rpc_request.condition");
-static_assert(offsetof(struct rpc_request, operand) == 88, "rpc_request.operand");
+LAYOUT(struct rpc_request, RPC_REQUEST_BYTES, magic, 0, op, 4, flags, 5, slot, 6, client_id, 8,
+       generation, 24, sequence, 32, key_len, 40, value_len, 44, value_hash, 48, staging_addr, 56,
+       staging_len, 64, staging_rkey, 68, ttl_ms, 72, waited_ms, 80, condition, 84, operand, 88);
 
-static_assert(sizeof(struct rpc_reply) == RPC_REPLY_BYTES, "rpc_reply");
-static_assert(offsetof(struct rpc_reply, magic) == 0, "rpc_reply.magic");
-static_assert(offsetof(struct rpc_reply, status) == 4, "rpc_reply.status");
-static_assert(offsetof(struct rpc_reply, slot) == 8, "rpc_reply.slot");
-static_assert(offsetof(struct rpc_reply, flags) == 10, "rpc_reply.flags");
-static_assert(offsetof(struct rpc_reply, value_len) == 12, "rpc_reply.value_len");
-static_assert(offsetof(struct rpc_reply, sequence) == 16, "rpc_reply.sequence");
-static_assert(offsetof(struct rpc_reply, version) == 24, "rpc_reply.version");
-static_assert(offsetof(struct rpc_reply, index_slot) == 32, "rpc_reply.index_slot");
-static_assert(offsetof(struct rpc_reply, expiry_ms) == 40, "rpc_reply.expiry_ms");
-static_assert(offsetof(struct rpc_reply, clock_ms) == 48, "rpc_reply.clock_ms");
-static_assert(offsetof(struct rpc_reply, incarnation) == 56, "rpc_reply.incarnation");
-static_assert(offsetof(struct rpc_reply, reserved) == 60, "rpc_reply.reserved");
-static_assert(offsetof(struct rpc_reply, number) == 64, "rpc_reply.number");
+LAYOUT(struct rpc_reply, RPC_REPLY_BYTES, magic, 0, status, 4, slot, 8, flags, 10, value_len, 12,
+       sequence, 16, version, 24, index_slot, 32, expiry_ms, 40, clock_ms, 48, incarnation, 56,
+       reserved, 60, number, 64);
 
 /* A decoded request: pointers into the receive buffer. */
 struct rpc_request_view {

@@ -30,11 +30,10 @@
  * The header and REFUSE keep their shape in every version, so that any two versions can tell
  * each other that they do not fit.
  */
-#include <assert.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/error.h"
+#include "common/layout/fields.h"
 
 #define WIRE_MAGIC	 0x58564b47u
 #define WIRE_VERSION	 5u
@@ -61,12 +60,7 @@ struct wire_header {
 	uint32_t reserved;
 };
 
-static_assert(sizeof(struct wire_header) == 16, "wire_header");
-static_assert(offsetof(struct wire_header, magic) == 0, "wire_header.magic");
-static_assert(offsetof(struct wire_header, version) == 4, "wire_header.version");
-static_assert(offsetof(struct wire_header, type) == 6, "wire_header.type");
-static_assert(offsetof(struct wire_header, length) == 8, "wire_header.length");
-static_assert(offsetof(struct wire_header, reserved) == 12, "wire_header.reserved");
+LAYOUT(struct wire_header, 16, magic, 0, version, 4, type, 6, length, 8, reserved, 12);
 
 /*
  * HELLO, 128 B
@@ -86,15 +80,8 @@ struct wire_hello {
 	uint64_t reserved[2];
 };
 
-static_assert(sizeof(struct wire_hello) == 128, "wire_hello");
-static_assert(offsetof(struct wire_hello, layout_version) == 0, "wire_hello.layout_version");
-static_assert(offsetof(struct wire_hello, pid) == 4, "wire_hello.pid");
-static_assert(offsetof(struct wire_hello, layout_hash) == 8, "wire_hello.layout_hash");
-static_assert(offsetof(struct wire_hello, client_id) == 16, "wire_hello.client_id");
-static_assert(offsetof(struct wire_hello, first_sequence) == 32, "wire_hello.first_sequence");
-static_assert(offsetof(struct wire_hello, server_incarnation) == 40, "wire_hello.incarnation");
-static_assert(offsetof(struct wire_hello, name) == 48, "wire_hello.name");
-static_assert(offsetof(struct wire_hello, reserved) == 112, "wire_hello.reserved");
+LAYOUT(struct wire_hello, 128, layout_version, 0, pid, 4, layout_hash, 8, client_id, 16,
+       first_sequence, 32, server_incarnation, 40, name, 48, reserved, 112);
 
 /*
  * WELCOME, 192 B
@@ -129,27 +116,10 @@ struct wire_welcome {
 	uint32_t reserved[7];
 };
 
-static_assert(sizeof(struct wire_welcome) == 192, "wire_welcome");
-static_assert(offsetof(struct wire_welcome, session) == 0, "wire_welcome.session");
-static_assert(offsetof(struct wire_welcome, generation) == 8, "wire_welcome.generation");
-static_assert(offsetof(struct wire_welcome, epoch) == 16, "wire_welcome.epoch");
-static_assert(offsetof(struct wire_welcome, server_incarnation) == 24, "wire_welcome.incarnation");
-static_assert(offsetof(struct wire_welcome, root_addr) == 32, "wire_welcome.root_addr");
-static_assert(offsetof(struct wire_welcome, slot_addr) == 40, "wire_welcome.slot_addr");
-static_assert(offsetof(struct wire_welcome, root_rkey) == 48, "wire_welcome.root_rkey");
-static_assert(offsetof(struct wire_welcome, slot_rkey) == 52, "wire_welcome.slot_rkey");
-static_assert(offsetof(struct wire_welcome, lease_ms) == 56, "wire_welcome.lease_ms");
-static_assert(offsetof(struct wire_welcome, eager_max) == 60, "wire_welcome.eager_max");
-static_assert(offsetof(struct wire_welcome, key_max) == 64, "wire_welcome.key_max");
-static_assert(offsetof(struct wire_welcome, value_max) == 68, "wire_welcome.value_max");
-static_assert(offsetof(struct wire_welcome, qps_max) == 72, "wire_welcome.qps_max");
-static_assert(offsetof(struct wire_welcome, credits_max) == 76, "wire_welcome.credits_max");
-static_assert(offsetof(struct wire_welcome, resumed) == 80, "wire_welcome.resumed");
-static_assert(offsetof(struct wire_welcome, pid) == 84, "wire_welcome.pid");
-static_assert(offsetof(struct wire_welcome, device) == 88, "wire_welcome.device");
-static_assert(offsetof(struct wire_welcome, cm_token) == 152, "wire_welcome.cm_token");
-static_assert(offsetof(struct wire_welcome, cm_port) == 160, "wire_welcome.cm_port");
-static_assert(offsetof(struct wire_welcome, reserved) == 164, "wire_welcome.reserved");
+LAYOUT(struct wire_welcome, 192, session, 0, generation, 8, epoch, 16, server_incarnation, 24,
+       root_addr, 32, slot_addr, 40, root_rkey, 48, slot_rkey, 52, lease_ms, 56, eager_max, 60,
+       key_max, 64, value_max, 68, qps_max, 72, credits_max, 76, resumed, 80, pid, 84, device, 88,
+       cm_token, 152, cm_port, 160, reserved, 164);
 
 /*
  * REFUSE, 512 B:  0 code 4 (negative errno)   4 reserved 4   8 text 504 (NUL-terminated).
@@ -161,10 +131,7 @@ struct wire_refuse {
 	char text[504];
 };
 
-static_assert(sizeof(struct wire_refuse) == 512, "wire_refuse");
-static_assert(offsetof(struct wire_refuse, code) == 0, "wire_refuse.code");
-static_assert(offsetof(struct wire_refuse, reserved) == 4, "wire_refuse.reserved");
-static_assert(offsetof(struct wire_refuse, text) == 8, "wire_refuse.text");
+LAYOUT(struct wire_refuse, 512, code, 0, reserved, 4, text, 8);
 
 /*
  * QP_OPEN and QP_OPENED, 64 B: what one side offers for a queue pair.
@@ -191,21 +158,9 @@ struct wire_qp {
 	uint8_t reserved[23];
 };
 
-static_assert(sizeof(struct wire_qp) == 64, "wire_qp");
-static_assert(offsetof(struct wire_qp, gid) == 0, "wire_qp.gid");
-static_assert(offsetof(struct wire_qp, qpn) == 16, "wire_qp.qpn");
-static_assert(offsetof(struct wire_qp, psn) == 20, "wire_qp.psn");
-static_assert(offsetof(struct wire_qp, lid) == 24, "wire_qp.lid");
-static_assert(offsetof(struct wire_qp, link_layer) == 26, "wire_qp.link_layer");
-static_assert(offsetof(struct wire_qp, mtu) == 27, "wire_qp.mtu");
-static_assert(offsetof(struct wire_qp, rd_initiator) == 28, "wire_qp.rd_initiator");
-static_assert(offsetof(struct wire_qp, rd_responder) == 29, "wire_qp.rd_responder");
-static_assert(offsetof(struct wire_qp, ib_port) == 30, "wire_qp.ib_port");
-static_assert(offsetof(struct wire_qp, has_gid) == 31, "wire_qp.has_gid");
-static_assert(offsetof(struct wire_qp, handle) == 32, "wire_qp.handle");
-static_assert(offsetof(struct wire_qp, credits) == 36, "wire_qp.credits");
-static_assert(offsetof(struct wire_qp, gid_type) == 40, "wire_qp.gid_type");
-static_assert(offsetof(struct wire_qp, reserved) == 41, "wire_qp.reserved");
+LAYOUT(struct wire_qp, 64, gid, 0, qpn, 16, psn, 20, lid, 24, link_layer, 26, mtu, 27, rd_initiator,
+       28, rd_responder, 29, ib_port, 30, has_gid, 31, handle, 32, credits, 36, gid_type, 40,
+       reserved, 41);
 
 /*
  * QP_READY, QP_LIVE, QP_CLOSE and QP_LOST, 8 B: which queue pair.
@@ -216,9 +171,7 @@ struct wire_handle {
 	uint32_t qpn;
 };
 
-static_assert(sizeof(struct wire_handle) == 8, "wire_handle");
-static_assert(offsetof(struct wire_handle, handle) == 0, "wire_handle.handle");
-static_assert(offsetof(struct wire_handle, qpn) == 4, "wire_handle.qpn");
+LAYOUT(struct wire_handle, 8, handle, 0, qpn, 4);
 
 /*
  * A decoded frame. Text fields are NUL-terminated within their arrays, and printable ASCII: what

@@ -14,8 +14,9 @@
  */
 #include <assert.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdint.h>
+
+#include "common/layout/fields.h"
 
 #define HISTORY_MAGIC 0x3130545349484b47ull /* "GKHIST01" */
 
@@ -101,17 +102,5 @@ struct history_record {
 	uint64_t version;
 };
 
-static_assert(sizeof(struct history_record) == 64, "history_record");
-static_assert(offsetof(struct history_record, call_ns) == 0, "call_ns");
-static_assert(offsetof(struct history_record, return_ns) == 8, "return_ns");
-static_assert(offsetof(struct history_record, slot) == 16, "slot");
-static_assert(offsetof(struct history_record, generation) == 20, "generation");
-static_assert(offsetof(struct history_record, op) == 24, "op");
-static_assert(offsetof(struct history_record, way) == 25, "way");
-static_assert(offsetof(struct history_record, outcome) == 26, "outcome");
-static_assert(offsetof(struct history_record, reserved) == 27, "reserved");
-static_assert(offsetof(struct history_record, status) == 28, "status");
-static_assert(offsetof(struct history_record, value) == 32, "value");
-static_assert(offsetof(struct history_record, expected) == 40, "expected");
-static_assert(offsetof(struct history_record, seen) == 48, "seen");
-static_assert(offsetof(struct history_record, version) == 56, "version");
+LAYOUT(struct history_record, 64, call_ns, 0, return_ns, 8, slot, 16, generation, 20, op, 24, way,
+       25, outcome, 26, reserved, 27, status, 28, value, 32, expected, 40, seen, 48, version, 56);
