@@ -41,7 +41,6 @@
  * Conventions: librdmacm's -1 and errno, and a CM event's status, become negative errno values here
  * and nowhere else. An event is acknowledged before anything is done about it.
  */
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

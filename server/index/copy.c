@@ -9,7 +9,6 @@
  * block is looked at: all slots are gathered first, and blocks are prefetched some way ahead.
  * Blocks do not move, and a key keeps its bucket number.
  */
-#include <assert.h>
 #include <errno.h>
 
 #include "common/base/mutant.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Begin and end of the index, and its statistics. What it allocates belongs to server/memory. */
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 

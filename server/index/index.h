@@ -14,7 +14,6 @@
  * directories, goes to the caller, which retires it (reclaim.h) like a block.
  */
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/error.h"

@@ -25,7 +25,6 @@
  * with the second half of the overflow buckets.
  */
 #include <assert.h>
-#include <errno.h>
 
 #include "common/base/mutant.h"
 #include "server/index/index_internal.h"

@@ -11,7 +11,6 @@
  * short, every 300 us. A slice ends early where half of what may wait for grace periods does, as
  * the other half is for writes of clients: what was found is given back to a later pass.
  */
-#include <errno.h>
 
 #include "common/base/time.h"
 #include "server/store/store_internal.h"

@@ -4,7 +4,6 @@
  * A client process. What it does is told by grace_shared; what a call of it fails with goes to
  * stderr once, and is counted: it goes on.
  */
-#include <errno.h>
 #include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,14 +4,11 @@
  * The reader: one process, one handle, one GET at a time of a key that exists. It connects again
  * between rounds, so that memory that was overwritten can come back.
  */
-#include <errno.h>
 #include <gracekv.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/base/time.h"
 #include "tests/performance/growth_bench.h"

@@ -11,7 +11,6 @@
  * and back. Rounds go through all of them in turn, so that what disturbs the machine disturbs all;
  * medians of the rounds are compared.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -2,7 +2,6 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* GETs in flight: WARM_DEPTH of them all the time, each followed by the next as it completes. */
 #include <errno.h>
-#include <string.h>
 
 #include "tests/performance/warm_bench.h"
 

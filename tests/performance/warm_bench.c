@@ -14,8 +14,6 @@
  * from hints beforehand.
  */
 #include <inttypes.h>
-#include <libgen.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/base/parse.h"
 #include "tools/kv-bench/kv_bench.h"

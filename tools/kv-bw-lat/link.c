@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "common/base/cores.h"
 #include "tools/kv-bw-lat/perf.h"
 
 #define HINTS_A_KEY    64u /* bytes: so many that hardly a set overflows */

@@ -4,7 +4,6 @@
  * A size: warm up, then rounds of operations, and of the device alone where that is wanted, in
  * turns: what disturbs a round disturbs its neighbour. A ratio is the median of the rounds' ratios.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* doctor: what there is, what works, and which of it would be used. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* doctor: one RDMA device, its ports, GIDs and limits, and a READ on it from itself. */
 #include <endian.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 

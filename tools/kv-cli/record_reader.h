@@ -14,7 +14,6 @@
  *	   expires.
  */
 #include <jansson.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

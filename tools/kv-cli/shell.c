@@ -12,7 +12,6 @@
 #include "tools/kv-cli/history.h"
 #include "tools/kv-cli/line_reader.h"
 #include "tools/kv-cli/prompt.h"
-#include "tools/kv-cli/text.h"
 #include "tools/kv-cli/words.h"
 
 #define SHELL_QUIT (-1) /* no exit code: the line was quit or exit */

@@ -5,7 +5,6 @@
  * kv-cli without a command: a prompt where stdin is a terminal, else the lines of stdin as a
  * script. All lines use one session and one handle.
  */
-#include <stddef.h>
 
 #include "tools/kv-cli/cli.h"
 

@@ -10,7 +10,6 @@
  * equal. What is left at the end differs. Right for any order: the last record of a key decides.
  */
 #include <stddef.h>
-#include <stdint.h>
 
 #include "tools/kv-cli/record_reader.h"
 

@@ -8,7 +8,6 @@
  * server does. One that fails is shown too, and the next one connects again by itself. Figures of
  * before are not compared with those after it.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

@@ -45,7 +45,6 @@
  */
 #include "tools/kv-inspect/check.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "common/base/hash.h"
-#include "common/layout/slot.h"
 #include "tools/kv-inspect/segment_walk.h"
 
 #define SECTION_BYTES (4u << 20)

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* check: what check_run() has found, for people and as JSON. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "tools/kv-cli/text.h"
 #include "tools/kv-inspect/check.h"
 #include "tools/kv-inspect/decode.h"
-#include "tools/kv-inspect/live.h"
 #include "tools/kv-inspect/show.h"
 #include "tools/kv-inspect/tool.h"
 #include "tools/lib/progress.h"

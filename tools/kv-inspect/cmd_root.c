@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* root and extents: the two tables by which everything else is found. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "common/base/cleanup.h"

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* segment and bucket: what stands in them. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "common/layout/slot.h"
 #include "tools/kv-inspect/decode.h"
 #include "tools/kv-inspect/operands.h"
 #include "tools/kv-inspect/reads.h"

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* kv-inspect: the command line, the connection, and what is printed in the end. */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/log.h"
 #include "common/base/parse.h"
-#include "common/rdma/gid.h"
 #include "tools/kv-inspect/live.h"
 #include "tools/kv-inspect/reads.h"
 #include "tools/kv-inspect/tool.h"

@@ -2,8 +2,6 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /* JSON objects as text for people, on stdout. One thread. */
-#include <stdbool.h>
-#include <stdint.h>
 
 #include <jansson.h>
 

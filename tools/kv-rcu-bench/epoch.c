@@ -16,7 +16,6 @@
  * BOUND. A reader that is stopped inside a section stops the epoch; an updater whose bags hold its
  * share of what may wait, waits.
  */
-#include <errno.h>
 #include <string.h>
 #include <time.h>
 

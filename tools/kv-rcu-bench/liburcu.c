@@ -10,7 +10,6 @@
  * the callback, hence a grace period and the 10 ms by which the worker lets callbacks gather.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "common/base/time.h"
 #include "server/reclaim/qsbr.h"

@@ -5,7 +5,6 @@
  * came within 5 ms. And the floor that p99 of an update is held against, which does as batch does,
  * but outside the timing: what is timed is malloc and the exchange.
  */
-#include "common/base/time.h"
 #include "tools/kv-rcu-bench/strategy.h"
 
 static void sync_retire(struct rcu_updater *u, struct rcu_object *old)

@@ -2,7 +2,6 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #include "tools/lib/server_thread.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

@@ -7,8 +7,6 @@
 #include "client/src/know/lookup.h"
 #include "client/src/call/scan.h"
 #include "common/layout/block.h"
-#include "common/layout/size_code.h"
-#include "common/layout/slot.h"
 
 /* The buckets of one chain of READs, and those that they lead to. */
 struct wanted {

@@ -5,7 +5,6 @@
  * A set of keys, by two independent 64-bit hashes of each: what a scan has visited in one group of
  * buckets. Small, emptied often. One thread.
  */
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

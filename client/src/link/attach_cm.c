@@ -15,7 +15,6 @@
 
 #include "client/src/link/handle.h"
 #include "client/src/link/trace.h"
-#include "common/base/time.h"
 
 /* The peer's address, with a port of the CM. */
 static int server_address(int fd, unsigned port, struct sockaddr_storage *out, struct error *err)

@@ -2,7 +2,6 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #include "client/src/link/session.h"
 
-#include <errno.h>
 #include <time.h>
 
 #include "common/base/time.h"

@@ -4,7 +4,6 @@
 /* An open device and its asynchronous events. */
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/softrdma/shared/lock.h"

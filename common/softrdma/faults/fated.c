@@ -21,7 +21,6 @@
  */
 #include "common/base/time.h"
 #include "common/softrdma/path/execute.h"
-#include "common/softrdma/faults/fault.h"
 #include "common/softrdma/path/send.h"
 
 #define WINDOW 64 /* requests that one may overtake */

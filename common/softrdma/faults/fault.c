@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "common/base/parse.h"
-#include "common/base/time.h"
 
 #define NAME	     "SOFTRDMA_FAULT"
 #define DELAY_US_MAX 1000000

@@ -24,7 +24,6 @@
 #include "common/softrdma/path/progress.h"
 #include "common/softrdma/objects/qp.h"
 #include "common/softrdma/softrdma.h"
-#include "common/softrdma/objects/srq.h"
 
 struct ibv_cq *softrdma_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 				  struct ibv_comp_channel *channel, int comp_vector)

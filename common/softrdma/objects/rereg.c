@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 
-#include "common/softrdma/device/context.h"
 #include "common/softrdma/objects/mr.h"
 #include "common/softrdma/softrdma.h"
 

@@ -9,7 +9,6 @@
 #include "common/softrdma/objects/transition.h"
 
 #include <errno.h>
-#include <stdbool.h>
 
 enum { RC = 1, UC = 2, UD = 4, ALL = RC | UC | UD };
 

@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <sys/uio.h>
 
 #include "common/softrdma/path/atomic.h"
 #include "common/softrdma/path/copy.h"

@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "common/softrdma/device/context.h"
 #include "common/softrdma/preload/real.h"
 #include "common/softrdma/preload/undeclared.h"
 

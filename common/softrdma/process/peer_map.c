@@ -8,7 +8,6 @@
  * whose file its owner gave up out of the table, and unmaps it once it has seen every sq lock free
  * (taken it) after that: whoever takes one later does not find the mapping any more.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

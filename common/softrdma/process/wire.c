@@ -3,7 +3,6 @@
 #include "common/softrdma/process/wire.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>

@@ -16,7 +16,6 @@
  */
 #include <assert.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/softrdma/shared/life.h"

@@ -7,7 +7,6 @@
 
 #include "client/src/link/handle.h" /* the server's hash: to choose keys that lie close together */
 #include "common/base/hash.h"
-#include "common/layout/bucket.h"
 #include "tests/linearizability/client/actor.h"
 #include "tests/linearizability/client/near.h"
 

@@ -15,7 +15,6 @@
 
 #include "client/src/link/handle.h" /* the server's hash */
 #include "common/base/hash.h"
-#include "common/base/time.h"
 #include "tests/linearizability/client/member.h"
 #include "tests/linearizability/client/near.h"
 

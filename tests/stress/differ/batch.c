@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Many records in one call. Each record is judged as an operation of its own. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Remote readers that read everything: scans beside the writers, and all keys once without them. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -17,7 +17,6 @@
  * both before any byte of the block changes; a reader's `since` is loaded after its READ completed.
  */
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "server/memory/memory.h"

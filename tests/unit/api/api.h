@@ -2,7 +2,6 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /* What the tests of the public API's contract share. They know gracekv.h, and nothing behind it. */
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "client/include/gracekv.h"

@@ -8,7 +8,6 @@
 
 #include "tests/lib/unit.h"
 #include "tests/unit/api/api.h"
-#include "tests/unit/client/with_server.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -9,7 +9,6 @@
 
 #include "tests/lib/unit.h"
 #include "tests/unit/api/api.h"
-#include "tests/unit/client/with_server.h"
 
 #define DAY_MS (24u * 3600 * 1000)
 

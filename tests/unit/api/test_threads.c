@@ -10,7 +10,6 @@
 
 #include "tests/lib/unit.h"
 #include "tests/unit/api/api.h"
-#include "tests/unit/api/api_more.h"
 #include "tests/unit/client/with_server.h"
 
 #define WAIT_MS 60000u

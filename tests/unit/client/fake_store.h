@@ -5,7 +5,6 @@
  * A server's memory made by hand, and a reader whose READs are copies out of it. A READ that
  * leaves what is registered ends the test: on a device it would break the queue pair.
  */
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/src/know/lookup.h"

@@ -2,15 +2,11 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #include "flight.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/lib/unit.h"
 #include "with_server.h"
 
 unsigned port;

@@ -3,7 +3,6 @@
 /* Scans in chunks against a kv-server that grows, is restarted, and is used in between. */
 #include <errno.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

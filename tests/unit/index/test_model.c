@@ -11,7 +11,6 @@
 #include <urcu/urcu-qsbr.h>
 
 #include "common/base/hash.h"
-#include "common/layout/slot.h"
 #include "tests/unit/index/table.h"
 
 #define SEED 20260712

@@ -14,7 +14,6 @@
  */
 #include "tests/lib/unit.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

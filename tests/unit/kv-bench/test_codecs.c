@@ -7,7 +7,6 @@
 
 #include "tests/lib/unit.h"
 #include "tools/kv-bench/codec.h"
-#include "tools/kv-bench/floor.h"
 
 #define ROOM 1000u
 

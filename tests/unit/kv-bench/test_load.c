@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* What is asked for: mixes, keys, records, and when. */
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 

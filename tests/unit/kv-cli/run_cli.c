@@ -2,20 +2,14 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #include "tests/unit/kv-cli/run_cli.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "tests/lib/unit.h"
 #include "tests/unit/kv-cli/fake_gkv.h"
 
 #define WORDS_MAX 32

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "common/layout/size_code.h"
 #include "common/layout/slot.h"
 
 UNIT_TEST(test_states, inspected_set_up, inspected_tear_down)

@@ -6,11 +6,7 @@
  */
 #include "tests/unit/kv-inspect/inspected.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-#include "common/layout/slot.h"
 
 #define FLIPS 400u
 #define WILD  150u

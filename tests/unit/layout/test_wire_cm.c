@@ -10,7 +10,6 @@
 
 #include "common/layout/limits.h"
 #include "common/layout/wire_cm.h"
-#include "common/layout/wire_tcp.h"
 
 static struct wire_cm_request good_request(void)
 {

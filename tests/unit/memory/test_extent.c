@@ -6,7 +6,6 @@
 #include <sys/sysinfo.h>
 
 #include "common/base/time.h"
-#include "server/memory/size_class.h"
 #include "tests/unit/memory/recorder.h"
 
 UNIT_TEST(limits_are_named)

@@ -7,8 +7,6 @@
 #include "tests/lib/unit.h"
 
 #include <stdbool.h>
-#include <string.h>
-#include <time.h>
 
 #include "common/base/time.h"
 #include "server/reclaim/reclaim.h"

@@ -7,7 +7,6 @@
  */
 #include <assert.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

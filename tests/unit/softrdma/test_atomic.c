@@ -5,10 +5,8 @@
  * of another process and private, which that process executes itself.
  */
 #include <assert.h>
-#include <errno.h>
 #include <poll.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "ends.h"
 #include "words.h"

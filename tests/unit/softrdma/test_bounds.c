@@ -2,7 +2,6 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* The ends of regions, to the byte, at both sides; whose region it is; READs that are off. */
 #include <errno.h>
-#include <string.h>
 
 #include "ends.h"
 

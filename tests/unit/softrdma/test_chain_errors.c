@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* READs of private memory that are posted in one list, when something is in their way. */
-#include <assert.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>

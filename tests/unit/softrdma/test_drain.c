@@ -3,7 +3,6 @@
 /* The send queue that is drained (SQD) and the one that has failed (SQE, of UC and UD only). */
 #include <errno.h>
 #include <poll.h>
-#include <string.h>
 
 #include "ends.h"
 

@@ -5,7 +5,6 @@
  * one link for its life, so that each test runs in children; this process never opens the device.
  */
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

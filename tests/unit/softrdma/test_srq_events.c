@@ -3,7 +3,6 @@
 /* IBV_EVENT_SRQ_LIMIT_REACHED and IBV_EVENT_QP_LAST_WQE_REACHED: when, how often, and when not. */
 #include <errno.h>
 #include <poll.h>
-#include <string.h>
 
 #include "ends.h"
 

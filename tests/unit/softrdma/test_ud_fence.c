@@ -5,7 +5,6 @@
  * waits for us (userfaultfd). An owner that takes state, key or all of it back must wait as well.
  */
 #include <assert.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>

@@ -6,7 +6,6 @@
  * it is off by 17.1 % at most for one rank, and moves 1.7 % of all draws.
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/lib/unit.h"
