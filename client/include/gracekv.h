@@ -67,6 +67,12 @@ extern "C" {
 
 #define GKV_API __attribute__((visibility("default")))
 
+/* Of this header; gkv_version() tells the library's. It may be compared in #if: 0x000100 is 0.1.0. */
+#define GKV_VERSION_MAJOR  0
+#define GKV_VERSION_MINOR  1
+#define GKV_VERSION_PATCH  0
+#define GKV_VERSION_NUMBER (GKV_VERSION_MAJOR << 16 | GKV_VERSION_MINOR << 8 | GKV_VERSION_PATCH)
+
 #define GKV_KEY_MAX   1024u /* bytes; keys are 1 to GKV_KEY_MAX long */
 #define GKV_VALUE_MAX (16u << 20) /* bytes; values are 0 to GKV_VALUE_MAX long */
 
@@ -696,7 +702,10 @@ GKV_API const char *gkv_strerror(int code);
 /* gkv_error - the sentence of the last failure on this handle; "" where there was none. */
 GKV_API const char *gkv_error(const struct gkv *handle);
 
-/* gkv_version - "0.1.0". */
+/*
+ * gkv_version - of the library that runs, "0.1.0"; static. The version of the header that a program
+ * was compiled with is GKV_VERSION_NUMBER.
+ */
 GKV_API const char *gkv_version(void);
 
 #ifdef __cplusplus

@@ -278,6 +278,7 @@ UNIT_TEST(test_connect)
 SAME(gkv_options, 128);
 SAME(gkv_handle_options, 32);
 SAME(gkv_write_options, 32);
+SAME(gkv_scan_options, 40);
 SAME(gkv_meta, 24);
 SAME(gkv_item, 128);
 SAME(gkv_request, 128);

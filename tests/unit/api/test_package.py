@@ -24,7 +24,8 @@ VERSION_PROGRAM = r"""
 
 int main(void)
 {
-	printf("%s\n", gkv_version());
+	printf("%s\n%d.%d.%d\n%06x\n", gkv_version(), GKV_VERSION_MAJOR, GKV_VERSION_MINOR,
+	       GKV_VERSION_PATCH, (unsigned)GKV_VERSION_NUMBER);
 	return 0;
 }
 """
@@ -76,7 +77,9 @@ class Package(unittest.TestCase):
         program = self.build(VERSION_PROGRAM, "version", flags)
         rc, out, err = self.run_installed(program)
         self.assertEqual((rc, err), (0, ""))
-        self.assertEqual(out, self.pkg_config("--modversion"))
+        version = self.pkg_config("--modversion").strip()
+        number = "".join(f"{int(part):02x}" for part in version.split("."))
+        self.assertEqual(out.split(), [version, version, number])
 
     def test_examples_against_what_is_installed(self):
         flags = self.pkg_config("--cflags", "--libs").split()
