@@ -208,6 +208,17 @@ static int dump_begin(struct cli *cli, struct dump *d, const char *prefix, unsig
 	return 0;
 }
 
+/* Other stores take patterns. */
+static void no_pattern(const struct cli *cli, const struct dump *d)
+{
+	const char *prefix = cli->operands[0];
+
+	if (d->scan.prefix_len && !d->records && prefix[d->scan.prefix_len - 1] == '*')
+		cli_error(0,
+			  "%s: no key begins with %.80s (a prefix is no pattern: leave out the *)",
+			  cli->command->name, prefix);
+}
+
 int cli_keys(struct cli *cli)
 {
 	struct dump d = { .out = stdout, .format = cli->json ? RECORD_JSONL : RECORD_TSV };
@@ -215,6 +226,8 @@ int cli_keys(struct cli *cli)
 
 	if (code == 0)
 		code = dump_scan(cli, &d, "stdout");
+	if (code == 0)
+		no_pattern(cli, &d);
 	return code ? code : cli_flush(stdout, "stdout");
 }
 
@@ -245,6 +258,7 @@ int cli_count(struct cli *cli)
 		code = d.scan.prefix_len ? dump_scan(cli, &d, "") : count_all(cli, &d.records);
 	if (code)
 		return code;
+	no_pattern(cli, &d);
 	if (cli->json)
 		return cli_print_json(json_pack("{s:I}", "count", (json_int_t)d.records));
 	printf("%" PRIu64 "\n", d.records);

@@ -343,6 +343,9 @@ UNIT_TEST(test_keys_and_counts, setup)
 	assert_string_equal(out, "2\n"); /* the server says so */
 	assert_int_equal(run("", "count", "--json", "b", NULL), CLI_OK);
 	assert_string_equal(out, "{\n  \"count\": 1\n}\n");
+	assert_int_equal(run("", "count", "a*", NULL), CLI_OK);
+	has(errors,
+	    "kv-cli: count: no key begins with a* (a prefix is no pattern: leave out the *)");
 	assert_int_equal(run("", "get", "--prefix", "a", "a", NULL), CLI_USAGE);
 	has(errors, "get: does not know --prefix");
 	memset(prefix, 'p', sizeof(prefix));
