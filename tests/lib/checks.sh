@@ -129,12 +129,11 @@ compile_header() {
 }
 
 check_headers() {
-    local name flags bad=0
+    local flags
     flags=$(pkg-config --cflags libibverbs librdmacm liburcu-qsbr libxxhash cmocka) || return 1
-    while IFS= read -r name; do
-        compile_header "${CC:-cc} -x c -std=gnu17 $flags" "$name" || bad=1
-    done < <(tree_files | grep -E '\.h$')
-    return "$bad"
+    export -f compile_header
+    tree_files | grep -E '\.h$' | xargs -d '\n' -n 1 -P "$(nproc)" \
+        bash -c 'compile_header "$@"' - "${CC:-cc} -x c -std=gnu17 $flags"
 }
 
 source_checks() {

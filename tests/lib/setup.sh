@@ -66,33 +66,51 @@ build_stamp() {
     say "${CC:-cc} ${CFLAGS:-} ${LDFLAGS:-} $*"
 }
 
-# What of a build folder is compiled, where that is not all.
-declare -A build_only=([build-mutants]="tests/stress/torture/torture bin/kv-server
-    bin/kv-cli tests/linearizability/client/lin-client")
+# The build folders, what they are made with, and what of them is compiled where that is not all.
+declare -A build_option=([build-test]=-Dmutants=false [build-asan]="-Db_sanitize=address,undefined"
+    [build-tsan]=-Db_sanitize=thread [build-mutants]=-Dmutants=true)
+programs_of_lin="bin/kv-server bin/kv-cli tests/linearizability/client/lin-client"
+declare -A build_only=([build-mutants]="tests/stress/torture/torture $programs_of_lin"
+    [build-tsan]="tests/stress/stress tests/stress/torture/torture tests/stress/differ/differ
+    $programs_of_lin")
+
+# tests_of DIR SUITE - the programs of one of meson's suites.
+tests_of() {
+    meson introspect --tests "$1" | python3 -c 'import json, os, sys
+for test in json.load(sys.stdin):
+    if "gracekv:" + sys.argv[2] in test["suite"]:
+        print(os.path.relpath(test["cmd"][0], sys.argv[1]))' "$@"
+}
 
 configure_and_compile() {
-    local dir=$1 stamp
+    local dir=$work/$1 option=${build_option[$1]} stamp
     local -a targets
-    shift
-    read -rd '' -a targets <<<"${build_only[${dir##*/}]:-}"
-    stamp=$(build_stamp "$@")
+    read -rd '' -a targets <<<"${build_only[$1]:-}"
+    stamp=$(build_stamp "$option")
     if [ "$(cat "$dir/run-stamp" 2>/dev/null)" != "$stamp" ]; then
         case $dir in
         "$work"/build-?*) rm -rf "$dir" ;;
         *) return 1 ;;
         esac
-        meson setup -Dwerror=true -Dbuildtype=debugoptimized "$@" "$dir" "$root" || return 1
+        meson setup -Dwerror=true -Dbuildtype=debugoptimized "$option" "$dir" "$root" || return 1
         say "$stamp" >"$dir/run-stamp"
     fi
+    [ "$1" = build-tsan ] && mapfile -t -O ${#targets[@]} targets < <(tests_of "$dir" tsan)
     ninja -C "$dir" "${targets[@]}"
 }
 
-# build FOLDER MESON-OPTION... - once a run; is a test of its own. Fails where it did not build.
+# locked COMMAND FOLDER - nobody else compiles there meanwhile.
+locked() {
+    (
+        flock 9 && "$@"
+    ) 9>"$logs/$2.lock"
+}
+
+# build FOLDER - once a run; is a test of its own. Fails where it did not build.
 build() {
     local name=$1 before=$failed
-    shift
     if [ -z "${built[$name]:-}" ]; then
-        check "build: $name" configure_and_compile "$work/$name" "$@"
+        check "build: $name" locked configure_and_compile "$name"
         built[$name]=$((failed == before))
     fi
     [ "${built[$name]}" = 1 ]

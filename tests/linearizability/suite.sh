@@ -66,7 +66,7 @@ lin_mutant() {
 slowly=(--weak "lines,delay" --nemesis press)
 
 lin_mutants() {
-    build build-mutants -Dmutants=true || return 0
+    build build-mutants || return 0
     # Neither is a breach that anybody may notice: writes that rest, and checksums left out.
     lin_form build-mutants "nothing is broken" 6 --mutant linger,no_checksum
     lin_mutant publish_first
@@ -102,10 +102,10 @@ suite_linearizability() {
         timeout 300 python3 "$here/linearizability/test_run.py" "$lin_checker"
     lin_form build-test "on soft0" 30
     lin_mutants
-    build build-asan -Db_sanitize=address,undefined || return 0
+    build build-asan || return 0
     sanitizer_options
     lin_form build-asan "(asan, ubsan)" 6
-    build build-tsan -Db_sanitize=thread || return 0
+    build build-tsan || return 0
     lin_form build-tsan "(tsan)" 6
     [ "$full" = 1 ] || return 0
     lin_form build-test "10^7 operations" 1800 --operations 10000000

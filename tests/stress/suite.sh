@@ -110,7 +110,7 @@ hints=(--readers 0 --clients 0 --locals 0 --hinters 3 --memory 128M)
 big=(--keys 64 --keep 16 --hot 8 --memory 256M --lease 1000)
 
 torture_mutants() {
-    build build-mutants -Dmutants=true || return 0
+    build build-mutants || return 0
     GRACEKV_MUTANT=no_checksum torture_form build-mutants "grace periods need no checksums" 10
     torture_form build-mutants "no rule is broken" 10
     torture_form build-mutants "no rule is broken, few readers" 5 "${few[@]}"
@@ -149,10 +149,10 @@ torture_forms() {
     torture_form build-test "local readers alone" 3 --readers 0 --hinters 0 --clients 0
     torture_form build-test "all kinds of readers" 15
     torture_form build-test "addresses come to their end" 10 --used-up 3
-    build build-asan -Db_sanitize=address,undefined || return 0
+    build build-asan || return 0
     sanitizer_options
     torture_form build-asan "(asan, ubsan)" 10
-    build build-tsan -Db_sanitize=thread || return 0
+    build build-tsan || return 0
     torture_form build-tsan "(tsan)" 10
     [ "$full" = 1 ] || return 0
     torture_form build-test "many readers, long" 900 --readers 8 --hinters 4 --clients 2 \
@@ -193,10 +193,10 @@ differ_forms() {
     check "differ: what is answered wrong on purpose is found" differ_lies
     differ_form build-test "on a kind device" 15
     differ_form build-test "on an unkind device" 15 --weak 1
-    build build-asan -Db_sanitize=address,undefined || return 0
+    build build-asan || return 0
     sanitizer_options
     differ_form build-asan "(asan, ubsan)" 8
-    build build-tsan -Db_sanitize=thread || return 0
+    build build-tsan || return 0
     differ_form build-tsan "(tsan)" 8
     [ "$full" = 1 ] || return 0
     differ_form build-test "few keys, long" 300 --keys 40
@@ -218,10 +218,10 @@ suite_stress() {
         --remotes 0 --locals 2
     stress_form build-test "addresses come to their end" 300 --keys 200000 --memory 1G --rounds 3 \
         --used-up 3
-    build build-asan -Db_sanitize=address,undefined || return 0
+    build build-asan || return 0
     sanitizer_options
     stress_form build-asan "(asan, ubsan)" 300 --keys 200000 --memory 512M --rounds 3
-    build build-tsan -Db_sanitize=thread || return 0
+    build build-tsan || return 0
     stress_form build-tsan "(tsan)" 300 --keys 200000 --memory 512M --rounds 2 --remotes 2
     [ "$full" = 1 ] || return 0
     stress_form build-test "5 M keys, again and again" 1800 --keys 5000000 --memory 4G --rounds 8
