@@ -2,6 +2,9 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /* Calls of interposed functions, and whether they reach the libibverbs behind. */
+#include <errno.h>
+#include <stdbool.h>
+
 #include "common/softrdma/preload/undeclared.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/softrdma/preload/fake_libibverbs.h"
@@ -12,6 +15,7 @@
 #undef ibv_reg_mr_iova
 
 extern struct fake *fake;
+extern bool missing; /* the fake lacks all functions */
 
 /* calls_begin - find the fake. A setup function of cmocka: no function was tried. */
 int calls_begin(void **state);
@@ -22,7 +26,10 @@ void calls_see(const char *name);
 /* calls_all_seen - fails where one of functions.h was not tried. */
 void calls_all_seen(void);
 
-/* calls_check - the one call since there were @calls was of @name, with these arguments. */
+/*
+ * calls_check - the one call since there were @calls was of @name, with these arguments; or there
+ * was none and errno says so.
+ */
 void calls_check(const char *name, unsigned calls, const long *args, int count);
 
 /* Up to six arguments as numbers. */
@@ -39,18 +46,20 @@ void calls_check(const char *name, unsigned calls, const long *args, int count);
 #define FORWARDED_VOID(name, ...)                                               \
 	do {                                                                    \
 		unsigned calls = fake->calls;                                   \
+		errno = 0;                                                      \
 		name(__VA_ARGS__);                                              \
 		calls_check(#name, calls, (const long[]){ LONGS(__VA_ARGS__) }, \
 			    COUNT(__VA_ARGS__));                                \
 	} while (0)
 
-#define FORWARDED(name, ...)                                                    \
-	do {                                                                    \
-		unsigned calls = fake->calls;                                   \
-		fake->result = 1000 + calls;                                    \
-		assert_int_equal((long)name(__VA_ARGS__), fake->result);        \
-		calls_check(#name, calls, (const long[]){ LONGS(__VA_ARGS__) }, \
-			    COUNT(__VA_ARGS__));                                \
+#define FORWARDED(none, name, ...)                                                          \
+	do {                                                                                \
+		unsigned calls = fake->calls;                                               \
+		fake->result = 1000 + calls;                                                \
+		errno = 0;                                                                  \
+		assert_int_equal((long)name(__VA_ARGS__), missing ? (none) : fake->result); \
+		calls_check(#name, calls, (const long[]){ LONGS(__VA_ARGS__) },             \
+			    COUNT(__VA_ARGS__));                                            \
 	} while (0)
 
 /* What the call gives; nothing reached the fake. */
