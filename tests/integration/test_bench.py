@@ -4,15 +4,15 @@
 import json
 import re
 import shutil
+import sys
 
 import pytest
 
 from kvt_client import assert_error, run
-from kvt_gate import gate_reads
-from kvt_process import DEVICE, HOST, program
+from kvt_gate import BY_NAME, FOLDER, gate_reads
+from kvt_process import BUILD, DEVICE, HOST, program
 
-NAMES = ["get-bench", "grace-bench", "growth-bench", "index-bench", "soft-bench",
-         "warm-bench"]
+NAMES = ["grace-bench", "growth-bench", "index-bench", "soft-bench"]
 
 
 @pytest.mark.no_device
@@ -32,9 +32,6 @@ def test_help_and_version(name):
 
 @pytest.mark.no_device
 @pytest.mark.parametrize("name, words, said", [
-    ("get-bench", ["a"], "no arguments"), ("get-bench", ["-n", "0"], "100000000"),
-    ("get-bench", ["--rounds", "100"], "1 to 99"), ("get-bench", ["-C", "pigeon"], "tcp|cm"),
-    ("get-bench", ["--connect", "tc"], "tcp|cm"), ("get-bench", ["-C", "tcp|cm"], "tcp|cm"),
     ("grace-bench", ["-w", "1"], "2 to 14"), ("grace-bench", ["-L", "99"], "100 to 60000"),
     ("grace-bench", ["-C", "pigeon"], "tcp|cm"), ("grace-bench", ["a"], "no arguments"),
     ("grace-bench", ["-L", "60000", "-T", "5"], "at most 4096 slices"),
@@ -47,10 +44,6 @@ def test_help_and_version(name):
     ("index-bench", ["--check", "--quick"], "all phases"), ("index-bench", ["-cC"], "by the clock"),
     ("soft-bench", ["-a", "1023K"], "1048576"), ("soft-bench", ["--area", "65G"], "out of range"),
     ("soft-bench", ["-a", "x"], "not a size"), ("soft-bench", ["a"], "no arguments"),
-    ("warm-bench", ["-o", "sync,deep"], "sync,depth,redis,zipf"),
-    ("warm-bench", ["-o", ""], "--only"), ("warm-bench", ["a"], "no arguments"),
-    ("warm-bench", ["-r", "4"], "5 to 99"), ("warm-bench", ["-pc"], "by the clock"),
-    ("warm-bench", ["-H", "x"], "not a size"), ("warm-bench", ["-v", "1025"], "1 to 1024"),
 ])
 def test_wrong_usage(name, words, said):
     result = run([program(name), *words])
@@ -60,18 +53,6 @@ def test_wrong_usage(name, words, said):
 
 def assert_spread(one):
     assert 0 < one["min"] <= one["median"] <= one["max"]
-
-
-@pytest.mark.soft_device
-def test_document_of_get_bench():
-    result = run([program("get-bench"), "-d", DEVICE, "-l", HOST, "-M", "64M", "-k", "200", "-r",
-                  "3", "-n", "50", "-c", "0", "-j"], seconds=60)
-    assert result.rc == 0, result.err
-    d = json.loads(result.out)
-    assert (d["tool"], d["schema"], d["device"]) == ("get-bench", 1, DEVICE)
-    assert d["keys"] == d["records"] == 200 and d["reads_per_get"] == pytest.approx(2)
-    assert_spread(d["get_over_raw_reads_by_rounds"])
-    gate_reads("get", d)
 
 
 @pytest.mark.soft_device
@@ -192,115 +173,44 @@ def test_index_bench_checks_with_hugepages_only():
     assert "hugepages of 2 MiB" in result.err and "/proc/sys/vm/nr_hugepages" in result.err
 
 
-WARM = ["-d", DEVICE, "-l", HOST, "-r", "5", "-s", "1"]
-WARM_SECONDS = 120  # for what takes about 10
-OVER_REDIS = ["get_rate_over_redis", "mget_rate_over_redis", "get_depth_rate_over_redis"]
-
-
-def warm(*words, rc=0):
-    """The document of warm-bench."""
-    result = run([program("warm-bench"), *WARM, "-j", *words], seconds=WARM_SECONDS)
-    assert result.rc == rc, result.err
-    d = json.loads(result.out)
-    assert (d["tool"], d["schema"], d["device"], d["rounds"]) == ("warm-bench", 1, DEVICE, 5)
-    assert d["software_device"]
-    for one in [*d["ns"].values(), *d["figures"].values()]:
-        assert 0 < one["min"] <= one["median"] <= one["max"]
-    return d, result.err
+def reads(name, tool, server, *words):
+    """The gate finds its figures in what a program really prints."""
+    done = run([program(tool), *words, "-n", "500", "--json"], env={"GRACEKV_SERVER": server})
+    assert done.rc == 0, done.err
+    return [figure.value for figure in gate_reads(name, json.loads(done.out))]
 
 
 @pytest.mark.soft_device
-@pytest.mark.parametrize("how", [[], ["--cpu-time"]])
-def test_document_of_warm_bench(how):
-    d, _ = warm("-k", "2000", "-o", "sync,depth", *how)
-    assert d["cpu_time"] == bool(how)
-    ours = ["raw_read", "get", "raw_read_depth_32", "mget_32", "get_depth_32"]
-    assert (d["keys"], d["value_bytes"], d["block_bytes"]) == (2000, 64, 128)
-    assert list(d["ns"]) == ours and d["zipf"] == []
-    assert d["reads_per_get"] == pytest.approx(1, abs=0.01), "hints lead to all of them"
-    figures = d["figures"]
-    assert list(figures) == ["get_over_raw_read", "mget_rate_over_raw_reads",
-                             "get_depth_rate_over_raw_reads"]
-    promise = figures["get_over_raw_read"]
-    assert (promise["promised"], promise["bound"]) == ("at most", 2)
-    assert promise["kept"] == (promise["median"] <= 2)
-    gate_reads("warm", d, "over_raw_read")
+def test_real_documents_of_kv_lat_and_kv_bw_are_read(world):
+    """By the gate's own words, but for fewer keys and operations."""
+    server = world.server(memory="64M").address
+    for name in "get", "warm", "depth", "zipf", "zipf-few":
+        words, at = [], iter(BY_NAME[name].args)
+        for word in at:
+            if word in ("-D", "--warm-up", "--idle", "--rounds", "--keys", "--name"):
+                next(at)
+            else:
+                words.append(word)
+        words = [one for one in words if one != "--keep"] + ["--keys", "300", "--idle", "0.1"]
+        figures = reads(name, BY_NAME[name].title(), server, *words)
+        assert all(0 <= one < 100 for one in figures), figures
+        if "zipf" in name:
+            assert figures == [pytest.approx(1, abs=0.1)]
 
 
 @pytest.mark.soft_device
-@pytest.mark.skipif(not (shutil.which("redis-server") and shutil.which("redis-benchmark")),
+@pytest.mark.skipif(not all(map(shutil.which, ("redis-server", "redis-cli", "redis-benchmark"))),
                     reason="Redis is not installed (Debian: redis-server, redis-tools)")
-def test_warm_bench_against_redis():
-    d, _ = warm("-k", "2000", "-o", "redis")
-    assert list(d["ns"]) == ["get", "mget_32", "get_depth_32", "redis_c1", "redis_c50_p16"]
-    assert list(d["figures"]) == OVER_REDIS and d["no_redis"] == ""
-    # Rates: theirs is the longer time, by far. A ratio is within what the rounds' times allow.
-    for name, of, over in zip(OVER_REDIS, ("redis_c1", "redis_c50_p16", "redis_c50_p16"),
-                              ("get", "mget_32", "get_depth_32")):
-        ratio, slow, fast = d["figures"][name], d["ns"][of], d["ns"][over]
-        assert slow["min"] / fast["max"] <= ratio["min"] * 1.001
-        assert ratio["max"] <= slow["max"] / fast["min"] * 1.001
-        assert ratio["median"] > 1
-    assert "v=" in d["redis"] and "redis-benchmark" in d["redis"]
-    gate_reads("warm", d, "redis")
-
-
-@pytest.mark.soft_device
-@pytest.mark.parametrize("how", ["told", "not installed"])
-def test_warm_bench_without_redis(tmp_path, how):
-    words = ["-k", "2000", "-o", "sync,redis"] + (["--no-redis"] if how == "told" else [])
-    result = run([program("warm-bench"), *WARM, *words], env={"PATH": str(tmp_path)},
-                 seconds=WARM_SECONDS)
-    assert result.rc == 0, result.err
-    out = result.out.decode()
-    wanted = "--no-redis" if how == "told" else "not installed"
-    assert re.search(rf"Nothing is said about Redis: .*{wanted}", out), out
-    head, raw, get = (re.search(rf"^{row} .*$", out, re.M).group()
-                      for row in ("operation", "raw READ, one", "GET, one"))
-    assert len(head) == len(raw) == len(get), "columns line up"
-    assert re.search(r"^GET / raw READ, time +\d.*at most 2", out, re.M), out
-    assert "not RDMA" in out and "less than 64 MiB" in out
-
-
-@pytest.mark.soft_device
-def test_warm_bench_counts_reads_by_zipfs_law():
-    d, err = warm("-o", "zipf", "-k", "500", "-z", "1000", "--check")
-    assert err == "" and d["ns"] == {}
-    few, many = d["zipf"]
-    assert (few["keys"], many["keys"]) == (500, 1000)
-    for one in few, many:
-        assert one["warm_up_rounds"] >= 2 and one["gets"] == 5 * 65536
-        assert one["hint_hit_rate"] > 0.99 and one["first_round_reads_per_get"] > 1
-    assert 1 <= d["figures"]["zipf_reads_per_get_few"]["median"] <= 1.02
-    gate_reads("warm", d, "zipf")
-
-
-@pytest.mark.soft_device
-def test_warm_bench_names_a_promise_that_is_not_kept():
-    """Without hints each GET is two READs."""
-    d, err = warm("-o", "zipf", "-k", "500", "-z", "1000", "--hints", "0", "--check", rc=1)
-    figures = d["figures"]
-    assert not any(one["kept"] for one in figures.values())
-    for one in figures.values():
-        assert one["median"] == pytest.approx(2, abs=0.05)
-    assert re.findall(r"^warm-bench: not kept: READs per GET, zipf 0.99, (\d+) keys is 2\.\d+,"
-                      r" promised at most (\S+)$", err, re.M) == [("500", "1.02"), ("1000", "1.2")]
-
-
-@pytest.mark.soft_device
-def test_warm_bench_with_room_for_few_hints_needs_more_reads():
-    """256 sets of 4, for 20000 keys: the steady state is worse, and not that of no hints."""
-    d, _ = warm("-o", "zipf", "-k", "500", "-z", "20000", "--hints", "16K")
-    few, many = (d["figures"][f"zipf_reads_per_get_{one}"] for one in ("few", "many"))
-    assert few["median"] < 1.1 and many["median"] > 1.2 and not many["kept"]
-    assert many["max"] < 1.9 and 0 < d["zipf"][1]["hints"] <= 1024
-    assert d["zipf"][1]["hint_bytes"] == 16384
-
-
-@pytest.mark.soft_device
-@pytest.mark.parametrize("words, said", [(["--check", "-k", "1000"], "64 MiB"),
-                                         (["-k", "1000000000", "-z", "1", "-v", "1024"], "--keys")])
-def test_warm_bench_refuses_what_means_nothing(words, said):
-    result = run([program("warm-bench"), *WARM, "--no-redis", *words])
-    assert_error(result, 3, who="warm-bench")
-    assert said in result.err
+def test_redis_is_asked_for_the_same_keys(tmp_path):
+    script = str(FOLDER / "redis")
+    words = ["--build", str(BUILD), "--keys", "2000", "--rounds", "2", "--seconds", "0.1"]
+    done = run([script, *words], seconds=60)
+    assert done.rc == 0, done.err
+    doc = json.loads(done.out)
+    for one in doc["figures"].values():
+        assert 1 < one["min"] <= one["median"] <= one["max"]
+    assert doc["keys"] == 2000 and re.match(r"\d+\.", doc["redis"])
+    gate_reads("redis", doc)
+    (tmp_path / "python3").symlink_to(sys.executable)
+    doc = json.loads(run([script, *words], env={"PATH": str(tmp_path)}).out)
+    assert "redis-server is not installed" in doc["no_redis"]

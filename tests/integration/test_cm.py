@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from kvt_client import Cli, Client, assert_error, run
-from kvt_process import AGENT, BUILD, DEVICE, HOST, Process, program, wait_until
+from kvt_process import AGENT, DEVICE, HOST, Process, program, wait_until
 from kvt_rogue import PATIENT
 from kvt_server import Server, ServerFailed
 
@@ -380,17 +380,6 @@ def test_client_that_stands_still_before_it_confirms_ends_with_its_session(serve
     rogue.ask("establish")
     rogue.ask("leave")
     settled(server)
-
-
-@near
-@real
-def test_get_bench_connects_by_the_cm():
-    bench = BUILD / "tests" / "performance" / "get-bench"
-    done = run([str(bench), "--connect", "cm", "--listen", HOST, "--device", "auto", "--memory",
-                "64M", "--keys", "200", "--rounds", "1", "--ops", "50", "--cpu-seconds", "0",
-                "--json"], seconds=90)
-    assert done.rc == 0, done.err
-    assert json.loads(done.out)["device"] == DEVICE
 
 
 @real

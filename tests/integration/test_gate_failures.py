@@ -17,25 +17,25 @@ pytestmark = pytest.mark.no_device
 
 
 @pytest.mark.parametrize("text, code, said", [
-    ('{"tool": "get-bench"', 0, "no JSON"), ("[1]", 0, "no document"), ("", 0, "no JSON"),
+    ('{"tool": "kv-lat"', 0, "no JSON"), ("[1]", 0, "no document"), ("", 0, "no JSON"),
     ("", -9, "died of signal 9"), ("\ufffd", 1, "no JSON"),
-    ('{"tool": "soft-bench"}', 0, "no document of get-bench"),
-    (json.dumps({"tool": "get-bench", **GOOD["get"]}), 3, "exited with 3: it said nothing")],
+    ('{"tool": "soft-bench"}', 0, "no document of kv-lat"),
+    (json.dumps({"tool": "kv-lat", **GOOD["get"]}), 3, "exited with 3: it said nothing")],
     ids=["cut", "list", "nothing", "killed", "bytes", "another", "failed"])
 def test_what_a_program_leaves_may_be_worth_nothing(text, code, said):
     report = said_of("get", text, code=code)
     assert all(row.failed and row.figure is None and said in row.why for row in report.rows)
-    assert report.status() == 3 and report.count("not run") == 4
+    assert report.status() == 3 and report.count("not run") == 3
 
 
 def test_a_program_that_fails_is_shown(tmp_path):
-    answer = "echo hello; printf '\\xff\\nget-bench: it broke: why\\n' >&2; exit 3"
+    answer = "echo hello; printf '\\xff\\nkv-lat: it broke: why\\n' >&2; exit 3"
     folder = fakes(tmp_path, get=answer, soft=GOOD["soft"])
     doc, err = document(folder, "--only", "get,soft", rc=3)
     assert {one["why"] for one in doc["promises"] if one["failed"]} == {
-        "get: get-bench exited with 3: get-bench: it broke: why"}
+        "get: kv-lat exited with 3: kv-lat: it broke: why"}
     assert doc["kept"] == 4, "the others run all the same"
-    for line in ("stdout | hello", "stderr | \ufffd", "stderr | get-bench: it broke: why"):
+    for line in ("stdout | hello", "stderr | \ufffd", "stderr | kv-lat: it broke: why"):
         assert f"gate: get: {line}" in err
 
 
@@ -51,7 +51,7 @@ def test_programs_run_with_their_defaults(tmp_path):
 
 def test_a_program_that_is_no_program(tmp_path):
     folder = fakes(tmp_path, get=GOOD["get"])
-    (folder / "tests/performance/get-bench").write_bytes(b"\x7fELF, but for the rest")
+    (folder / "bin/kv-lat").write_bytes(b"\x7fELF, but for the rest")
     doc, _ = document(folder, "--only", "get", rc=3)
     assert all("does not start" in one["why"] for one in doc["promises"])
 
@@ -101,7 +101,7 @@ def gone(folder):
 def test_a_program_that_hangs_has_a_limit(tmp_path):
     folder = fakes(tmp_path, get=HANG.format(folder=tmp_path))
     doc, err = document(folder, "--only", "get", "--limit", "1", rc=3)
-    assert {one["why"] for one in doc["promises"]} == {"get: get-bench was not done after 1 s"}
+    assert {one["why"] for one in doc["promises"]} == {"get: kv-lat was not done after 1 s"}
     assert "(limit 1 s)" in err
     wait_until("all of it is gone", lambda: gone(tmp_path), 10)
 
@@ -114,7 +114,7 @@ def test_a_program_that_prints_without_end():
 def test_a_program_that_does_not_want_to_end(tmp_path, monkeypatch):
     monkeypatch.setattr(gate_run, "END_S", 0.5)
     folder = fakes(tmp_path, get="trap '' TERM\n" + HANG.format(folder=tmp_path))
-    done = gate_run.run([folder / "tests/performance/get-bench"], 1)
+    done = gate_run.run([folder / "bin/kv-lat", "--name", "get"], 1)
     # SIGTERM, where the machine is so busy that it had not come to its trap
     assert done.late and done.code in (-signal.SIGKILL, -signal.SIGTERM)
     wait_until("all of it is gone", lambda: gone(tmp_path), 10)
@@ -133,7 +133,7 @@ def test_a_signal_ends_the_program_and_prints_what_is_there(tmp_path, number):
         lines.append(line)
     assert it.wait(20) == 3
     doc = json.loads("\n".join(lines))
-    assert [one["result"] for one in doc["promises"]] == ["kept"] * 2 + ["not run"] * 8
+    assert [one["result"] for one in doc["promises"]] == ["kept"] * 2 + ["not run"] * 7
     assert "get: interrupted" in doc["promises"][2]["why"]
     wait_until("all of it is gone", lambda: gone(tmp_path), 10)
     it.close()

@@ -113,7 +113,8 @@ def test_help_and_version(tool):
 @pytest.mark.no_device
 @BOTH
 @pytest.mark.parametrize("words, said", [
-    ([], "or $GRACEKV_SERVER"), (["a", "b"], "HOST:PORT"), (["-n", "5", "-D", "5", "a"], "-n and -D"),
+    ([], "or $GRACEKV_SERVER"), (["a", "b"], "HOST:PORT"),
+    (["-n", "5", "-D", "5", "a"], "-n and -D"),
     (["-s", "0", "a"], "out of range"), (["-s", "99999999999999999999", "a"], "64 bits"),
     (["--op", "frob", "a"], "none of get, put"), (["--rate", "-1", "a"], "--rate"),
     (["-m", "1000", "a"], "none of 256"), (["--dist", "zipf:2", "a"], "zipf"),

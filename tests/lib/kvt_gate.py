@@ -40,6 +40,13 @@ def rounds(value, name="ratio_by_rounds", **more):
     return {"ratio": value, name: spread(value), **more}
 
 
+def result(keys=10**6, over_raw=1, **more):
+    """A document of kv-lat or kv-bw."""
+    return {"software_device": True,
+            "results": [{"keys": keys, "over_raw": over_raw,
+                         "over_raw_by_rounds": spread(over_raw), **more}]}
+
+
 def rxe_lines(good):
     """As tests/run rxe prints them."""
     word = "ok   " if good else "FAIL "
@@ -67,9 +74,7 @@ def documents(good=True):
            for us in gate_figures.PAUSES_US]
     peers = [f"GET of {size}, one synchronous client, over {peer}"
              for peer in ("redis", "memcached") for size in ("64 B", "1024 B")]
-    figures = {"get_depth_rate_over_raw_reads": high, "get_over_raw_read": low,
-               "get_rate_over_redis": high, "get_depth_rate_over_redis": high,
-               "zipf_reads_per_get_many": low, "zipf_reads_per_get_few": low}
+    figures = {"get_rate_over_redis": high, "get_depth_rate_over_redis": high}
     pause = {"gracekv": {"ns_p999": low * 1e6}}
     return {
         "index": {"records": 10**7, "lookup": rounds(high, **kept), "insert": rounds(high, **kept),
@@ -83,19 +88,22 @@ def documents(good=True):
                   "cap": {"deferred_share": low, **kept},
                   "cost": {"reads_per_get": low, "reads_per_get_at_rest": 1, **kept}},
         "reclaim": {"rounds": 9, "promises": rcu},
-        "get": {"keys": 10**6, "records": 10**6, "slab_bytes": 10**8 if good else 10**9,
-                "index_bytes": 10**7, "get_over_raw_reads": low,
-                "get_over_raw_reads_by_rounds": spread(low),
-                "server_cpu_idle": 0 if good else 0.005, "server_cpu_gets": 0 if good else 0.016},
-        "warm": {"keys": 10**6, "zipf": [{"keys": 10**6}, {"keys": 10**7}], "no_redis": "",
-                 "figures": {name: {**spread(value), **kept} for name, value in figures.items()}},
+        "get": result(over_raw=low, duration_s=10, server_cpu_s=0 if good else 0.16,
+                      idle={"duration_s": 10, "server_cpu_s": 0 if good else 0.05}),
+        "warm": result(over_raw=low), "depth": result(over_raw=high),
+        "zipf": result(10**7, reads_per_get=low), "zipf-few": result(reads_per_get=low),
+        "redis": {"keys": 10**6, "no_redis": "",
+                  "figures": {name: spread(value) for name, value in figures.items()}},
         "soft": {"software_device": True, "mapped_list_over_memcpy": rounds(low, **kept),
                  "private_over_private_list": rounds(high if good else 2.67),
                  "kernel_over_kernel_list": rounds(2.4),
                  "private_over_neighbours": rounds(high, **kept),
                  "private_list_over_kernel_list": rounds(low, **kept)},
         "peers": {"promises": [{"name": name, **spread(high), **kept} for name in peers]},
-        "rxe": rxe_lines(good), "waste": {"waste": 0.04 if good else 0.15},
+        "rxe": rxe_lines(good),
+        "waste": {"waste": 0.04 if good else 0.15,
+                  "million": {"records": 10**6, "slab_bytes": 10**8 if good else 10**9,
+                              "index_bytes": 10**7}},
         "torture": "100006144 look-ups in sections in 63.0 s\n"
                    f"wrong answers 0: false_miss 0 state 0 checksum {0 if good else 1}",
     }
@@ -106,17 +114,28 @@ def printing(text):
     return f"cat <<'END'\n{text}\nEND\n"
 
 
+def make(path, answer):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/bash\n{answer}\n")
+    path.chmod(0o755)
+
+
 def fakes(tmp_path, **answers):
-    """A build folder with programs of groups; each prints a document, or is what a shell does."""
+    """A build folder with programs of groups; each prints a document, or is what a shell does. Of
+    those that several groups run, the name in their words tells which it is."""
     folder = tmp_path / "build"
-    folder.mkdir(exist_ok=True)
+    scripts = {folder / "bin" / "kv-server":
+               ["echo 'kv-server ready tcp=127.0.0.1:1 '; exec sleep 600"]}
     for name, answer in answers.items():
-        path = folder / BY_NAME[name].program.lstrip("/")
+        group = BY_NAME[name.replace("_", "-")]
+        path = folder / group.program.lstrip("/")
         if isinstance(answer, dict):
             answer = printing(json.dumps({"tool": path.name, **answer}))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"#!/bin/bash\n{answer}\n")
-        path.chmod(0o755)
+        if group.server:
+            answer = f'if [[ " $* " == *" --name {group.name} "* ]]; then\n{answer}\nfi'
+        scripts.setdefault(path, []).append(answer)
+    for path, answer in scripts.items():
+        make(path, "\n".join(answer))
     return folder
 
 

@@ -72,17 +72,22 @@ def spread(path):
     return ratio(f"{path}.median", path)
 
 
-def percent(path, less=None):
-    """A share, which may be 0; less what another one says."""
-    def read(doc):
-        return Figure(100 * (number(doc, path) - (number(doc, less) if less else 0)))
-    return read
+def percent(path):
+    """A share, which may be 0."""
+    return lambda doc: Figure(100 * number(doc, path))
+
+
+def server_percent(path, less=None):
+    """The server's CPU in a span of kv-lat's; less that in another one."""
+    def share(doc, where):
+        return number(doc, f"{where}.server_cpu_s") / positive(doc, f"{where}.duration_s")
+    return lambda doc: Figure(100 * (share(doc, path) - (share(doc, less) if less else 0)))
 
 
 def megabytes_of_a_million(doc):
-    """Of get-bench: slabs and segments."""
-    taken = positive(doc, "slab_bytes") + positive(doc, "index_bytes")
-    return Figure(taken / positive(doc, "records"))  # MB for 10^6 are bytes for one
+    """Of waste: slabs and segments."""
+    taken = positive(doc, "million.slab_bytes") + positive(doc, "million.index_bytes")
+    return Figure(taken / positive(doc, "million.records"))  # MB for 10^6 are bytes for one
 
 
 def longest_pause(doc):

@@ -12,7 +12,7 @@ import dataclasses
 from gate_figures import (Figure, inverse, leases_until_fenced, longest_pause,
                           megabytes_of_a_million, of_pauses, of_test, over_peer, parse_json,
                           parse_rxe, parse_torture, percent, ratio, reads_over_reads_at_rest,
-                          spread, torn_blocks, unless)
+                          server_percent, spread, torn_blocks, unless)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Group:
     why: str = ""  # it is asked for
     full: tuple = ()  # what a document says, at least, of what was measured, but for --quick
     hugepages: bool = False
+    server: tuple = ()  # words of a kv-server that is started for it, as $GRACEKV_SERVER
     env: tuple = ()
     needs: tuple = ()  # of the build folder, besides the program
     peers: tuple = ()  # programs of others, of the PATH
@@ -116,40 +117,57 @@ RECLAIM = Group(
         Promise("p99 of gpc's update / exchange and malloc, most of all pauses", "below", 5,
                 of_pauses("gpc_p99_over_floor", max))), full=(("rounds", 9),))
 
-GET = Group(
-    "get", "tests/performance/get-bench", soft0("--json"),
-    soft0("--json", "--keys", "200000", "--rounds", "5", "--ops", "50000", "--cpu-seconds", "2"),
-    40, 300, (
-        Promise("GET of 64 B without hints / raw READs of the same lengths, time", "at most", 3,
-                ratio("get_over_raw_reads", "get_over_raw_reads_by_rounds")),
-        Promise("server's CPU over 10 s of GETs, less that of 10 s idle", "below", 1,
-                percent("server_cpu_gets", less="server_cpu_idle"), "%"),
-        Promise("idle server's CPU", "below", 0.5, percent("server_cpu_idle"), "%"),
-        Promise("slabs and segments of 1 M records of 16 + 64 B", "below", 250,
-                megabytes_of_a_million, "MB")), full=(("keys", 10**6), ("slab_bytes", 64000000)))
+RESULT = "results.0"
+OVER_RAW = ratio(f"{RESULT}.over_raw", f"{RESULT}.over_raw_by_rounds")
 
-WARM = Group(
-    "warm", "tests/performance/warm-bench", soft0("--check", "--json"),
-    soft0("--check", "--json", "--rounds", "5", "--seconds", "3", "--zipf-keys", "2000000"),
-    240, 1200, (
-        Promise("warm GETs at depth 32 / raw READs, each with one XXH3, rate", "at least", 0.6,
-                spread("figures.get_depth_rate_over_raw_reads"),
-                flag="figures.get_depth_rate_over_raw_reads.kept"),
-        Promise("warm GET, one by one / raw READ, time", "at most", 2,
-                spread("figures.get_over_raw_read"), flag="figures.get_over_raw_read.kept"),
+
+def perf(name, program, about_s, promises, *words, keys=10**6, quick=("-D", "0.5")):
+    """kv-lat or kv-bw on a kv-server that the gate starts. Of an option that is given twice the
+    last one counts. The keys are short enough that blocks of 64 B values have 128 B."""
+    args = ("-d", "soft0", "--json", "--name", name, "--keep", "-s", "64", "-D", "9", "--rounds",
+            "9", "--keys", str(keys), *words)
+    return Group(name, f"bin/{program}", args, (*args, "--keys", str(keys // 10), *quick), about_s,
+                 10 * about_s, promises, full=((f"{RESULT}.keys", keys),),
+                 server=("--memory", "4G"))
+
+
+GET = perf(
+    "get", "kv-lat", 50, (
+        Promise("GET of 64 B without hints / raw READs of the same lengths, time", "at most", 3,
+                OVER_RAW),
+        Promise("server's CPU over 10 s of GETs, less that of 10 s idle", "below", 1,
+                server_percent(RESULT, less=f"{RESULT}.idle"), "%"),
+        Promise("idle server's CPU", "below", 0.5, server_percent(f"{RESULT}.idle"), "%")),
+    "--no-hints", "--raw", "-D", "10", "--idle", "10", quick=("-D", "1", "--idle", "1"))
+
+WARM = perf("warm", "kv-lat", 40, (
+    Promise("warm GET, one by one / raw READ, time", "at most", 2, OVER_RAW),), "--raw")
+
+DEPTH = perf("depth", "kv-bw", 40, (
+    Promise("warm GETs at depth 32 / raw READs, each with one XXH3, rate", "at least", 0.6,
+            OVER_RAW),), "--raw-checksum", "-t", "32", "-l", "32")
+
+REDIS = Group(
+    "redis", "/tests/performance/redis", ("--build", "{build}"),
+    ("--build", "{build}", "--keys", "50000", "--rounds", "2", "--seconds", "0.3"), 60, 600, (
         Promise("one synchronous handle / redis-benchmark -c 1, rate", "at least", 25,
-                unless("no_redis", spread("figures.get_rate_over_redis")),
-                flag="figures.get_rate_over_redis.kept"),
+                unless("no_redis", spread("figures.get_rate_over_redis"))),
         Promise("one handle at depth 32 / redis-benchmark -c 50 -P 16, rate", "at least", 5,
-                unless("no_redis", spread("figures.get_depth_rate_over_redis")),
-                flag="figures.get_depth_rate_over_redis.kept"),
-        Promise("READs for a GET, Zipf 0.99, 10 M keys, 64 MiB of hints", "at most", 1.2,
-                spread("figures.zipf_reads_per_get_many"),
-                flag="figures.zipf_reads_per_get_many.kept"),
-        Promise("READs for a GET, Zipf 0.99, 1 M keys", "at most", 1.02,
-                spread("figures.zipf_reads_per_get_few"),
-                flag="figures.zipf_reads_per_get_few.kept")),
-    full=(("keys", 10**6), ("zipf.0.keys", 10**6), ("zipf.1.keys", 10**7)))
+                unless("no_redis", spread("figures.get_depth_rate_over_redis")))),
+    full=(("keys", 10**6),), needs=("bin/kv-server", "bin/kv-lat", "bin/kv-bw"))
+
+
+def zipf(name, words, bound, about_s, warm_s, keys):
+    """Counted, not timed: records are as small as they may be."""
+    return perf(name, "kv-lat", about_s, (
+        Promise(f"READs for a GET, Zipf 0.99, {words}", "at most", bound,
+                ratio(f"{RESULT}.reads_per_get")),),
+        "-s", "1", "--dist", "zipf:0.99", "--hints", "64M", "--warm-up", str(warm_s), keys=keys,
+        quick=("-D", "0.5", "--warm-up", "2"))
+
+
+ZIPF = zipf("zipf", "10 M keys, 64 MiB of hints", 1.2, 120, 60, 10**7)
+ZIPF_FEW = zipf("zipf-few", "1 M keys", 1.02, 30, 10, 10**6)
 
 SOFT = Group(
     "soft", "tests/performance/soft-bench", ("--check", "--json"),
@@ -172,9 +190,12 @@ SOFT = Group(
                 flag="private_list_over_kernel_list.kept")))
 
 WASTE = Group(
-    "waste", "/tests/performance/waste", ("--build", "{build}"), None, 5, 300, (
+    "waste", "/tests/performance/waste", ("--build", "{build}"),
+    ("--build", "{build}", "--many", "20000"), 20, 300, (
         Promise("memory of blocks beyond their records, those of deploy/quickstart", "below", 15,
-                unless("no_records", percent("waste")), "%"),),
+                unless("no_records", percent("waste")), "%"),
+        Promise("slabs and segments of 1 M records of 16 + 64 B", "below", 250,
+                megabytes_of_a_million, "MB")), full=(("million.records", 10**6),),
     needs=("bin/kv-server", "bin/kv-cli"))
 
 SIZES = ("64 B", "64 ?B|64 bytes"), ("1 KiB", "1 ?KiB|1024 ?B|1024 bytes")
@@ -225,4 +246,5 @@ TORTURE = Group(
                      " them, in tests/run stress"),),
     parse=parse_torture, full=(("gets", 10**8),), asked="--long", why="it takes both cores")
 
-GROUPS = (INDEX, GROWTH, GRACE, RECLAIM, GET, WARM, SOFT, WASTE, PEERS, RXE, TORTURE)
+GROUPS = (INDEX, GROWTH, GRACE, RECLAIM, GET, WARM, DEPTH, REDIS, ZIPF, ZIPF_FEW, SOFT, WASTE,
+           PEERS, RXE, TORTURE)

@@ -5,11 +5,14 @@ import contextlib
 import ctypes
 import dataclasses
 import errno
+import json
 import os
 import pathlib
+import re
 import resource
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -19,11 +22,16 @@ PR_SET_PDEATHSIG = 1
 OUTPUT_MAX = 64 << 20  # bytes of what it prints
 SPARE = 64  # hugepages more than are needed: other programs may take some meanwhile
 HUGEPAGES = pathlib.Path("/proc/sys/vm/nr_hugepages")
+READY = re.compile(r"kv-server ready tcp=(\S+) ")
 libc = ctypes.CDLL(None)
 
 
 class Interrupted(Exception):
     """SIGINT, SIGTERM or SIGHUP."""
+
+
+class Failure(Exception):
+    """A sentence: something cannot be measured that should have been."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +119,53 @@ def run(args, limit_s, extra=()):
             file.seek(0)
             texts.append(file.read().decode("utf-8", errors="replace"))
         return Done(child.returncode, *texts, time.monotonic() - started, late)
+
+
+@contextlib.contextmanager
+def serving(args, **how):
+    """A program that runs meanwhile."""
+    child = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                             env=environment(()), start_new_session=True, preexec_fn=prepare,
+                             **how)
+    try:
+        yield child
+    finally:
+        end(child)
+        child.stdout.close()
+
+
+@contextlib.contextmanager
+def kv_server(build, *words):
+    """One on soft0; its address."""
+    with serving([str(build / "bin" / "kv-server"), "--listen", "127.0.0.1:0", "--device", "soft0",
+                  "--log-level", "error", *words]) as child:
+        ready = READY.match(child.stdout.readline())  # or the end of its stdout
+        if not ready:
+            raise Failure("kv-server: it does not serve")
+        yield ready[1]
+
+
+def output(args, stdin=None, file=subprocess.PIPE):
+    """What a program prints that ends well."""
+    done = subprocess.run(args, stdin=stdin or subprocess.DEVNULL, stdout=file,
+                          stderr=subprocess.PIPE, text=True, check=False, env=environment(()),
+                          preexec_fn=prepare)
+    if done.returncode:
+        raise Failure(f"{pathlib.Path(args[0]).name}: "
+                      f"{done.stderr.strip() or f'exit status {done.returncode}'}")
+    return done.stdout
+
+
+def script(name, document):
+    """A program of ours that prints a document; its exit status."""
+    for one in (signal.SIGINT, signal.SIGTERM):  # an exception, so that nothing is left
+        signal.signal(one, lambda number, frame: sys.exit(128 + number))
+    try:
+        print(json.dumps(document(), indent=2), flush=True)
+        return 0
+    except (Failure, OSError, ValueError, KeyError, ArithmeticError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 3
 
 
 def busy_seconds():

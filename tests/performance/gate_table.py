@@ -97,6 +97,7 @@ def as_list(groups, report):
     """What is promised, and how each group is measured."""
     lines, _ = cells(report.rows)
     how = [[group.name, " ".join([*(f"{name}='{value}'" for name, value in group.env),
+                                  *(["kv-server", *group.server, "+"] if group.server else []),
                                   group.title(), *group.args]),
             f"{group.why}: only with {group.asked}" if group.asked else ""] for group in groups]
     parts = [aligned(HEAD[:3], [line[:3] for line in lines]),

@@ -61,7 +61,7 @@ static int start_peers(struct systems *s, const struct systems_options *o, struc
 	if (o->wanted[SYSTEM_FLOOR])
 		rc = floor_start(&s->floor, err);
 	if (rc == 0 && redis)
-		rc = peer_failed(peer_start_redis(&s->redis, true, err), "redis-server", err);
+		rc = peer_failed(peer_start_redis(&s->redis, err), "redis-server", err);
 	if (rc == 0 && o->wanted[SYSTEM_MEMCACHED])
 		rc = peer_failed(peer_start_memcached(&s->memcached, o->memory + o->memory / 2,
 						      o->value_max, err),

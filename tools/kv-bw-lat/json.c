@@ -83,7 +83,8 @@ static json_t *result(const struct perf *p, const struct perf_result *r)
 	json_object_set_new(doc, "server_cpu_s", json_real(f->server_cpu_s));
 	if (r->raw && r->floor.ops) {
 		json_object_set_new(doc, "raw", floor_of(p, r));
-		json_object_set_new(doc, "over_raw", json_real(r->over_raw));
+		json_object_set_new(doc, "over_raw", json_real(r->over_raw.median));
+		json_object_set_new(doc, "over_raw_by_rounds", program_spread(&r->over_raw));
 	}
 	if (p->o.idle_seconds > 0)
 		json_object_set_new(doc, "idle",

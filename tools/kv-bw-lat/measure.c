@@ -211,8 +211,7 @@ static void conclude(const struct perf *p, struct perf_result *r)
 	double ratio[PERF_ROUNDS_MAX];
 
 	r->over_raw = samples_ratios(latency ? r->op.p50_ns : r->op.rate,
-				     latency ? r->floor.p50_ns : r->floor.rate, ratio, n)
-			      .median;
+				     latency ? r->floor.p50_ns : r->floor.rate, ratio, n);
 }
 
 int perf_measure(struct perf *p, struct perf_result *r)

@@ -20,7 +20,6 @@
 #include "tools/lib/histogram.h"
 #include "tools/lib/moments.h"
 #include "tools/lib/pace.h"
-#include "tools/lib/raw_reads.h"
 #include "tools/lib/samples.h"
 #include "tools/lib/stop.h"
 #include "tools/lib/ticks.h"
@@ -83,6 +82,12 @@ struct perf_round {
 	uint64_t before_ns; /* of its kind's rounds before it */
 };
 
+/* A place in the server's memory. */
+struct raw_place {
+	uint64_t addr;
+	uint32_t rkey;
+};
+
 /* Keys and records of one size. */
 struct perf_keys {
 	uint64_t size;
@@ -114,7 +119,7 @@ struct perf_result {
 	uint32_t raw_bytes;
 	enum perf_kind raw; /* PERF_OPERATION: none */
 	struct perf_figures op, floor;
-	double over_raw; /* the median of the rounds' ratios */
+	struct spread over_raw; /* of the rounds' ratios; the median is what is told */
 	struct gkv_stats stats; /* of the operations: what the handles counted */
 	double idle_s, idle_cpu_s; /* the server's time while nothing was asked */
 	json_t *kept; /* -U: all latencies in us; NULL: not asked for */
@@ -221,7 +226,7 @@ int perf_begin(struct perf *p);
 
 /* Keys (keys.c). */
 int perf_keys_load(struct perf *p, uint64_t size);
-/* perf_keys_find - read those that no hint leads to; for --raw, where their blocks are now. */
+/* perf_keys_find (places.c) - read those that no hint leads to; for --raw, where their blocks are now. */
 int perf_keys_find(struct perf *p);
 /* perf_buckets_find - and of the buckets that lead to them, where GETs have no hints. */
 int perf_buckets_find(struct perf *p);

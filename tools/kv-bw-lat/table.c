@@ -240,7 +240,7 @@ static void floor_row(const struct perf *p, const struct perf_result *r)
 	       r->raw == PERF_RAW_SEND ? "SEND"
 	       : perf_cold(&p->o)      ? "READs of bucket and block"
 				       : "READ",
-	       op, r->over_raw);
+	       op, r->over_raw.median);
 }
 
 static void causes(const struct gkv_stats *s)

@@ -64,7 +64,7 @@ static int wait_for_end(pid_t pid, int *status, uint64_t end_ns)
 	return 0;
 }
 
-/* As peer_program_output(), and no longer than until @end_ns. */
+/* Run a program to its end, and no longer than until @end_ns; @out: the beginning of its stdout. */
 static int output_by(char *const *args, char *out, size_t cap, uint64_t end_ns, struct error *err)
 {
 	posix_spawn_file_actions_t actions;
@@ -91,11 +91,6 @@ static int output_by(char *const *args, char *out, size_t cap, uint64_t end_ns, 
 	plain_text(out);
 	return error_set(err, -EIO, "%s %s failed: %.200s", args[0], args[1],
 			 out[0] ? out : "it said nothing");
-}
-
-int peer_program_output(char *const *args, char *out, size_t cap, struct error *err)
-{
-	return output_by(args, out, cap, UINT64_MAX, err);
 }
 
 int peer_program_version(const char *program, const char *flag, char *out, size_t cap,
@@ -227,13 +222,13 @@ static int own_folder(struct peer_process *p, struct error *err)
 }
 
 /* @args names the port that @port holds; another is tried where it was taken. */
-static int start_on_port(struct peer_process *p, const char *const *args, char port[8], bool tcp,
+static int start_on_port(struct peer_process *p, const char *const *args, char port[8],
 			 struct error *err)
 {
 	int rc = -ECHILD;
 
 	for (unsigned i = 0; i < ATTEMPTS && rc == -ECHILD; i++) {
-		rc = tcp ? free_port(&p->port) : 0;
+		rc = free_port(&p->port);
 		if (rc)
 			return error_set(err, rc, "no port of 127.0.0.1 is free: %s",
 					 error_name(rc));
@@ -243,7 +238,7 @@ static int start_on_port(struct peer_process *p, const char *const *args, char p
 	return rc;
 }
 
-int peer_start_redis(struct peer_process *p, bool tcp, struct error *err)
+int peer_start_redis(struct peer_process *p, struct error *err)
 {
 	char port[8];
 	const char *const args[] = {
@@ -258,7 +253,7 @@ int peer_start_redis(struct peer_process *p, bool tcp, struct error *err)
 	if (rc == 0)
 		rc = own_folder(p, err);
 	if (rc == 0)
-		rc = start_on_port(p, args, port, tcp, err);
+		rc = start_on_port(p, args, port, err);
 	if (rc)
 		peer_stop(p);
 	return rc;
@@ -288,7 +283,7 @@ int peer_start_memcached(struct peer_process *p, uint64_t memory, uint64_t value
 		args[n++] = "-u";
 		args[n] = "root";
 	}
-	rc = start_on_port(p, args, port, true, err);
+	rc = start_on_port(p, args, port, err);
 	if (rc)
 		peer_stop(p);
 	return rc;

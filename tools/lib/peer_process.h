@@ -21,23 +21,19 @@ struct peer_process {
 };
 
 /*
- * peer_program_output - run a program of the PATH to its end; @out receives the beginning of what
- * it wrote to stdout. Returns 0; -ENOENT: it is not installed; or another negative errno; with
- * @err.
+ * peer_program_version - the first line that a program of the PATH prints with @flag. Returns 0;
+ * -ENOENT: it is not installed; or another negative errno; with @err.
  */
-int peer_program_output(char *const *args, char *out, size_t cap, struct error *err);
-
-/* peer_program_version - the first line that it prints with @flag. Likewise. */
 int peer_program_version(const char *program, const char *flag, char *out, size_t cap,
 			 struct error *err);
 
 /*
- * peer_start_redis - on a Unix socket, and @tcp on a port as well; it keeps nothing on a disk.
+ * peer_start_redis - on a Unix socket and on a port; it keeps nothing on a disk.
  * peer_start_memcached - on a port, with @memory for records of up to @value_max bytes; it refuses
  * to write where that is full, and evicts nothing.
- * Both return when it answers: 0, or as peer_program_output(). Ended by peer_stop().
+ * Both return when it answers: 0, or as peer_program_version(). Ended by peer_stop().
  */
-int peer_start_redis(struct peer_process *p, bool tcp, struct error *err);
+int peer_start_redis(struct peer_process *p, struct error *err);
 int peer_start_memcached(struct peer_process *p, uint64_t memory, uint64_t value_max,
 			 struct error *err);
 
