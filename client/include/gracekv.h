@@ -13,13 +13,28 @@
  * verifies what it read, and costs the server no CPU. Where a record is, the process remembers as a
  * hint: what it reads often takes one READ. Writes are requests that the server applies.
  *
- * Every call that can fail returns 0 (or a count), or a negative errno, whose words gkv_strerror()
- * gives. A sentence says what failed, on what, why, and what to do next: a call on a handle leaves
- * it for gkv_error(); a call without one writes it to @why, at most @cap bytes with the 0 at their
- * end, and "" where nothing failed; @why may be NULL and @cap 0. The library never exits. It starts one
- * thread for each session that has had a handle, its housekeeper (see there), unless the options
- * say otherwise, and one that the software device needs, both with all signals blocked. After
- * fork() a child must not use the parent's sessions: calls answer -EPERM there.
+ * What holds for every function, unless it says otherwise:
+ * - It returns 0 (or a count), or a negative errno, whose words gkv_strerror() gives. A sentence
+ *   says what failed, on what, why, and what to do next: a call on a handle leaves it for
+ *   gkv_error(); a call without one writes it to @why, at most @cap bytes with the zero at its end,
+ *   and "" where nothing failed. @why may be NULL where @cap is 0.
+ * - A handle is used by one thread at a time, a session by any number. A NULL handle is -EINVAL.
+ * - Keys are 1 to GKV_KEY_MAX bytes, values 0 to GKV_VALUE_MAX, of any kind. A value may be NULL
+ *   where its length is 0. Lengths are bytes, times are milliseconds where a name ends in _ms.
+ * - The library keeps no pointer that it was given after the call has returned, and owns nothing
+ *   that it did not make. What it makes belongs to the caller, who closes it.
+ * - Results are written where the call returns 0, and else left as they were, but for objects that
+ *   were to be made, which are NULL then.
+ * - A structure that the caller fills is zeroed first, or set by gkv_options_init(): its reserved
+ *   fields must be 0, or the call returns -EINVAL. Structures keep their sizes.
+ * - Reads and writes are linearizable: a call that begins after another has returned, in whatever
+ *   thread or process, sees what that did. A write that failed with -ETIMEDOUT or -EREMOTEIO may
+ *   have been applied, or may be later, but never twice.
+ *
+ * The library never exits. It starts one thread for each session that has had a handle, its
+ * housekeeper (see there), unless the options say otherwise, and one that the software device
+ * needs, both with all signals blocked. After fork() a child must not use the parent's sessions:
+ * calls return -EPERM there.
  *
  * A call on a handle ends within its session's timeout_ms, connecting again included. What the
  * operating system takes to make a queue pair or to register memory may come on top: milliseconds,
@@ -67,7 +82,7 @@ extern "C" {
 
 #define GKV_API __attribute__((visibility("default")))
 
-/* Of this header; gkv_version() tells the library's. It may be compared in #if: 0x000100 is 0.1.0. */
+/* Of this header, to be compared in #if: 0x000100 is 0.1.0. gkv_version() tells the library's. */
 #define GKV_VERSION_MAJOR  0
 #define GKV_VERSION_MINOR  1
 #define GKV_VERSION_PATCH  0
@@ -157,7 +172,7 @@ struct gkv_options {
 	unsigned reserved[9]; /* 0 */
 };
 
-/* gkv_options_init - the defaults into @options; NULL is fine. */
+/* gkv_options_init - the defaults into @options; NULL is fine. Any thread. */
 GKV_API void gkv_options_init(struct gkv_options *options);
 
 /*
@@ -166,18 +181,30 @@ GKV_API void gkv_options_init(struct gkv_options *options);
  * server that is not there yet: call it again after a pause.
  * @options: NULL for all defaults.
  * @out: receives the session; on failure NULL.
- * Returns 0, or -EINVAL, -ERANGE (an option), -ENODEV, -ENETDOWN, -ERANGE (device, port, GID),
- * -ECONNREFUSED, -EHOSTUNREACH, -ECONNRESET, -ETIMEDOUT, -EPROTO, -EPROTONOSUPPORT (versions or
- * layouts differ), -EUSERS (the server has no room), -EOPNOTSUPP (no RDMA CM there), -ENOMEM,
- * -EMFILE, -ENFILE, ...
+ * Any thread. Returns 0, or
+ *	-EINVAL, -ERANGE  an option is out of its range, or contradicts another
+ *	-ENODEV, -ENETDOWN, -ERANGE  there is no such device, port or GID, or it is not active
+ *	-ECONNREFUSED, -EHOSTUNREACH, -ECONNRESET, -ETIMEDOUT  no server can be reached there
+ *	-EPROTO           what answers does not behave like a kv-server
+ *	-EPROTONOSUPPORT  versions or layouts of client and server differ
+ *	-EUSERS           the server has no room for another session
+ *	-EOPNOTSUPP       the server, or the device, has no RDMA CM
+ *	-ENOMEM, -EMFILE, -ENFILE  this process lacks memory, locked memory or files
+ * and what else the operating system says.
  */
 GKV_API int gkv_session_open(const struct gkv_options *options, struct gkv_session **out, char *why,
 			     size_t cap);
 
-/* gkv_session_close - after the last handle of it was closed; NULL is fine. */
+/*
+ * gkv_session_close - after the last handle of it was closed, and with no call on it under way.
+ * NULL is fine.
+ */
 GKV_API void gkv_session_close(struct gkv_session *session);
 
-/* gkv_session_describe - device, port, GID and why; the server. Valid until the session closes. */
+/*
+ * gkv_session_describe - device, port, GID and why; the server. Any thread. The string is the
+ * session's, valid until that closes, and never NULL.
+ */
 GKV_API const char *gkv_session_describe(const struct gkv_session *session);
 
 /* flags of a handle */
@@ -203,10 +230,11 @@ GKV_API int gkv_open(struct gkv_session *session, const struct gkv_handle_option
 		     struct gkv **out, char *why, size_t cap);
 
 /*
- * gkv_close - NULL is fine. The queue pair is destroyed: a request whose call timed out gets no
- * reply any more, and operations in flight end without a completion: writes among them were
- * applied once, or never. Where another queue pair is being made for such a handle, it waits for
- * that: timeout_ms at most, and as long as the machine's resolver takes.
+ * gkv_close - the handle's thread, outside of its calls; NULL is fine. The queue pair is destroyed:
+ * a request whose call timed out gets no reply any more, and operations in flight end without a
+ * completion: writes among them were applied once, or never. Where another queue pair is being made
+ * for such a handle, it waits for that: timeout_ms at most, and as long as the machine's resolver
+ * takes.
  */
 GKV_API void gkv_close(struct gkv *handle);
 
@@ -214,8 +242,8 @@ GKV_API void gkv_close(struct gkv *handle);
  * gkv_connect - for a program of one thread: gkv_session_open() and gkv_open() in one call.
  * @server: "HOST:PORT"; NULL: as @options say, whose own server it goes before.
  * @options: NULL for all defaults.
- * @out: receives the handle; on failure NULL.
- * Returns what these return.
+ * @out: receives the handle; on failure NULL. gkv_disconnect() closes it.
+ * Any thread. Returns what these return.
  */
 GKV_API int gkv_connect(const char *server, const struct gkv_options *options, struct gkv **out,
 			char *why, size_t cap);
@@ -223,7 +251,7 @@ GKV_API int gkv_connect(const char *server, const struct gkv_options *options, s
 /* gkv_disconnect - close the handle and then its session, of which it is the last; NULL is fine. */
 GKV_API void gkv_disconnect(struct gkv *handle);
 
-/* gkv_session_of - the session of a handle: for gkv_tick(), for more handles; NULL of NULL. */
+/* gkv_session_of - the session of a handle: for gkv_tick(), for more handles. NULL of NULL. */
 GKV_API struct gkv_session *gkv_session_of(const struct gkv *handle);
 
 /*
@@ -254,7 +282,10 @@ struct gkv_session_stats {
 	uint64_t reserved[7]; /* 0 */
 };
 
-/* gkv_session_stats_get - any thread; figures of one moment need not fit each other. */
+/*
+ * gkv_session_stats_get - into @out, which may be NULL; zeros of a NULL session. Any thread; the
+ * figures of one moment need not fit each other.
+ */
 GKV_API void gkv_session_stats_get(const struct gkv_session *session,
 				   struct gkv_session_stats *out);
 
@@ -268,8 +299,7 @@ struct gkv_meta {
 
 /*
  * gkv_get - read a record into the caller's memory.
- * @key: @key_len bytes, 1 to GKV_KEY_MAX, any bytes.
- * @value: @cap bytes; may be NULL where @cap is 0.
+ * @value, @cap: the place for the value, and its room.
  * @len: receives the value's length, also with -EMSGSIZE; may be NULL.
  * Returns 0; -ENOENT: no such key; -EMSGSIZE: the value is longer than @cap, its first @cap bytes
  * were copied.
@@ -278,13 +308,13 @@ GKV_API int gkv_get(struct gkv *handle, const void *key, size_t key_len, void *v
 		    size_t *len);
 
 /*
- * gkv_get_view - the same without a copy: @value points into memory of the handle and is valid
- * until the next call on the handle. @meta may be NULL.
+ * gkv_get_view - the same without a copy. @value: receives a pointer into memory of the handle,
+ * valid until the next call on the handle. @meta: may be NULL. Returns 0, or -ENOENT.
  */
 GKV_API int gkv_get_view(struct gkv *handle, const void *key, size_t key_len, const void **value,
 			 struct gkv_meta *meta);
 
-/* gkv_exists - 0: it does, -ENOENT: it does not. @meta may be NULL. */
+/* gkv_exists - whether the key is there: 0, or -ENOENT. @meta: may be NULL. */
 GKV_API int gkv_exists(struct gkv *handle, const void *key, size_t key_len, struct gkv_meta *meta);
 
 /*
@@ -346,14 +376,16 @@ struct gkv_write_options {
 
 /*
  * gkv_put - write a record; when it returns 0, every later get by anyone finds this value or a
- * newer one. @value may be NULL where @value_len is 0. @version may be NULL.
+ * newer one. An expiry of the record that is replaced is forgotten.
+ * @version: receives the new record's; may be NULL.
  */
 GKV_API int gkv_put(struct gkv *handle, const void *key, size_t key_len, const void *value,
 		    size_t value_len, uint64_t *version);
 
 /*
- * gkv_put_with - the same with options; NULL: the defaults. @meta: of the record written; with
- * -EEXIST the version of the one that is there; may be NULL.
+ * gkv_put_with - the same with options; NULL: the defaults.
+ * @meta: of the record written; with -EEXIST the version of the one that is there; may be NULL.
+ * Returns 0; -EEXIST, -ENOENT: the condition does not hold.
  */
 GKV_API int gkv_put_with(struct gkv *handle, const void *key, size_t key_len, const void *value,
 			 size_t value_len, const struct gkv_write_options *options,
@@ -361,7 +393,8 @@ GKV_API int gkv_put_with(struct gkv *handle, const void *key, size_t key_len, co
 
 /*
  * gkv_cas - compare and swap: gkv_put_with() GKV_IF_VERSION. @version: the one that must be there;
- * receives the new one, or with -EEXIST the one that is there. A record expires as before no more.
+ * receives the new one, or with -EEXIST the one that is there. The new record never expires.
+ * Returns 0; -EEXIST: it has another version; -ENOENT: there is none.
  */
 GKV_API int gkv_cas(struct gkv *handle, const void *key, size_t key_len, uint64_t *version,
 		    const void *value, size_t value_len);
@@ -377,10 +410,13 @@ GKV_API int gkv_append(struct gkv *handle, const void *key, size_t key_len, cons
 		       size_t value_len, const struct gkv_write_options *options,
 		       struct gkv_meta *meta);
 
-/* gkv_del - -ENOENT: there was none. */
+/* gkv_del - delete a record. -ENOENT: there was none. */
 GKV_API int gkv_del(struct gkv *handle, const void *key, size_t key_len);
 
-/* gkv_del_if - only in this version; -ENOENT: there is none; -EEXIST: there is another one. */
+/*
+ * gkv_del_if - delete a record only in this version. -ENOENT: there is none; -EEXIST: it has
+ * another one.
+ */
 GKV_API int gkv_del_if(struct gkv *handle, const void *key, size_t key_len, uint64_t version);
 
 /*
@@ -393,7 +429,8 @@ GKV_API int gkv_getdel(struct gkv *handle, const void *key, size_t key_len, void
 
 /*
  * gkv_incr - add @delta to a number. The value is decimal text of 64 bits with a sign, as printf's
- * %lld writes it; a key that is not there counts as 0. The record expires as before.
+ * %lld writes it; a key that is not there counts as 0, and is created, never to expire. A record
+ * that is there expires as before.
  * @sum: receives what it is then; may be NULL. Returns 0; -EDOM: the value is not a number;
  * -ERANGE: the sum has more than 64 bits. Nothing was changed then.
  */
@@ -410,8 +447,8 @@ GKV_API int gkv_incr_with(struct gkv *handle, const void *key, size_t key_len, i
 			  struct gkv_meta *meta);
 
 /*
- * gkv_touch - the record expires @ttl_ms from now; 0: never. It is rewritten, with another
- * version. -ENOENT. @meta: of the record then; may be NULL.
+ * gkv_touch - the record expires @ttl_ms from now, at most GKV_TTL_MAX; 0: never. It is rewritten,
+ * with another version. @meta: of the record then; may be NULL. -ENOENT: there is none.
  */
 GKV_API int gkv_touch(struct gkv *handle, const void *key, size_t key_len, uint64_t ttl_ms,
 		      struct gkv_meta *meta);
@@ -450,9 +487,9 @@ GKV_API int gkv_mdel(struct gkv *handle, struct gkv_item *items, size_t count);
 
 /*
  * Operations in flight. gkv_submit() hands them over, gkv_poll() brings their completions, in any
- * order. Both are of the handle's thread. Nothing goes on between calls but what the device does
- * (and the housekeeper, which ends the READs of a handle that nobody polls, see there): an
- * application polls, or sleeps on gkv_fd().
+ * order: of two with one key either may be the first. Nothing goes on between calls but what the
+ * device does (and the housekeeper, which ends the READs of a handle that nobody polls, see there):
+ * an application polls, or sleeps on gkv_fd(). Other calls on the handle may come in between.
  */
 #define GKV_OP_GET    1u /* value, len: where it goes, and its room; memory: where registered */
 #define GKV_OP_EXISTS 2u
@@ -580,7 +617,7 @@ GKV_API int gkv_poll(struct gkv *handle, struct gkv_completion *out, size_t max)
 GKV_API int gkv_wait(struct gkv *handle, struct gkv_completion *out, size_t max,
 		     unsigned timeout_ms);
 
-/* gkv_pending - operations submitted whose completions were not polled. */
+/* gkv_pending - how many operations were submitted whose completions were not polled; 0 of NULL. */
 GKV_API size_t gkv_pending(const struct gkv *handle);
 
 /*
@@ -654,7 +691,7 @@ GKV_API int gkv_scan_open(struct gkv *handle, const struct gkv_scan_options *opt
 GKV_API int gkv_scan_next(struct gkv_cursor *cursor, struct gkv_record *out, size_t max);
 GKV_API void gkv_scan_close(struct gkv_cursor *cursor);
 
-/* gkv_ping - one request and reply; @ns: the round trip's time, may be NULL. */
+/* gkv_ping - one request and reply. @ns: receives the round trip's nanoseconds; may be NULL. */
 GKV_API int gkv_ping(struct gkv *handle, uint64_t *ns);
 
 /*
@@ -669,7 +706,7 @@ GKV_API int gkv_clock(struct gkv *handle, uint64_t *ms);
 
 /*
  * gkv_server_stats - the server's counters: lines "name value", values are decimal numbers.
- * @text: receives a string to be freed with free(). -EINVAL: @text is NULL; -ENOMEM.
+ * @text: receives a string, the caller's, to be freed with free(). -EINVAL: @text is NULL; -ENOMEM.
  */
 GKV_API int gkv_server_stats(struct gkv *handle, char **text);
 
@@ -693,13 +730,16 @@ struct gkv_stats {
 	uint64_t reserved[9]; /* 0 */
 };
 
-/* gkv_stats_get - the handle's thread. */
+/* gkv_stats_get - into @out, which may be NULL; zeros of a NULL handle. The handle's thread. */
 GKV_API void gkv_stats_get(const struct gkv *handle, struct gkv_stats *out);
 
-/* gkv_strerror - words for a return value; static. */
+/* gkv_strerror - words for a return value, of any number; static, never NULL. Any thread. */
 GKV_API const char *gkv_strerror(int code);
 
-/* gkv_error - the sentence of the last failure on this handle; "" where there was none. */
+/*
+ * gkv_error - the sentence of the last failure on this handle; "" where there was none, or of NULL.
+ * Answers such as -ENOENT leave none. The string is the handle's, valid until the next call on it.
+ */
 GKV_API const char *gkv_error(const struct gkv *handle);
 
 /*
