@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "common/layout/slot.h"
+#include "tests/lib/unit.h"
 
 #define SEGMENTS   190u /* the fake has room for 204 */
 #define DEPTH_MOST 4u
@@ -176,4 +177,70 @@ void before_chain(struct fake *f, const struct read_op *ops, unsigned count)
 
 	if (w->every && next_random(w) % w->every == 0)
 		change(w);
+}
+
+int set_up(void **state)
+{
+	struct world_of_scan *w = calloc(1, sizeof(*w));
+
+	w->f = fake_create(DEPTH_LEAST);
+	w->f->arg = w;
+	w->f->before = before_chain;
+	fake_handle_begin(&w->h, w->f);
+	*state = w;
+	return 0;
+}
+
+int tear_down(void **state)
+{
+	struct world_of_scan *w = *state;
+
+	fake_handle_end(&w->h, w->f);
+	fake_destroy(w->f);
+	free(w);
+	return 0;
+}
+
+void note(struct world_of_scan *w, const struct gkv_record *rec)
+{
+	const struct gkv_scan_options *o = &w->options;
+	char text[32] = "";
+	unsigned i;
+
+	assert_in_range(rec->key_len, 1, 31);
+	memcpy(text, rec->key, rec->key_len);
+	assert_int_equal(sscanf(text, "%*s %u", &i), 1);
+	assert_string_equal(text, key_text(i));
+	assert_true(o->prefix_len == 0 || memcmp(text, o->prefix, o->prefix_len) == 0);
+	assert_int_equal(rec->meta.value_len, 5 + w->padding);
+	if (o->flags & GKV_SCAN_KEYS)
+		assert_null(rec->value);
+	else if (memcmp(rec->value, padded(w, "value"), rec->meta.value_len) != 0)
+		assert_memory_equal(rec->value, padded(w, "newer"), rec->meta.value_len);
+	assert_true(rec->meta.version > 0);
+	w->visits[i]++;
+}
+
+unsigned scan_in_chunks(struct world_of_scan *w, size_t max)
+{
+	struct gkv_record *rec = calloc(max, sizeof(*rec));
+	struct gkv_cursor *s = NULL;
+	unsigned total = 0;
+	int n;
+
+	memset(w->visits, 0, sizeof(w->visits));
+	assert_int_equal(gkv_scan_open(&w->h, &w->options, &s), 0);
+	while ((n = gkv_scan_next(s, rec, max)) > 0) {
+		assert_true((size_t)n <= max);
+		for (int i = 0; i < n; i++)
+			note(w, &rec[i]);
+		total += (unsigned)n;
+		if (w->every && next_random(w) % 4 == 0)
+			change(w);
+	}
+	assert_int_equal(n, 0);
+	assert_int_equal(gkv_scan_next(s, rec, max), 0); /* and so on */
+	gkv_scan_close(s);
+	free(rec);
+	return total;
 }

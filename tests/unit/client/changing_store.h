@@ -21,10 +21,21 @@ struct world_of_scan {
 	unsigned splits, merges;
 	unsigned every; /* something changes with one chain of so many; 0: nothing does */
 	unsigned padding; /* spaces that values have after their word */
+	struct gkv_scan_options options;
 };
 
 /* key_text - of number i; those from STAY on come and go. Static, until the next call. */
 char *key_text(unsigned i);
+
+/* set_up, tear_down - of a test, whose state is a struct world_of_scan. */
+int set_up(void **state);
+int tear_down(void **state);
+
+/* note - a record that a scan gave is one that there was. */
+void note(struct world_of_scan *w, const struct gkv_record *rec);
+
+/* scan_in_chunks - with the world's options. Returns how many records it gave. */
+unsigned scan_in_chunks(struct world_of_scan *w, size_t max);
 
 /* fill - records of the first @count keys. padded - a value of @word; static likewise. */
 void fill(struct world_of_scan *w, unsigned count);
