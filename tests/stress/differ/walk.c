@@ -21,6 +21,7 @@ struct walk {
 	struct differ *d;
 	struct end *end;
 	struct gkv_cursor *cursor; /* NULL: gkv_scan() */
+	struct gkv_scan_options options;
 	uint64_t lives, before_ms, deed; /* when it began */
 	struct gkv_record last; /* of the last chunk: it must stand there until the next */
 	uint64_t sum; /* of its bytes */
@@ -55,8 +56,17 @@ static struct walk *walk_begin(struct differ *d, struct end *end)
 		w->key[k].shape = d->record[k].shape;
 		w->key[k].loose = is_uncertain(&d->record[k]);
 	}
+	w->options.flags = below(d, 2) ? GKV_SCAN_KEYS : 0;
+	w->options.prefix = d->keys[below(d, d->o.keys)].bytes;
+	w->options.prefix_len = below(d, 4) ? 0 : 1 + below(d, 4);
 	w->before_ms = time_wall_ms();
 	return w;
+}
+
+static bool has_prefix(const struct walk *w, const void *key, size_t len)
+{
+	return len >= w->options.prefix_len &&
+	       memcmp(key, w->options.prefix, w->options.prefix_len) == 0;
 }
 
 /* Whether it was written since, or may have been. */
@@ -71,8 +81,8 @@ static bool is_value(const struct walk *w, const struct shape *s, const void *by
 {
 	struct differ *d = w->d;
 
-	if (s->len != len)
-		return false;
+	if (s->len != len || !bytes)
+		return s->len == len;
 	shape_fill(d, s, d->want);
 	return !len || memcmp(d->want, bytes, len) == 0;
 }
@@ -111,6 +121,9 @@ static void find(struct walk *w, const struct gkv_record *found, uint64_t before
 	if (k == UINT32_MAX)
 		wrong(d, 0, "foreign", "a scan has visited a key of %zu bytes that nobody wrote",
 		      found->key_len);
+	if (!has_prefix(w, found->key, found->key_len) ||
+	    !found->value != (w->options.flags == GKV_SCAN_KEYS))
+		wrong(d, k, "walk", "a scan has visited it, or its value, against its options");
 	r = &d->record[k];
 	a.after_ms = time_wall_ms();
 	a.meta = found->meta;
@@ -126,7 +139,7 @@ static void find(struct walk *w, const struct gkv_record *found, uint64_t before
 			wrong(d, k, r->there ? "late" : "ghost",
 			      "a scan has visited what has gone");
 		judge_meta(d, &a, r);
-		judge_value(d, &a, &r->shape, found->value, r->shape.len);
+		judge_value(d, &a, &r->shape, found->value, found->value ? r->shape.len : 0);
 	}
 	w->key[k].seen += lies(d, w->cursor ? "walk_twice" : "twice");
 }
@@ -142,6 +155,7 @@ static void judge_all(struct walk *w, uint64_t after_ms)
 		if (lies(d, w->cursor ? "walk_skipped" : "skipped") && k % 64 == 0)
 			w->key[k].seen = 0;
 		if (!w->key[k].seen && !was_written(w, k) &&
+		    has_prefix(w, d->keys[k].bytes, d->keys[k].len) &&
 		    presence(&d->record[k], w->before_ms, after_ms, 0) == THERE)
 			wrong(d, k, "skipped", "a scan has not visited it");
 	}
@@ -162,7 +176,7 @@ void walk_scan(struct differ *d, struct end *end)
 	int rc;
 
 	end_use(d, end);
-	rc = gkv_scan(end->kv, NULL, visit, w);
+	rc = gkv_scan(end->kv, &w->options, visit, w);
 	if (rc && (rc != -ESTALE || w->found))
 		wrong(d, 0, "error", "gkv_scan() returned %d: %s", rc, gkv_error(end->kv));
 	if (rc == 0)
@@ -175,7 +189,7 @@ static uint64_t sum_of(const struct gkv_record *r)
 	const uint8_t *value = r->value;
 	uint64_t sum = r->key_len;
 
-	for (size_t i = 0; i < r->meta.value_len; i++)
+	for (size_t i = 0; value && i < r->meta.value_len; i++)
 		sum = sum * 31 + value[i];
 	return sum;
 }
@@ -185,7 +199,7 @@ static void walk_open(struct differ *d, struct end *end)
 	int rc;
 
 	end->walk = walk_begin(d, end);
-	rc = gkv_scan_open(end->kv, NULL, &end->walk->cursor);
+	rc = gkv_scan_open(end->kv, &end->walk->options, &end->walk->cursor);
 	if (rc)
 		wrong(d, 0, "error", "gkv_scan_open() returned %d: %s", rc, gkv_error(end->kv));
 }
@@ -206,7 +220,7 @@ static void take_chunk(struct walk *w, const struct gkv_record *out, int n, uint
 	for (int i = 0; i < n; i++) {
 		struct gkv_record r = out[i];
 
-		if (lies(d, "walk_stale") && r.meta.value_len) {
+		if (lies(d, "walk_stale") && r.value && r.meta.value_len) {
 			memcpy(d->room, r.value, r.meta.value_len);
 			d->room[r.meta.value_len / 2] ^= 1;
 			r.value = d->room;
