@@ -3,18 +3,9 @@
 #include "server/measure.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #include "common/base/time.h"
 #include "server/server.h"
-
-static uint64_t cpu_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
-}
 
 void server_measure(void *ctx, struct rpc_measured *out)
 {
@@ -29,7 +20,7 @@ void server_measure(void *ctx, struct rpc_measured *out)
 		  m.extent_bytes[EXTENT_DATA];
 	unused = m.slabs_free * SLAB_BYTES; /* of another moment: an extent may have come since */
 	taken = extents > unused ? extents - unused : 0;
-	out->cpu_ns = cpu_ns();
+	out->cpu_ns = time_cpu_ns();
 	out->workers = s->sessions.worker_count;
 	out->software = s->dev->software;
 	out->memory_max = m.bytes_max;

@@ -7,11 +7,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/random.h"
 #include "common/base/time.h"
 #include "common/layout/root.h"
 #include "common/rdma/cm.h"
@@ -56,10 +56,10 @@ static int make_store(struct server *s, uint64_t incarnation, struct error *err)
 		.deferred_max = s->config.deferred_max,
 		.limit_ms = s->config.lease_ms,
 	};
-	int rc;
+	int rc = random_fill(&config.hash_seed, sizeof(config.hash_seed), err);
 
-	if (getrandom(&config.hash_seed, sizeof(config.hash_seed), 0) != sizeof(config.hash_seed))
-		return error_set(err, -EIO, "getrandom failed: %s", error_name(errno));
+	if (rc)
+		return rc;
 	rc = store_create(&s->store, &config, err);
 	return rc ? error_prefix(err, "%s", s->config.memory_from) : 0;
 }
@@ -205,8 +205,9 @@ int server_create(struct server *s, const struct config *config, struct error *e
 	s->config.rdma.spare = s->spare;
 	s->started_ns = time_now_ns();
 	s->listen_fd = -1;
-	if (getrandom(&incarnation, sizeof(incarnation), 0) != sizeof(incarnation))
-		return error_set(err, -EIO, "getrandom failed: %s", error_name(errno));
+	rc = random_fill(&incarnation, sizeof(incarnation), err);
+	if (rc)
+		return rc;
 	incarnation |= 1; /* never 0 */
 	rc = tcp_listen(config->host, config->port, &s->listen_fd, s->bound, err);
 	if (rc == 0)

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/time.h"
+
 #define LINE_MAX_BYTES 1600
 
 static const char *log_program = "gracekv";
@@ -82,7 +84,7 @@ void log_line(enum log_level level, const char *topic, const char *fmt, ...)
 	errno = saved;
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	clock_gettime(CLOCK_REALTIME, &ts);
+	time_table.read(CLOCK_REALTIME, &ts);
 	gmtime_r(&ts.tv_sec, &tm);
 	strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
 	if (atomic_load_explicit(&log_style, memory_order_relaxed) == LOG_JSON) {

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/time.h"
+
 static const char *const names[MUTANT_COUNT] = {
 #define MUTANT_NAME(name, words) #name,
 	MUTANTS(MUTANT_NAME)
@@ -74,6 +76,6 @@ bool mutant_on(enum mutant m)
 
 void mutant_linger(unsigned us)
 {
-	usleep(us);
+	time_sleep(us * 1000ull);
 }
 #endif

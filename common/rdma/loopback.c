@@ -4,9 +4,8 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 
+#include "common/base/random.h"
 #include "common/base/time.h"
 #include "common/rdma/post.h"
 #include "common/rdma/qp.h"
@@ -66,10 +65,10 @@ static int post(struct loopback *l, struct error *err)
 		.wr.rdma = { .remote_addr = (uintptr_t)source, .rkey = l->buffer.region.rkey },
 	};
 	struct ibv_send_wr *bad;
-	int rc;
+	int rc = random_fill(source, LOOPBACK_BYTES, err);
 
-	if (getrandom(source, LOOPBACK_BYTES, 0) != LOOPBACK_BYTES)
-		return error_set(err, -EIO, "getrandom failed: %s", error_name(errno));
+	if (rc)
+		return rc;
 	rc = rdma_post_send(l->from.qp, &wr, &bad);
 	if (rc)
 		return error_set(err, rc, "posting a READ on %s failed: %s", l->dev->name,
@@ -81,7 +80,6 @@ static int post(struct loopback *l, struct error *err)
 static int wait_for(struct loopback *l, unsigned timeout_ms, struct error *err)
 {
 	uint64_t deadline_ns = time_now_ns() + timeout_ms * NS_PER_MS;
-	const struct timespec pause = { 0, PAUSE_NS };
 	struct ibv_wc wc;
 
 	for (unsigned polls = 0;; polls++) {
@@ -100,7 +98,7 @@ static int wait_for(struct loopback *l, unsigned timeout_ms, struct error *err)
 				"--gid-index?)",
 				l->dev->name, timeout_ms);
 		if (polls >= FIRST_POLLS)
-			nanosleep(&pause, NULL);
+			time_sleep(PAUSE_NS);
 	}
 	if (wc.status == IBV_WC_SUCCESS)
 		return 0;

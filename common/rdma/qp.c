@@ -4,9 +4,9 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "common/base/log.h"
+#include "common/base/random.h"
 #include "common/rdma/gid.h"
 
 /*
@@ -75,10 +75,9 @@ int rdma_qp_create(const struct rdma_device *dev, const struct rdma_qp_config *c
 	}
 	qp.max_send = attr.cap.max_send_wr;
 	qp.inline_max = attr.cap.max_inline_data;
-	if (getrandom(&qp.psn, sizeof(qp.psn), 0) != sizeof(qp.psn)) {
-		rc = error_set(err, -EIO, "getrandom failed: %s", error_name(errno));
+	rc = random_fill(&qp.psn, sizeof(qp.psn), err);
+	if (rc)
 		goto err_destroy;
-	}
 	qp.psn &= 0xffffff;
 	rc = qp_to_init(&qp);
 	if (rc) {

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/random.h"
 #include "common/base/time.h"
 #include "common/rdma/tcp.h"
 
@@ -171,8 +171,9 @@ static int session_begin(struct session *s, const struct wire_hello *h, struct e
 	if (atomic_load_explicit(&all->counters.sessions, memory_order_relaxed) >= SESSIONS_MAX)
 		return error_set(err, -EUSERS, "the server has %u sessions, no more fit",
 				 SESSIONS_MAX);
-	if (getrandom(&s->cm_token, sizeof(s->cm_token), 0) != sizeof(s->cm_token))
-		return error_set(err, -EIO, "getrandom failed: %s", error_name(errno));
+	rc = random_fill(&s->cm_token, sizeof(s->cm_token), err);
+	if (rc)
+		return rc;
 	s->cm_token |= 1; /* never 0 */
 	s->number = all->newest + 1;
 	s->pid = h->pid;

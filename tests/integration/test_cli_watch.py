@@ -293,7 +293,8 @@ def documents(process, good):
 
 def counted(docs, name):
     """How much grew in the time that rates are told of."""
-    rates = [(flat_stats(doc["rates"])[name], doc["interval_s"]) for doc in docs if doc["interval_s"]]
+    rates = [(flat_stats(doc["rates"])[name], doc["interval_s"]) for doc in docs
+             if doc["interval_s"]]
     return sum(round(rate * seconds) for rate, seconds in rates if rate is not None)
 
 

@@ -236,7 +236,7 @@ def test_misspelt_variable_is_told_what_it_may_have_meant(world):
     env = {"GRACEKV_MEMROY": "1G", "GRACEKV_SERVER": "elsewhere:1", "GRACEKV_TEST_X": "1",
            "GRACEKV_XYZZY": "", "GRACEKV_LEASE": "2000", "GRACEKV_SERVR": "x"}
     server = world.server(memory="64M", env=env)
-    lines = [line.split("config: ")[1] for line in server.stderr().splitlines() if "config: " in line]
+    lines = re.findall("config: (.*)", server.stderr())
     assert sorted(lines) == [
         "GRACEKV_MEMROY is ignored: kv-server has no such setting (did you mean GRACEKV_MEMORY?)",
         "GRACEKV_SERVR is ignored: kv-server has no such setting (did you mean GRACEKV_SERVER?)",

@@ -120,6 +120,18 @@ check_licences() {
     return "$bad"
 }
 
+# Only common/base asks the kernel for the time and for random numbers (time.h, random.h).
+check_clocks() {
+    local found
+    found=$(c_files | grep -E '^(common|server|client/src)/' | grep -vE '^common/base/(time|random)\.[ch]$' |
+        (cd "$root" && xargs -r -d '\n' \
+            grep -nE '\b(clock_gettime|gettimeofday|time|(clock_)?nanosleep|u?sleep|getrandom|s?random|s?rand)\(')) ||
+        return 0
+    say "use common/base/time.h and random.h:"
+    say "$found"
+    return 1
+}
+
 # One header, with nothing included before it.
 compile_header() {
     printf '#include "%s"\n' "$2" |
@@ -158,5 +170,6 @@ source_checks() {
     check "unit: no comment above $columns_max columns" check_widths
     check "unit: words" check_words
     check "unit: SPDX lines" check_licences
+    check "unit: clocks and random numbers are those of common/base" check_clocks
     check "unit: rooms use earlier rooms only" tests/lib/rooms --shown-in docs/ARCHITECTURE.md
 }

@@ -57,7 +57,7 @@ class Cli:
         return flat_stats(json.loads(self.good("--json", "stats")))
 
 
-# Counters whose names do not begin with their group's: all of these groups, and of these first words.
+# Counters whose names do not begin with their group's: in these groups, and with these first words.
 WHOLE_GROUPS = ("process", "reclaim")
 WHOLE_WORDS = ("sessions", "records", "queue", "handshakes", "connections", "protocol", "receives",
                "pulled", "pushed")

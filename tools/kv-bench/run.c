@@ -38,14 +38,6 @@ static void *client_main(void *arg)
 	return NULL;
 }
 
-static uint64_t own_cpu_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
-}
-
 static int64_t server_cpu_ns(const struct run_plan *p)
 {
 	return p->system->pid ? server_process_cpu_ns(p->system->pid) : -1;
@@ -66,13 +58,13 @@ static void measure(struct run_shared *s, unsigned threads, struct run_result *r
 
 	pthread_mutex_lock(&s->lock);
 	wait_for(s, &s->ready, threads);
-	own = own_cpu_ns();
+	own = time_cpu_ns();
 	server = server_cpu_ns(p);
 	s->start_ns = time_now_ns();
 	s->go = true;
 	pthread_cond_broadcast(&s->changed);
 	wait_for(s, &s->through, threads);
-	r->client_cpu_ns = (int64_t)(own_cpu_ns() - own);
+	r->client_cpu_ns = (int64_t)(time_cpu_ns() - own);
 	r->server_cpu_ns = server < 0 ? server : server_cpu_ns(p) - server;
 	s->close = true;
 	pthread_cond_broadcast(&s->changed);

@@ -5,7 +5,6 @@
  * turns: what disturbs a round disturbs its neighbour. A ratio is the median of the rounds' ratios.
  */
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tools/lib/progress.h"
@@ -20,10 +19,7 @@
 
 static double cpu_seconds(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+	return (double)time_cpu_ns() / NS_PER_S;
 }
 
 static void join(struct perf *p, struct perf_figures *f)

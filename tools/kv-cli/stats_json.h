@@ -13,7 +13,7 @@
 json_t *stats_json(const struct stats_table *t);
 
 /*
- * stats_json_rates - what grew, per second, in the same groups; of look-ups also reads_per_get. What
- * is not known is null. NULL: no memory.
+ * stats_json_rates - what grew, per second, in the same groups; of look-ups also reads_per_get.
+ * What is not known is null. NULL: no memory.
  */
 json_t *stats_json_rates(const struct stats_table *t);

@@ -5,8 +5,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
-#include <sys/random.h>
-#include <time.h>
 
 #include "common/base/time.h"
 
@@ -35,20 +33,7 @@ void backoff_attempted(struct backoff *b, uint64_t started_ns, uint64_t ended_ns
 	b->ended_ns = ended_ns;
 }
 
-uint64_t backoff_chance(void)
-{
-	uint64_t chance;
-
-	if (getrandom(&chance, sizeof(chance), GRND_NONBLOCK) != sizeof(chance))
-		chance = time_now_ns();
-	return chance;
-}
-
 void backoff_sleep(uint64_t until_ns, uint64_t deadline_ns)
 {
-	uint64_t end = until_ns < deadline_ns ? until_ns : deadline_ns;
-	struct timespec ts = { (time_t)(end / NS_PER_S), (long)(end % NS_PER_S) };
-
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
-		;
+	time_sleep_until(until_ns < deadline_ns ? until_ns : deadline_ns);
 }

@@ -37,8 +37,5 @@ static inline void backoff_forget(struct backoff *b)
 	b->step_ms = 0;
 }
 
-/* backoff_chance - a random number. */
-uint64_t backoff_chance(void);
-
 /* backoff_sleep - until @until or @deadline (CLOCK_MONOTONIC), whichever comes first. */
 void backoff_sleep(uint64_t until_ns, uint64_t deadline_ns);

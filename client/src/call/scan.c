@@ -64,7 +64,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/src/call/ready.h"
 #include "client/src/flight/async.h"
@@ -127,11 +126,10 @@ static int count_idle(struct gkv_cursor *s)
 
 static int make_pass(struct gkv_cursor *s)
 {
-	const struct timespec pause = { 0, NS_PER_MS };
 	int rc;
 
 	if (s->idle > SCAN_BUSY_PASSES)
-		nanosleep(&pause, NULL);
+		time_sleep(NS_PER_MS);
 	else if (s->idle)
 		sched_yield();
 	if (s->h->async)

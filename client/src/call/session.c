@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "client/src/flight/async.h"
 #include "client/src/keeper/housekeeper.h"
+#include "common/base/random.h"
 #include "common/base/time.h"
 
 /* What each room keeps of a session, in one piece of memory. */
@@ -66,10 +66,9 @@ static int session_new(struct gkv_session **out, const struct gkv_options *optio
 	rc = settings_take(&s->settings, options, err);
 	if (rc)
 		goto err_free;
-	if (getrandom(s->client_id, sizeof(s->client_id), 0) != sizeof(s->client_id)) {
-		rc = error_set(err, -EIO, "getrandom failed: %s", error_name(errno));
+	rc = random_fill(s->client_id, sizeof(s->client_id), err);
+	if (rc)
 		goto err_free;
-	}
 	rc = hints_create(&s->hints, s->settings.hint_bytes, err);
 	if (rc)
 		goto err_free;

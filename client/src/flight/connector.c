@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "client/src/flight/async.h"
 #include "client/src/link/trace.h"
@@ -206,13 +205,12 @@ uint64_t connector_due(const struct async *a)
 
 bool connector_settle(struct async *a, uint64_t deadline_ns)
 {
-	const struct timespec pause = { 0, NS_PER_MS };
 	struct connector *c = &a->connector;
 
 	if (take(c, CONNECTOR_WANTED, CONNECTOR_DONE)) /* nobody has begun: as one that failed */
 		c->again = true;
 	while (state_of(c) == CONNECTOR_BUSY && time_now_ns() < deadline_ns)
-		nanosleep(&pause, NULL);
+		time_sleep(NS_PER_MS);
 	if (state_of(c) == CONNECTOR_DONE)
 		finish(a);
 	return state_of(c) == CONNECTOR_IDLE;

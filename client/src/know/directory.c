@@ -20,9 +20,9 @@
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/base/hash.h"
+#include "common/base/time.h"
 
 #define ROOT_ATTEMPTS	   8u
 #define DIRECTORY_ATTEMPTS 64u
@@ -113,12 +113,10 @@ static void use_directory(struct reader *r, struct dir_cache *d)
 /* The server's thread may have been stopped in the middle of writing the descriptor. */
 static void pause_between(unsigned attempt)
 {
-	const struct timespec ms = { .tv_nsec = 1000000 };
-
 	if (attempt < DIRECTORY_QUICK)
 		sched_yield();
 	else
-		nanosleep(&ms, NULL);
+		time_sleep(NS_PER_MS);
 }
 
 /* READ descriptor and directory until they agree. */

@@ -20,6 +20,7 @@
 
 #include "client/src/link/memory.h"
 #include "client/src/link/trace.h"
+#include "common/base/random.h"
 #include "common/rdma/gid.h"
 #include "common/rdma/tcp.h"
 
@@ -223,7 +224,7 @@ static int attach(struct gkv *h, uint64_t deadline_ns)
 	int rc;
 
 	rc = queue_pair(h, exchange_ns < deadline_ns ? exchange_ns : deadline_ns);
-	backoff_attempted(&h->backoff, now, time_now_ns(), backoff_chance());
+	backoff_attempted(&h->backoff, now, time_now_ns(), random_chance());
 	if (rc)
 		return rc;
 	h->lifeline = fcntl(s->lifeline, F_DUPFD_CLOEXEC, 3);

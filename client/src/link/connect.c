@@ -23,6 +23,7 @@
 
 #include "client/src/link/trace.h"
 #include "common/base/cleanup.h"
+#include "common/base/random.h"
 #include "common/base/time.h"
 #include "common/layout/root.h"
 #include "common/rdma/tcp.h"
@@ -332,7 +333,7 @@ int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *e
 	}
 	rc = connect_once(s, deadline_ns, err);
 	s->addresses.failed = rc != 0;
-	backoff_attempted(&s->backoff, now, time_now_ns(), backoff_chance());
+	backoff_attempted(&s->backoff, now, time_now_ns(), random_chance());
 	if (rc)
 		s->lost = *err;
 	return rc;

@@ -7,7 +7,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/src/link/clock.h"
 
@@ -42,7 +41,6 @@ int handle_visiting(struct gkv *h)
 
 int handle_own(struct gkv *h)
 {
-	const struct timespec pause = { 0, OWN_PAUSE_NS };
 	uint32_t owner;
 
 	for (unsigned i = 0;; i++) {
@@ -57,7 +55,7 @@ int handle_own(struct gkv *h)
 		if (i < OWN_YIELDS)
 			sched_yield();
 		else /* ours may be a thread that the housekeeper's does not get past */
-			nanosleep(&pause, NULL);
+			time_sleep(OWN_PAUSE_NS);
 	}
 }
 

@@ -11,7 +11,6 @@
  */
 #include "common/softrdma/faults/weak_copy.h"
 
-#include <time.h>
 
 #include "common/base/time.h"
 #include "common/softrdma/faults/dice.h"
@@ -26,10 +25,8 @@
 
 static void pause_perhaps(struct soft_dice *dice)
 {
-	struct timespec sleep = { .tv_nsec = SLEEP_NS };
-
 	if (dice_one_in(dice, SLEEP_IN))
-		nanosleep(&sleep, NULL);
+		time_sleep(SLEEP_NS);
 	if (!dice_one_in(dice, PAUSE_IN))
 		return;
 	for (uint64_t spins = dice_below(dice, PAUSE_SPINS); spins; spins--)

@@ -34,7 +34,6 @@
  */
 #include "common/softrdma/path/fence.h"
 
-#include <time.h>
 
 #include "common/base/time.h"
 #include "common/softrdma/process/process.h"
@@ -47,13 +46,11 @@
 /* Spin for a moment, then sleep. Returns false when @deadline has passed. */
 static bool fence_pause(unsigned *spins, uint64_t deadline)
 {
-	struct timespec pause = { .tv_nsec = PAUSE_NS };
-
 	if (++*spins < SPINS) {
 		time_relax();
 		return true;
 	}
-	nanosleep(&pause, NULL);
+	time_sleep(PAUSE_NS);
 	return time_now_ns() < deadline;
 }
 

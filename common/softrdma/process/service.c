@@ -18,9 +18,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/base/time.h"
 #include "common/softrdma/objects/channel.h"
 #include "common/softrdma/process/file.h"
 #include "common/softrdma/process/peer.h"
@@ -110,7 +110,6 @@ static bool service_admits(int fd)
 
 static void service_accept(void)
 {
-	struct timespec pause = { .tv_nsec = TICK_MS * 1000000 };
 	int fd;
 
 	while ((fd = accept4(soft_process.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >=
@@ -125,7 +124,7 @@ static void service_accept(void)
 	/* out of descriptors or memory: the caller waits in the backlog, and epoll says so at
 	 * once */
 	if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-		nanosleep(&pause, NULL);
+		time_sleep(TICK_MS * NS_PER_MS);
 }
 
 static void service_drop(int fd)

@@ -5,12 +5,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/base/random.h"
 #include "common/base/time.h"
 #include "common/softrdma/device/port.h"
 #include "common/softrdma/shared/shared.h"
@@ -38,7 +37,7 @@ int soft_wire_claim(uint32_t *slot)
 	if (fd < 0)
 		return -errno;
 	/* Somewhere else each time: a stale QP number then rarely names a living process. */
-	if (getrandom(&start, sizeof(start), 0) < 0)
+	if (random_fill(&start, sizeof(start), NULL))
 		start = (uint8_t)getpid();
 	for (uint32_t i = 0; i < SHARED_SLOTS; i++) {
 		struct sockaddr_un address;
@@ -62,7 +61,6 @@ int soft_wire_claim(uint32_t *slot)
 int soft_wire_connect(uint32_t slot, int timeout_ms)
 {
 	uint64_t deadline = time_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
-	struct timespec pause = { .tv_nsec = RETRY_NS };
 	struct sockaddr_un address;
 	socklen_t len = wire_address(&address, slot);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), rc;
@@ -73,7 +71,7 @@ int soft_wire_connect(uint32_t slot, int timeout_ms)
 		rc = -errno;
 		/* EAGAIN: its backlog is full */
 		if ((rc == -EAGAIN || rc == -EINTR) && time_now_ns() < deadline) {
-			nanosleep(&pause, NULL);
+			time_sleep(RETRY_NS);
 			continue;
 		}
 		close(fd);

@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "common/base/random.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -48,11 +49,9 @@ int soft_arena_create(struct arena *arena, uint32_t slot)
 	}
 	/* A forked child has no business in it. */
 	madvise(shared, SHARED_BYTES, MADV_DONTFORK);
-	if (getrandom(&shared->incarnation, sizeof(shared->incarnation), 0) !=
-	    sizeof(shared->incarnation)) {
-		rc = -EIO;
+	rc = random_fill(&shared->incarnation, sizeof(shared->incarnation), NULL);
+	if (rc)
 		goto err_map;
-	}
 	shared->magic = SHARED_MAGIC;
 	shared->version = SHARED_VERSION;
 	shared->slot = slot;
