@@ -45,6 +45,9 @@ extern const CMFixtureFunction unit_group[2];
 /* A program or its helper may define this: that main() calls it first, with argv[1] or NULL. */
 void unit_begin(const char *argument);
 
+/* assert_ok - the call returned 0. */
+#define assert_ok(call) assert_int_equal(call, 0)
+
 /* splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). */
 static inline uint64_t unit_random(uint64_t *state)
 {

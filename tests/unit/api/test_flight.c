@@ -280,8 +280,7 @@ UNIT_TEST(test_registered_memory, api_set_up, api_tear_down)
 	struct gkv_request request = REQUEST(.op = GKV_OP_GET, .value = room, .len = 8);
 
 	assert_int_equal(gkv_put(api_kv, "k", 1, "value", 5, NULL), 0);
-	assert_int_equal(
-		gkv_memory_register(api_session, room, sizeof(room), &request.memory, NULL, 0), 0);
+	assert_ok(gkv_memory_register(api_session, room, sizeof(room), &request.memory, NULL, 0));
 	assert_int_equal(gkv_submit(api_kv, &request, 1), 1);
 	assert_int_equal(gkv_memory_release(request.memory), -EBUSY);
 	assert_int_equal(gkv_wait(api_kv, &done, 1, 60000), 1);

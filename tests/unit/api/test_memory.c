@@ -36,8 +36,7 @@ UNIT_TEST(test_register, api_set_up, api_tear_down)
 	for (unsigned i = 0; i < 4; i++) {
 		struct gkv_memory *other;
 
-		assert_int_equal(
-			gkv_memory_register(api_session, room + i, 1 + i * 1000, &m, NULL, 0), 0);
+		assert_ok(gkv_memory_register(api_session, room + i, 1 + i * 1000, &m, NULL, 0));
 		assert_int_equal(gkv_memory_register(api_session, room, BYTES, &other, NULL, 0), 0);
 		assert_int_equal(gkv_memory_release(m), 0);
 		assert_int_equal(gkv_memory_release(other), 0);

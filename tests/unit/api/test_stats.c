@@ -38,8 +38,7 @@ static void read_until_hinted(struct gkv_session *s, struct gkv *kv)
 	while (of(s).hints < RECORDS) {
 		assert_true(time_now_ns() < until);
 		for (unsigned i = 0; i < RECORDS; i++)
-			assert_int_equal(
-				gkv_get(kv, key, key_of(i, key), value, sizeof(value), NULL), 0);
+			assert_ok(gkv_get(kv, key, key_of(i, key), value, sizeof(value), NULL));
 		usleep(1000); /* they count from a round of the housekeeper on */
 	}
 }

@@ -113,8 +113,7 @@ static void all_go_well(struct gkv *h)
 
 	for (const struct api_call *c = api_calls; c->name; c++)
 		assert_int_equal(c->run(h), 0);
-	assert_int_equal(gkv_get_into(h, "works", 5, memory[place(h)], room, sizeof(room), NULL),
-			 0);
+	assert_ok(gkv_get_into(h, "works", 5, memory[place(h)], room, sizeof(room), NULL));
 	assert_true(gkv_scan_next(cursor[place(h)], &record, 1) >= 0);
 }
 

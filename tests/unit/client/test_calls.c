@@ -115,9 +115,8 @@ UNIT_TEST(test_mget)
 		snprintf(key[i], sizeof(key[i]), "mget %u", i);
 		snprintf(want[i], sizeof(want[i]), "value of %u", i);
 		if (i % 3)
-			assert_int_equal(
-				gkv_put(kv, key[i], strlen(key[i]), want[i], strlen(want[i]), NULL),
-				0);
+			assert_ok(gkv_put(kv, key[i], strlen(key[i]), want[i], strlen(want[i]),
+					  NULL));
 		item[i] = (struct gkv_item){ .key = key[i],
 					     .key_len = strlen(key[i]),
 					     .value = value[i],
@@ -158,9 +157,7 @@ UNIT_TEST(test_scan)
 	for (unsigned i = 0; i < SCAN_RECORDS; i++) {
 		int len = snprintf(key, sizeof(key), "scan %u", i);
 
-		assert_int_equal(
-			gkv_put(kv, key, (size_t)len, large, i % 500 ? 20 : sizeof(large), NULL),
-			0);
+		assert_ok(gkv_put(kv, key, (size_t)len, large, i % 500 ? 20 : sizeof(large), NULL));
 	}
 	memset(visits, 0, sizeof(visits));
 	assert_int_equal(gkv_scan(kv, NULL, visit, NULL), 0);

@@ -257,8 +257,7 @@ UNIT_TEST(test_outlasts_connections, set_up, tear_down)
 			server_stop(server, SIGKILL);
 			server = server_start(&port, "256M");
 		} else {
-			assert_int_equal(session_lock(session, time_now_ns() + 20 * NS_PER_S, NULL),
-					 0);
+			assert_ok(session_lock(session, time_now_ns() + 20 * NS_PER_S, NULL));
 			session_lost(session);
 			session_unlock(session);
 		}

@@ -68,9 +68,8 @@ UNIT_TEST(test_gets_that_waited_find_what_the_new_server_has, set_up, tear_down)
 	assert_int_equal(server_session(port, &options, &other), 0);
 	assert_int_equal(gkv_open(other, NULL, &writer, NULL, 0), 0);
 	for (unsigned i = 0; i < 20; i++)
-		assert_int_equal(gkv_put(writer, &key_of[i], sizeof(key_of[i]), value,
-					 fill(i, 2, value), NULL),
-				 0);
+		assert_ok(gkv_put(writer, &key_of[i], sizeof(key_of[i]), value, fill(i, 2, value),
+				  NULL));
 	gkv_close(writer);
 	gkv_session_close(other);
 	for (unsigned i = 0; i < 20; i++) {

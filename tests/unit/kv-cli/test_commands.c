@@ -206,8 +206,7 @@ UNIT_TEST(test_errors_of_json, setup)
 	told(errors, "get", "too few words", "usage: kv-cli get [--meta] KEY");
 	/* a line's own --json is that line's */
 	assert_int_equal(run("get --json none\nget none\nfrob\n", NULL), CLI_USAGE);
-	assert_int_equal(strncmp(errors, "kv-cli: line 2: get none: not found\nkv-cli: line 3", 50),
-			 0);
+	assert_ok(strncmp(errors, "kv-cli: line 2: get none: not found\nkv-cli: line 3", 50));
 	/* and an operand after -- is none */
 	assert_int_equal(run("", "get", "--", "--json", NULL), CLI_NO);
 	assert_string_equal(errors, "kv-cli: get --json: not found\n");

@@ -108,10 +108,8 @@ UNIT_TEST(every_class_and_run_is_zeroed)
 		for (unsigned slabs = 1; slabs <= 17; slabs++) {
 			uint32_t bytes = slabs * SLAB_BYTES;
 
-			assert_int_equal(take(m, cache,
-					      bytes > RECORD_BYTES_MAX ? RECORD_BYTES_MAX : bytes,
-					      &t),
-					 0);
+			assert_ok(take(m, cache,
+				       bytes > RECORD_BYTES_MAX ? RECORD_BYTES_MAX : bytes, &t));
 			give(m, &t);
 			assert_all_clean(m);
 		}

@@ -28,7 +28,7 @@ struct ibv_qp_ex *batch_open(struct end *a, struct end *b, uint64_t ops)
 
 	end_open(a, &options);
 	end_open(b, &options);
-	assert_int_equal(softrdma_destroy_qp(a->qp), 0);
+	assert_ok(softrdma_destroy_qp(a->qp));
 	attr = batch_attr(a, ops);
 	a->qp = softrdma_create_qp_ex(a->context, &attr);
 	assert_non_null(a->qp);

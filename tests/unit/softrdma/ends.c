@@ -99,19 +99,19 @@ void end_open(struct end *end, const struct end_options *options)
 void end_close(struct end *end)
 {
 	if (end->qp)
-		assert_int_equal(softrdma_destroy_qp(end->qp), 0);
+		assert_ok(softrdma_destroy_qp(end->qp));
 	if (end->ah)
-		assert_int_equal(softrdma_destroy_ah(end->ah), 0);
+		assert_ok(softrdma_destroy_ah(end->ah));
 	if (end->mr)
-		assert_int_equal(softrdma_dereg_mr(end->mr), 0);
-	assert_int_equal(softrdma_destroy_cq(end->send_cq), 0);
-	assert_int_equal(softrdma_destroy_cq(end->recv_cq), 0);
+		assert_ok(softrdma_dereg_mr(end->mr));
+	assert_ok(softrdma_destroy_cq(end->send_cq));
+	assert_ok(softrdma_destroy_cq(end->recv_cq));
 	if (end->channel)
-		assert_int_equal(softrdma_destroy_comp_channel(end->channel), 0);
+		assert_ok(softrdma_destroy_comp_channel(end->channel));
 	if (!end->options.pd)
-		assert_int_equal(softrdma_dealloc_pd(end->pd), 0);
+		assert_ok(softrdma_dealloc_pd(end->pd));
 	if (!end->options.context)
-		assert_int_equal(softrdma_close_device(end->context), 0);
+		assert_ok(softrdma_close_device(end->context));
 	if (!end->options.memory)
 		munmap(end->mem, end->size);
 	if (end->fd >= 0)
@@ -280,7 +280,7 @@ void end_quiet(struct ibv_cq *cq)
 	struct ibv_wc wc;
 
 	while (time_now_ns() < deadline)
-		assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
+		assert_ok(ibv_poll_cq(cq, 1, &wc));
 }
 
 void end_expect(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status)

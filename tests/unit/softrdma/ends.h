@@ -139,3 +139,8 @@ void far_stop(struct far *far);
 void far_kill(struct far *far);
 /* Connect @end and @far. */
 void far_connect(struct far *far, struct end *end);
+
+/* An end here and one in another process, connected to each other. */
+void far_pair_open(struct far *far, struct end *end, const struct end_options *other,
+		   const struct end_options *near);
+void far_pair_close(struct far *far, struct end *end);

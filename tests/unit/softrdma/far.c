@@ -168,8 +168,8 @@ void far_start(struct far *far, const struct end_options *options)
 {
 	int to[2], from[2];
 
-	assert_int_equal(pipe(to), 0);
-	assert_int_equal(pipe(from), 0);
+	assert_ok(pipe(to));
+	assert_ok(pipe(from));
 	far->pid = fork();
 	assert_true(far->pid >= 0);
 	if (far->pid == 0) {
@@ -231,4 +231,18 @@ void far_connect(struct far *far, struct end *end)
 {
 	end_connect(end, far->info.qpn);
 	far_do(far, FAR_CONNECT, end->qp->qp_num);
+}
+
+void far_pair_open(struct far *far, struct end *end, const struct end_options *other,
+		   const struct end_options *near)
+{
+	far_start(far, other);
+	end_open(end, near);
+	far_connect(far, end);
+}
+
+void far_pair_close(struct far *far, struct end *end)
+{
+	end_close(end);
+	far_stop(far);
 }

@@ -131,8 +131,7 @@ void read_until_mapped(uint64_t addr, uint32_t rkey)
 {
 	for (unsigned i = 0; i < MAP_TRIES; i++) {
 		wrap.calls = 0;
-		assert_int_equal(
-			end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, addr, rkey, IBV_SEND_SIGNALED), 0);
+		assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, addr, rkey, IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 		if (!wrap.calls)
 			return;
@@ -151,23 +150,19 @@ void open_both(bool mapped, uint32_t send_wr)
 				    .cqe = 1024 };
 
 	wrap.cut = CUT_NEVER;
-	far_start(&far, &other);
-	end_open(&a, &near);
-	far_connect(&far, &a);
+	far_pair_open(&far, &a, &other, &near);
 	far_do(&far, FAR_CALL, DEED_FILL);
 	if (mapped) {
 		read_until_mapped(far.info.addr, far.info.rkey);
 		return;
 	}
 	/* the device learns that the memory is not mapped */
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, far.info.addr, far.info.rkey,
-				  IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, far.info.addr, far.info.rkey,
+			   IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 }
 
 void close_both(void)
 {
-	end_close(&a);
-	far_stop(&far);
+	far_pair_close(&far, &a);
 }

@@ -30,7 +30,7 @@ void message_send(struct end *end, const struct message *message, enum ibv_wc_st
 					     .remote_qkey = message->qkey } },
 			   *bad;
 
-	assert_int_equal(ibv_post_send(end->qp, &wr, &bad), 0);
+	assert_ok(ibv_post_send(end->qp, &wr, &bad));
 	end_expect(end->send_cq, 0x77, status);
 }
 

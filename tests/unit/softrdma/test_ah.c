@@ -30,7 +30,7 @@ static int world_open(void **state)
 	w.pd = softrdma_alloc_pd(w.context);
 	assert_non_null(w.pd);
 	for (int i = 0; i < 4; i++)
-		assert_int_equal(softrdma_query_gid(w.context, 1, i, &w.gid[i]), 0);
+		assert_ok(softrdma_query_gid(w.context, 1, i, &w.gid[i]));
 	*state = &w;
 	return 0;
 }
@@ -39,8 +39,8 @@ static int world_close(void **state)
 {
 	struct world *w = *state;
 
-	assert_int_equal(softrdma_dealloc_pd(w->pd), 0);
-	assert_int_equal(softrdma_close_device(w->context), 0);
+	assert_ok(softrdma_dealloc_pd(w->pd));
+	assert_ok(softrdma_close_device(w->context));
 	return 0;
 }
 
@@ -87,9 +87,9 @@ UNIT_TEST(test_create)
 		other = softrdma_create_ah(w->pd, &good);
 		assert_non_null(other);
 		assert_int_not_equal(other->handle, ah->handle);
-		assert_int_equal(softrdma_destroy_ah(other), 0);
+		assert_ok(softrdma_destroy_ah(other));
 	}
-	assert_int_equal(softrdma_destroy_ah(ah), 0);
+	assert_ok(softrdma_destroy_ah(ah));
 }
 
 UNIT_TEST(test_holds_pd)
@@ -103,8 +103,8 @@ UNIT_TEST(test_holds_pd)
 	assert_int_equal(softrdma_dealloc_pd(pd), EBUSY);
 	attr.is_global = 0;
 	assert_null(softrdma_create_ah(pd, &attr)); /* holds nothing */
-	assert_int_equal(softrdma_destroy_ah(ah), 0);
-	assert_int_equal(softrdma_dealloc_pd(pd), 0);
+	assert_ok(softrdma_destroy_ah(ah));
+	assert_ok(softrdma_dealloc_pd(pd));
 }
 
 /* As soft0 writes it in front of a datagram from GID @from to GID @to. */
@@ -129,7 +129,7 @@ UNIT_TEST(test_reply)
 	struct ibv_ah *ah;
 
 	memset(&attr, 0xff, sizeof(attr));
-	assert_int_equal(softrdma_init_ah_from_wc(w->context, 1, &wc, &grh, &attr), 0);
+	assert_ok(softrdma_init_ah_from_wc(w->context, 1, &wc, &grh, &attr));
 	assert_int_equal(attr.is_global, 1);
 	assert_int_equal(attr.port_num, 1);
 	assert_int_equal(attr.dlid, 9);
@@ -144,9 +144,9 @@ UNIT_TEST(test_reply)
 	ah = softrdma_create_ah_from_wc(w->pd, &wc, &grh, 1);
 	assert_non_null(ah);
 	assert_memory_equal(&soft_ah(ah)->attr, &attr, sizeof(attr));
-	assert_int_equal(softrdma_destroy_ah(ah), 0);
+	assert_ok(softrdma_destroy_ah(ah));
 	grh = header(w, 3, 0);
-	assert_int_equal(softrdma_init_ah_from_wc(w->context, 1, &wc, &grh, &attr), 0);
+	assert_ok(softrdma_init_ah_from_wc(w->context, 1, &wc, &grh, &attr));
 	assert_int_equal(attr.grh.sgid_index, 1);
 	assert_memory_equal(&attr.grh.dgid, &w->gid[3], sizeof(union ibv_gid));
 
@@ -163,12 +163,12 @@ UNIT_TEST(test_reply)
 	assert_null(softrdma_create_ah_from_wc(w->pd, &wc, &bad, 1));
 	bad = grh;
 	bad.sgid.raw[0] ^= 1; /* from a sender that is not here: a reply has no path */
-	assert_int_equal(softrdma_init_ah_from_wc(w->context, 1, &wc, &bad, &attr), 0);
+	assert_ok(softrdma_init_ah_from_wc(w->context, 1, &wc, &bad, &attr));
 	assert_null(softrdma_create_ah_from_wc(w->pd, &wc, &bad, 1));
 	assert_int_equal(softrdma_init_ah_from_wc(w->context, 2, &wc, &grh, &attr), -1);
 	/* without the flag the header is not looked at */
 	wc.wc_flags = 0;
-	assert_int_equal(softrdma_init_ah_from_wc(w->context, 1, &wc, NULL, &attr), 0);
+	assert_ok(softrdma_init_ah_from_wc(w->context, 1, &wc, NULL, &attr));
 	assert_int_equal(attr.is_global, 0);
 	assert_null(softrdma_create_ah_from_wc(w->pd, &wc, NULL, 1));
 }

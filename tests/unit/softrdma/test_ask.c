@@ -90,7 +90,7 @@ static void stop(struct far *far)
 /* Ask for 1 to be added to the word at 0. */
 static void add_ask(struct end *a, const struct far *far)
 {
-	assert_int_equal(end_atomic(a, ADD, 1, 8, far->info.addr, far->info.rkey, 1, 0), 0);
+	assert_ok(end_atomic(a, ADD, 1, 8, far->info.addr, far->info.rkey, 1, 0));
 }
 
 static uint64_t add_get(struct end *a, uint64_t id)
@@ -110,7 +110,7 @@ static uint64_t far_word(struct far *far)
 static void reconnect(struct end *a, struct far *far)
 {
 	far_do(far, FAR_STATE, IBV_QPS_RESET);
-	assert_int_equal(end_to(a, IBV_QPS_RESET), 0);
+	assert_ok(end_to(a, IBV_QPS_RESET));
 	far_connect(far, a);
 }
 
@@ -130,14 +130,13 @@ UNIT_TEST(test_stopped_long)
 	assert_int_equal(end_state(&a), IBV_QPS_ERR);
 	kill(far.pid, SIGCONT);
 	usleep(SETTLE_US);
-	assert_int_equal(far_word(&far), 0);
+	assert_ok(far_word(&far));
 	a.options.timeout = PATIENT;
 	reconnect(&a, &far);
 	add_ask(&a, &far);
-	assert_int_equal(add_get(&a, 1), 0);
+	assert_ok(add_get(&a, 1));
 	assert_int_equal(far_word(&far), 1);
-	end_close(&a);
-	far_stop(&far);
+	far_pair_close(&far, &a);
 }
 
 /* Stopped for a while: it is answered then; so are those after it, in order. */
@@ -149,9 +148,8 @@ UNIT_TEST(test_stopped_short)
 	open_both(&a, &far, PATIENT);
 	stop(&far);
 	for (uint64_t i = 0; i < 60; i++)
-		assert_int_equal(end_atomic(&a, i % 2 ? CAS : ADD, i, 8 * i, far.info.addr,
-					    far.info.rkey, i % 2 ? i : 1, i + 1),
-				 0);
+		assert_ok(end_atomic(&a, i % 2 ? CAS : ADD, i, 8 * i, far.info.addr, far.info.rkey,
+				     i % 2 ? i : 1, i + 1));
 	end_quiet(a.send_cq);
 	kill(far.pid, SIGCONT);
 	for (uint64_t i = 0; i < 60; i++)
@@ -164,8 +162,7 @@ UNIT_TEST(test_stopped_short)
 		assert_int_equal(before, word);
 		word = i % 2 == 0 ? word + 1 : word == i ? i + 1 : word;
 	}
-	end_close(&a);
-	far_stop(&far);
+	far_pair_close(&far, &a);
 }
 
 UNIT_TEST(test_killed)
@@ -186,9 +183,8 @@ UNIT_TEST(test_killed)
 		far_kill(&far);
 		if (run % 2)
 			end_expect(a.send_cq, 1, IBV_WC_RETRY_EXC_ERR);
-		assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 3, 0, 8, far.info.addr,
-					  far.info.rkey, IBV_SEND_SIGNALED),
-				 0);
+		assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 3, 0, 8, far.info.addr, far.info.rkey,
+				   IBV_SEND_SIGNALED));
 		for (struct ibv_wc wc = { .wr_id = 0 }; wc.wr_id != 3;) {
 			end_wait(a.send_cq, &wc);
 			assert_true(wc.status != IBV_WC_SUCCESS || wc.wr_id == 1);
@@ -207,9 +203,8 @@ UNIT_TEST(test_reset_pending)
 	open_both(&a, &far, PATIENT);
 	for (uint64_t i = 0; i < 10; i++) {
 		stop(&far);
-		assert_int_equal(end_atomic(&a, ADD, 1, 8, far.info.addr, far.info.rkey, 1000, 0),
-				 0);
-		assert_int_equal(end_to(&a, IBV_QPS_RESET), 0);
+		assert_ok(end_atomic(&a, ADD, 1, 8, far.info.addr, far.info.rkey, 1000, 0));
+		assert_ok(end_to(&a, IBV_QPS_RESET));
 		kill(far.pid, SIGCONT);
 		far_do(&far, FAR_STATE, IBV_QPS_RESET);
 		far_connect(&far, &a);
@@ -242,9 +237,9 @@ UNIT_TEST(test_late_answer)
 		add_ask(&a, &far);
 		for (volatile unsigned spin = 0; spin < round * 100; spin++)
 			;
-		assert_int_equal(end_to(&a, IBV_QPS_RESET), 0);
+		assert_ok(end_to(&a, IBV_QPS_RESET));
 		end_connect(&a, far.info.qpn);
-		assert_int_equal(end_atomic(&a, ADD, 2, 8, far.info.addr, far.info.rkey, 0, 0), 0);
+		assert_ok(end_atomic(&a, ADD, 2, 8, far.info.addr, far.info.rkey, 0, 0));
 		before = add_get(&a, 2);
 		assert_true(before == word || before == word + 1);
 		late += before == word;
@@ -252,8 +247,7 @@ UNIT_TEST(test_late_answer)
 	}
 	assert_true(far_word(&far) == word || far_word(&far) == word + 1);
 	print_message("  %u of %u were withdrawn in time\n", (unsigned)late, ROUNDS);
-	end_close(&a);
-	far_stop(&far);
+	far_pair_close(&far, &a);
 }
 
 /* The responder is reset and connected again with an ask standing: that was to another life. */
@@ -281,8 +275,7 @@ static void responder_reset_run(bool forge)
 		far_do(&far, FAR_CALL, DEED_FORGE);
 	lock_drop(&qp->sq);
 	end_expect(a.send_cq, 1, IBV_WC_RETRY_EXC_ERR);
-	end_close(&a);
-	far_stop(&far);
+	far_pair_close(&far, &a);
 }
 
 UNIT_TEST(test_responder_reset)
@@ -310,8 +303,7 @@ UNIT_TEST(test_once)
 	}
 	assert_int_equal(far_word(&far), 1);
 	lock_drop(&qp->sq);
-	assert_int_equal(add_get(&a, 1), 0);
+	assert_ok(add_get(&a, 1));
 	assert_int_equal(far_word(&far), 1);
-	end_close(&a);
-	far_stop(&far);
+	far_pair_close(&far, &a);
 }

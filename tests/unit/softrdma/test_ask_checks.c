@@ -114,9 +114,8 @@ static void ask_held(struct end *a, struct far *far)
 	end_open(a, &near);
 	far_connect(far, a);
 	far_do(far, FAR_CALL, DEED_HOLD);
-	assert_int_equal(end_atomic(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 8, far->info.addr,
-				    far->info.rkey, 1, 0),
-			 0);
+	assert_ok(end_atomic(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 8, far->info.addr, far->info.rkey,
+			     1, 0));
 }
 
 static uint64_t far_word(struct far *far)
@@ -159,8 +158,7 @@ UNIT_TEST(test_checks)
 					 runs[i].event);
 		if (runs[i].deed != DEED_UNMAP)
 			assert_int_equal(far_word(&far), good);
-		end_close(&a);
-		far_stop(&far);
+		far_pair_close(&far, &a);
 	}
 }
 
@@ -182,8 +180,7 @@ UNIT_TEST(test_nonsense)
 			atomic_store(&ask->rkey, UINT32_MAX);
 		far_do(&far, FAR_CALL, DEED_GO);
 		end_expect(a.send_cq, 1, run == 2 ? IBV_WC_REM_ACCESS_ERR : IBV_WC_REM_INV_REQ_ERR);
-		assert_int_equal(far_word(&far), 0);
-		end_close(&a);
-		far_stop(&far);
+		assert_ok(far_word(&far));
+		far_pair_close(&far, &a);
 	}
 }

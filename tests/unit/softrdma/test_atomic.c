@@ -71,7 +71,7 @@ static void two_pieces(struct end *a, uint64_t addr, uint32_t rkey)
 			   *bad;
 
 	word_write(a, addr, rkey, 0x0807060504030201);
-	assert_int_equal(ibv_post_send(a->qp, &wr, &bad), 0);
+	assert_ok(ibv_post_send(a->qp, &wr, &bad));
 	end_expect(a->send_cq, 1, IBV_WC_SUCCESS);
 	for (unsigned i = 0; i < 8; i++)
 		assert_int_equal(a->mem[i < 3 ? 101 + i : 200 + i - 3], i + 1);
@@ -107,7 +107,7 @@ UNIT_TEST(test_values)
 		assert_int_equal(word_read(&a, at - 8, key), 0x5a);
 		assert_int_equal(word_read(&a, at + 8, key), 0x5b);
 		/* the last word of the region */
-		assert_int_equal(atomic_do(&a, ADD, t.info.addr + (1 << 20) - 8, key, 1, 0), 0);
+		assert_ok(atomic_do(&a, ADD, t.info.addr + (1 << 20) - 8, key, 1, 0));
 		two_pieces(&a, at, key);
 		target_close(&t, &a);
 	}
@@ -205,8 +205,8 @@ static void refusal_run(const struct refusal *r, enum place place)
 	wr.wr.atomic.remote_addr = t.info.addr + (uint64_t)r->shift;
 	wr.wr.atomic.rkey = t.info.rkey ^ r->key_xor;
 	wr.wr.atomic.swap = 1;
-	assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
-	assert_int_equal(end_atomic(&a, ADD, 6, 0, t.info.addr, t.info.rkey, 1, 0), 0);
+	assert_ok(ibv_post_send(a.qp, &wr, &bad));
+	assert_ok(end_atomic(&a, ADD, 6, 0, t.info.addr, t.info.rkey, 1, 0));
 	end_expect(a.send_cq, 5, r->status);
 	end_expect(a.send_cq, 6, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(target_call(&t, r->event < 0 ? 0 : EVENT_MS).byte_len, r->event + 1);
@@ -229,8 +229,7 @@ UNIT_TEST(test_other_pd)
 
 	pair_open(&a, &b, &options, &options);
 	end_open(&stranger, &options);
-	assert_int_equal(
-		end_atomic(&a, ADD, 1, 0, (uintptr_t)stranger.mem, stranger.mr->rkey, 1, 0), 0);
+	assert_ok(end_atomic(&a, ADD, 1, 0, (uintptr_t)stranger.mem, stranger.mr->rkey, 1, 0));
 	end_expect(a.send_cq, 1, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(stranger.mem[0], 0);
 	end_close(&stranger);
@@ -252,20 +251,15 @@ UNIT_TEST(test_order)
 		memcpy(a.mem + 100, &seventy, 8);
 		for (unsigned round = 0; round < 20; round++) {
 			word_write(&a, t.info.addr, t.info.rkey, 10);
-			assert_int_equal(end_atomic(&a, ADD, 0, 32, t.info.addr, t.info.rkey, 1, 0),
-					 0);
-			assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 40, 8, t.info.addr,
-						  t.info.rkey, IBV_SEND_SIGNALED),
-					 0);
+			assert_ok(end_atomic(&a, ADD, 0, 32, t.info.addr, t.info.rkey, 1, 0));
+			assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 1, 40, 8, t.info.addr, t.info.rkey,
+					   IBV_SEND_SIGNALED));
 			/* the fence: IBTA lets a WRITE pass a READ and an atomic */
-			assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE, 2, 100, 8, t.info.addr,
-						  t.info.rkey, IBV_SEND_SIGNALED | IBV_SEND_FENCE),
-					 0);
-			assert_int_equal(
-				end_atomic(&a, CAS, 3, 48, t.info.addr, t.info.rkey, 70, 3), 0);
-			assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 4, 56, 8, t.info.addr,
-						  t.info.rkey, IBV_SEND_SIGNALED),
-					 0);
+			assert_ok(end_rdma(&a, IBV_WR_RDMA_WRITE, 2, 100, 8, t.info.addr,
+					   t.info.rkey, IBV_SEND_SIGNALED | IBV_SEND_FENCE));
+			assert_ok(end_atomic(&a, CAS, 3, 48, t.info.addr, t.info.rkey, 70, 3));
+			assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 4, 56, 8, t.info.addr, t.info.rkey,
+					   IBV_SEND_SIGNALED));
 			for (unsigned i = 0; i < 5; i++)
 				end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 			memcpy(got, a.mem + 32, sizeof(got));
@@ -284,8 +278,8 @@ UNIT_TEST(test_query)
 	struct ibv_context *context = softrdma_open_device(softrdma_device());
 	struct ibv_device_attr attr;
 
-	assert_int_equal(softrdma_query_device(context, &attr), 0);
+	assert_ok(softrdma_query_device(context, &attr));
 	assert_int_equal(attr.atomic_cap, IBV_ATOMIC_GLOB);
 	assert_true(attr.max_qp_rd_atom > 0 && attr.max_qp_init_rd_atom > 0);
-	assert_int_equal(softrdma_close_device(context), 0);
+	assert_ok(softrdma_close_device(context));
 }

@@ -127,8 +127,8 @@ static void many(unsigned count, bool mapped, struct ibv_wc (*work)(struct end *
 	assert_int_equal(peek_word(&end[0], work == add_many ? 0 : 8).wr_id, total);
 	for (unsigned i = 0; i < count; i++)
 		end_close(&end[i]);
-	assert_int_equal(softrdma_dealloc_pd(near.pd), 0);
-	assert_int_equal(softrdma_close_device(near.context), 0);
+	assert_ok(softrdma_dealloc_pd(near.pd));
+	assert_ok(softrdma_close_device(near.context));
 }
 
 UNIT_TEST(test_sum)
@@ -151,9 +151,7 @@ UNIT_TEST(test_cross)
 	struct far far;
 	struct end a;
 
-	far_start(&far, &options);
-	end_open(&a, &options);
-	far_connect(&far, &a);
+	far_pair_open(&far, &a, &options, &options);
 	jobs[0] = (struct job){ .addr = (uintptr_t)a.mem + 64, .rkey = a.mr->rkey };
 	jobs[1] = (struct job){ .addr = far.info.addr + 64, .rkey = far.info.rkey };
 	far_ask(&far, FAR_CALL, 0);
@@ -163,8 +161,7 @@ UNIT_TEST(test_cross)
 	assert_true(here > 0 && there > 0);
 	assert_int_equal(peek_word(&a, 64).wr_id, here);
 	assert_int_equal(word_read(&a, far.info.addr + 64, far.info.rkey), there);
-	end_close(&a);
-	far_stop(&far);
+	far_pair_close(&far, &a);
 }
 
 int main(void)

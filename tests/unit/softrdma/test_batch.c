@@ -165,7 +165,7 @@ UNIT_TEST(test_mistakes)
 	/* and the next batch is a good one */
 	ibv_wr_start(qp);
 	batch_write(qp, &a, &b, 0);
-	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_ok(ibv_wr_complete(qp));
 	end_expect(a.send_cq, 0, IBV_WC_SUCCESS);
 	assert_int_equal(b.mem[0], 0x77);
 	assert_int_equal(end_state(&a), IBV_QPS_RTS);
@@ -186,12 +186,12 @@ UNIT_TEST(test_abort)
 	end_quiet(a.send_cq);
 	assert_int_equal(b.mem[0], 0);
 	ibv_wr_start(qp);
-	assert_int_equal(ibv_wr_complete(qp), 0); /* empty */
+	assert_ok(ibv_wr_complete(qp)); /* empty */
 	end_quiet(a.send_cq);
 	ibv_wr_start(qp);
 	qp->wr_id = 4;
 	batch_write(qp, &a, &b, 8);
-	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_ok(ibv_wr_complete(qp));
 	end_expect(a.send_cq, 4, IBV_WC_SUCCESS);
 	end_quiet(a.send_cq);
 	assert_int_equal(b.mem[0], 0);
@@ -210,9 +210,8 @@ UNIT_TEST(test_room)
 	qp->wr_flags = IBV_SEND_SIGNALED;
 	qp->wr_id = 0;
 	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, i, 4096, 8, b.base, b.mr->rkey,
-					  IBV_SEND_SIGNALED),
-				 0);
+		assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, i, 4096, 8, b.base, b.mr->rkey,
+				   IBV_SEND_SIGNALED));
 	ibv_wr_start(qp);
 	for (unsigned i = 0; i < BATCH_DEPTH - 2; i++)
 		batch_write(qp, &a, &b, i * 8);
@@ -221,7 +220,7 @@ UNIT_TEST(test_room)
 	ibv_wr_start(qp);
 	for (unsigned i = 0; i < BATCH_DEPTH - 3; i++)
 		batch_write(qp, &a, &b, i * 8);
-	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_ok(ibv_wr_complete(qp));
 	for (unsigned i = 0; i < 3; i++)
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 	for (unsigned i = 0; i < BATCH_DEPTH - 3; i++)
@@ -234,11 +233,11 @@ UNIT_TEST(test_room)
 	ibv_wr_set_sge(qp, a.mr->lkey, a.base, 8);
 	qp->wr_id = 2;
 	batch_write(qp, &a, &b, 64);
-	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_ok(ibv_wr_complete(qp));
 	end_expect(a.send_cq, 1, IBV_WC_REM_ACCESS_ERR);
 	end_expect(a.send_cq, 2, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(b.mem[64], 0);
-	assert_int_equal(softrdma_modify_qp(a.qp, &attr, IBV_QP_STATE), 0);
+	assert_ok(softrdma_modify_qp(a.qp, &attr, IBV_QP_STATE));
 	ibv_wr_start(qp);
 	batch_write(qp, &a, &b, 64);
 	assert_int_equal(ibv_wr_complete(qp), EINVAL);
@@ -257,12 +256,11 @@ UNIT_TEST(test_inside)
 	batch_write(qp, &a, &b, 0);
 	assert_true(lock_try(&soft_qp(a.qp)->sq));
 	lock_drop(&soft_qp(a.qp)->sq);
-	assert_int_equal(
-		end_rdma(&a, IBV_WR_RDMA_READ, 1, 4096, 8, b.base, b.mr->rkey, IBV_SEND_SIGNALED),
-		0);
+	assert_ok(
+		end_rdma(&a, IBV_WR_RDMA_READ, 1, 4096, 8, b.base, b.mr->rkey, IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 	assert_int_equal(end_state(&a), IBV_QPS_RTS);
-	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_ok(ibv_wr_complete(qp));
 	end_expect(a.send_cq, 2, IBV_WC_SUCCESS);
 	pair_close(&a, &b);
 }
@@ -319,7 +317,7 @@ UNIT_TEST(test_threads)
 		posters[i] = (struct poster){
 			.qp = qp, .a = &a, .b = &b, .failed = &failed, .id = i, .deadline = deadline
 		};
-		assert_int_equal(pthread_create(&threads[i], NULL, poster_run, &posters[i]), 0);
+		assert_ok(pthread_create(&threads[i], NULL, poster_run, &posters[i]));
 	}
 	for (unsigned n = 0; n < THREADS * BATCHES; n++) {
 		uint64_t first = 0;
@@ -335,8 +333,8 @@ UNIT_TEST(test_threads)
 		assert_int_equal(first >> 8 & 0xffffff, next[first >> 32]++);
 	}
 	for (unsigned i = 0; i < THREADS; i++)
-		assert_int_equal(pthread_join(threads[i], NULL), 0);
-	assert_int_equal(atomic_load(&failed), 0);
+		assert_ok(pthread_join(threads[i], NULL));
+	assert_ok(atomic_load(&failed));
 	end_quiet(a.send_cq);
 	pair_close(&a, &b);
 }
@@ -361,7 +359,7 @@ UNIT_TEST(test_forked)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	batch_write(qp, &a, &b, 0);
-	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_ok(ibv_wr_complete(qp));
 	end_expect(a.send_cq, 0, IBV_WC_SUCCESS);
 	pair_close(&a, &b);
 }

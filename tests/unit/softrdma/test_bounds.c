@@ -59,9 +59,9 @@ static void bounds_post(struct end *a, struct end *b, const struct bounds *t, bo
 		expected = IBV_WC_LOC_PROT_ERR; /* what is checked first */
 	wr.wr.rdma.remote_addr = remote ? bounds_addr(t, b) : (uintptr_t)other;
 	wr.wr.rdma.rkey = remote ? b->mr->rkey : whole->rkey;
-	assert_int_equal(ibv_post_send(a->qp, &wr, &bad), 0);
+	assert_ok(ibv_post_send(a->qp, &wr, &bad));
 	end_expect(a->send_cq, 4, t->good ? IBV_WC_SUCCESS : expected);
-	assert_int_equal(softrdma_dereg_mr(whole), 0);
+	assert_ok(softrdma_dereg_mr(whole));
 }
 
 static void bounds_run(bool mapped, bool remote, enum ibv_wr_opcode opcode)
@@ -111,8 +111,8 @@ UNIT_TEST(test_empty)
 					  .wr.rdma = { .remote_addr = 5, .rkey = 0x87654321 } },
 				   *bad;
 
-		assert_int_equal(end_recv(&b, i, 0, 8), 0);
-		assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
+		assert_ok(end_recv(&b, i, 0, 8));
+		assert_ok(ibv_post_send(a.qp, &wr, &bad));
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 	}
 	end_expect(b.recv_cq, 0, IBV_WC_SUCCESS);
@@ -145,30 +145,24 @@ UNIT_TEST(test_rd_atomic)
 		struct end *at = side ? &b : &a;
 
 		pair_open(&a, &b, &options, &options);
-		assert_int_equal(end_to(at, IBV_QPS_SQD), 0);
-		assert_int_equal(softrdma_modify_qp(at->qp, &none,
-						    side ? IBV_QP_MAX_DEST_RD_ATOMIC
-							 : IBV_QP_MAX_QP_RD_ATOMIC),
-				 0);
-		assert_int_equal(end_to(at, IBV_QPS_RTS), 0);
-		assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE, 1, 0, 8, (uintptr_t)b.mem,
-					  b.mr->rkey, IBV_SEND_SIGNALED),
-				 0);
+		assert_ok(end_to(at, IBV_QPS_SQD));
+		assert_ok(softrdma_modify_qp(
+			at->qp, &none, side ? IBV_QP_MAX_DEST_RD_ATOMIC : IBV_QP_MAX_QP_RD_ATOMIC));
+		assert_ok(end_to(at, IBV_QPS_RTS));
+		assert_ok(end_rdma(&a, IBV_WR_RDMA_WRITE, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
+				   IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
-		assert_int_equal(
-			end_rdma(&a, IBV_WR_RDMA_READ, 2, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0),
-			0);
+		assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 2, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0));
 		end_expect(a.send_cq, 2, side ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_LOC_QP_OP_ERR);
 		assert_int_equal(end_state(&a), IBV_QPS_ERR);
 		assert_int_equal(end_state(&b), side ? IBV_QPS_ERR : IBV_QPS_RTS);
 		/* and nothing of it is left in the next life */
-		assert_int_equal(end_to(&a, IBV_QPS_RESET), 0);
-		assert_int_equal(end_to(&b, IBV_QPS_RESET), 0);
+		assert_ok(end_to(&a, IBV_QPS_RESET));
+		assert_ok(end_to(&b, IBV_QPS_RESET));
 		end_connect(&a, b.qp->qp_num);
 		end_connect(&b, a.qp->qp_num);
-		assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 3, 0, 8, (uintptr_t)b.mem,
-					  b.mr->rkey, IBV_SEND_SIGNALED),
-				 0);
+		assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 3, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
+				   IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, 3, IBV_WC_SUCCESS);
 		pair_close(&a, &b);
 	}
@@ -183,11 +177,10 @@ UNIT_TEST(test_immediate)
 	locked.qp_access = IBV_ACCESS_REMOTE_READ;
 	for (int run = 0; run < 2; run++) {
 		pair_open(&a, &b, &options, run ? &locked : &options);
-		assert_int_equal(end_recv(&b, 1, 0, 8), 0);
-		assert_int_equal(end_recv(&b, 2, 0, 8), 0);
-		assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE_WITH_IMM, 3, 0, 8, (uintptr_t)b.mem,
-					  b.mr->rkey ^ !run, 0),
-				 0);
+		assert_ok(end_recv(&b, 1, 0, 8));
+		assert_ok(end_recv(&b, 2, 0, 8));
+		assert_ok(end_rdma(&a, IBV_WR_RDMA_WRITE_WITH_IMM, 3, 0, 8, (uintptr_t)b.mem,
+				   b.mr->rkey ^ !run, 0));
 		end_expect(a.send_cq, 3, run ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_ACCESS_ERR);
 		end_expect(b.recv_cq, 1, IBV_WC_WR_FLUSH_ERR);
 		end_expect(b.recv_cq, 2, IBV_WC_WR_FLUSH_ERR);
@@ -202,7 +195,7 @@ static void post_srq(struct ibv_srq *srq, const struct end *end, struct ibv_mr *
 	struct ibv_sge sge = { (uintptr_t)end->mem, 64, mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = 6, .sg_list = &sge, .num_sge = 1 }, *bad;
 
-	assert_int_equal(ibv_post_srq_recv(srq, &wr, &bad), 0);
+	assert_ok(ibv_post_srq_recv(srq, &wr, &bad));
 }
 
 /* The receives of an SRQ belong to its protection domain, not to that of the QP. */
@@ -225,15 +218,15 @@ UNIT_TEST(test_srq_pd)
 		mr = softrdma_reg_mr(pd, b.mem, b.size, IBV_ACCESS_LOCAL_WRITE);
 		assert_true(pd && srq && mr);
 		post_srq(srq, &b, i & 1 ? b.mr : mr);
-		assert_int_equal(end_send(&a, 1, 0, 8, IBV_SEND_SIGNALED), 0);
+		assert_ok(end_send(&a, 1, 0, 8, IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, 1,
 			   (i & 1) && near.type == IBV_QPT_RC ? IBV_WC_REM_OP_ERR : IBV_WC_SUCCESS);
 		end_expect(b.recv_cq, 6, i & 1 ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS);
 		assert_int_equal(end_state(&b), i & 1 ? IBV_QPS_ERR : IBV_QPS_RTS);
-		assert_int_equal(softrdma_dereg_mr(mr), 0);
+		assert_ok(softrdma_dereg_mr(mr));
 		pair_close(&a, &b);
-		assert_int_equal(softrdma_destroy_srq(srq), 0);
-		assert_int_equal(softrdma_dealloc_pd(pd), 0);
-		assert_int_equal(softrdma_close_device(context), 0);
+		assert_ok(softrdma_destroy_srq(srq));
+		assert_ok(softrdma_dealloc_pd(pd));
+		assert_ok(softrdma_close_device(context));
 	}
 }

@@ -71,7 +71,7 @@ static void middle_run(unsigned at, enum middle kind)
 	}
 	end_quiet(a.send_cq);
 	assert_int_equal(end_state(&a), IBV_QPS_ERR);
-	assert_int_equal(softrdma_dereg_mr(unwritable), 0);
+	assert_ok(softrdma_dereg_mr(unwritable));
 	end_close(&a);
 	far_kill(&far); /* it may have more than it would give back */
 }
@@ -113,9 +113,8 @@ UNIT_TEST(test_behind)
 	memcpy(&word, (unsigned char[8]){ 0, 7, 14, 21, 28, 35, 42, 49 }, sizeof(word));
 	kill(far.pid, SIGSTOP);
 	waitpid(far.pid, NULL, WUNTRACED);
-	assert_int_equal(end_atomic(&a, IBV_WR_ATOMIC_FETCH_AND_ADD, 99, 128 * 8, far.info.addr,
-				    far.info.rkey, 1, 0),
-			 0);
+	assert_ok(end_atomic(&a, IBV_WR_ATOMIC_FETCH_AND_ADD, 99, 128 * 8, far.info.addr,
+			     far.info.rkey, 1, 0));
 	list_make(4, IBV_SEND_SIGNALED);
 	list.wr[3].wr.rdma.remote_addr = far.info.addr;
 	list_post(0, &bad);

@@ -69,7 +69,7 @@ UNIT_TEST(test_create)
 	assert_ptr_equal(cq->context, context);
 	assert_true(cq->read_byte_len && cq->read_imm_data && cq->read_qp_num && cq->read_src_qp &&
 		    cq->read_slid && cq->read_sl && cq->read_dlid_path_bits);
-	assert_int_equal(softrdma_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+	assert_ok(softrdma_destroy_cq(ibv_cq_ex_to_cq(cq)));
 	/* what was not asked for is not there */
 	attr.wc_flags = IBV_WC_EX_WITH_SRC_QP;
 	attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
@@ -82,22 +82,22 @@ UNIT_TEST(test_create)
 		     cq->read_sl || cq->read_dlid_path_bits || cq->read_completion_ts ||
 		     cq->read_completion_wallclock_ns || cq->read_cvlan || cq->read_flow_tag ||
 		     cq->read_tm_info);
-	assert_int_equal(softrdma_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
-	assert_int_equal(softrdma_close_device(context), 0);
+	assert_ok(softrdma_destroy_cq(ibv_cq_ex_to_cq(cq)));
+	assert_ok(softrdma_close_device(context));
 }
 
 static void start_expect(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
 {
 	struct ibv_poll_cq_attr attr = { .comp_mask = 0 };
 
-	assert_int_equal(ibv_start_poll(ex(cq), &attr), 0);
+	assert_ok(ibv_start_poll(ex(cq), &attr));
 	assert_int_equal(ex(cq)->wr_id, wr_id);
 	assert_int_equal(ex(cq)->status, status);
 }
 
 static void next_expect(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
 {
-	assert_int_equal(ibv_next_poll(ex(cq)), 0);
+	assert_ok(ibv_next_poll(ex(cq)));
 	assert_int_equal(ex(cq)->wr_id, wr_id);
 	assert_int_equal(ex(cq)->status, status);
 }
@@ -111,9 +111,8 @@ UNIT_TEST(test_empty)
 	assert_int_equal(ibv_start_poll(ex(a.send_cq), NULL), ENOENT);
 	/* nothing is left locked */
 	end_quiet(a.send_cq);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
-				  IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
+			   IBV_SEND_SIGNALED));
 	assert_int_equal(ibv_start_poll(ex(a.send_cq), &attr), EINVAL);
 	end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 	pair_close(&a, &b);
@@ -124,9 +123,9 @@ UNIT_TEST(test_fields)
 	struct end a, b;
 
 	pair_open(&a, &b, &extended, &extended);
-	assert_int_equal(end_recv(&b, 7, 0, 64), 0);
-	assert_int_equal(end_recv(&b, 8, 0, 64), 0);
-	assert_int_equal(end_rdma(&a, IBV_WR_SEND_WITH_IMM, 5, 0, 40, 0, 0, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_recv(&b, 7, 0, 64));
+	assert_ok(end_recv(&b, 8, 0, 64));
+	assert_ok(end_rdma(&a, IBV_WR_SEND_WITH_IMM, 5, 0, 40, 0, 0, IBV_SEND_SIGNALED));
 	start_expect(b.recv_cq, 7, IBV_WC_SUCCESS);
 	assert_int_equal(ibv_wc_read_opcode(ex(b.recv_cq)), IBV_WC_RECV);
 	assert_int_equal(ibv_wc_read_byte_len(ex(b.recv_cq)), 40);
@@ -134,16 +133,16 @@ UNIT_TEST(test_fields)
 	assert_int_equal(ibv_wc_read_wc_flags(ex(b.recv_cq)), IBV_WC_WITH_IMM);
 	assert_int_equal(ibv_wc_read_qp_num(ex(b.recv_cq)), b.qp->qp_num);
 	assert_int_equal(ibv_wc_read_src_qp(ex(b.recv_cq)), a.qp->qp_num);
-	assert_int_equal(ibv_wc_read_vendor_err(ex(b.recv_cq)), 0);
-	assert_int_equal(ibv_wc_read_slid(ex(b.recv_cq)), 0);
-	assert_int_equal(ibv_wc_read_sl(ex(b.recv_cq)), 0);
-	assert_int_equal(ibv_wc_read_dlid_path_bits(ex(b.recv_cq)), 0);
+	assert_ok(ibv_wc_read_vendor_err(ex(b.recv_cq)));
+	assert_ok(ibv_wc_read_slid(ex(b.recv_cq)));
+	assert_ok(ibv_wc_read_sl(ex(b.recv_cq)));
+	assert_ok(ibv_wc_read_dlid_path_bits(ex(b.recv_cq)));
 	ibv_end_poll(ex(b.recv_cq));
 	start_expect(a.send_cq, 5, IBV_WC_SUCCESS);
 	assert_int_equal(ibv_wc_read_opcode(ex(a.send_cq)), IBV_WC_SEND);
 	assert_int_equal(ibv_wc_read_qp_num(ex(a.send_cq)), a.qp->qp_num);
 	ibv_end_poll(ex(a.send_cq));
-	assert_int_equal(end_to(&b, IBV_QPS_ERR), 0);
+	assert_ok(end_to(&b, IBV_QPS_ERR));
 	start_expect(b.recv_cq, 8, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(ibv_wc_read_qp_num(ex(b.recv_cq)), b.qp->qp_num);
 	ibv_end_poll(ex(b.recv_cq));
@@ -157,8 +156,8 @@ UNIT_TEST(test_batches)
 
 	pair_open(&a, &b, &extended, &extended);
 	for (unsigned i = 0; i < 8; i++) {
-		assert_int_equal(end_recv(&b, 100 + i, 0, 64), 0);
-		assert_int_equal(end_send(&a, i, 0, 8, IBV_SEND_SIGNALED), 0);
+		assert_ok(end_recv(&b, 100 + i, 0, 64));
+		assert_ok(end_send(&a, i, 0, 8, IBV_SEND_SIGNALED));
 	}
 	for (unsigned side = 0; side < 2; side++) {
 		struct ibv_cq *cq = side ? b.recv_cq : a.send_cq;
@@ -187,21 +186,19 @@ UNIT_TEST(test_inside)
 	struct end a, b;
 
 	pair_open(&a, &b, &extended, &extended);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
-				  IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
+			   IBV_SEND_SIGNALED));
 	start_expect(a.send_cq, 1, IBV_WC_SUCCESS);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 2, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
-				  IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 2, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
+			   IBV_SEND_SIGNALED));
 	assert_int_equal(ex(a.send_cq)->wr_id, 1); /* still */
 	next_expect(a.send_cq, 2, IBV_WC_SUCCESS);
-	assert_int_equal(end_send(&a, 3, 0, 8, IBV_SEND_SIGNALED), 0); /* no receive: it waits */
+	assert_ok(end_send(&a, 3, 0, 8, IBV_SEND_SIGNALED)); /* no receive: it waits */
 	assert_int_equal(ibv_next_poll(ex(a.send_cq)), ENOENT);
-	assert_int_equal(end_recv(&b, 9, 0, 64), 0);
+	assert_ok(end_recv(&b, 9, 0, 64));
 	next_expect(a.send_cq, 3, IBV_WC_SUCCESS);
-	assert_int_equal(ibv_req_notify_cq(a.send_cq, 0), 0);
-	assert_int_equal(softrdma_destroy_qp(a.qp), 0);
+	assert_ok(ibv_req_notify_cq(a.send_cq, 0));
+	assert_ok(softrdma_destroy_qp(a.qp));
 	a.qp = NULL;
 	assert_int_equal(ibv_next_poll(ex(a.send_cq)), ENOENT);
 	ibv_end_poll(ex(a.send_cq));
@@ -243,11 +240,10 @@ UNIT_TEST(test_others_wait)
 		pthread_t thread;
 
 		for (unsigned i = 1; i <= 3; i++)
-			assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, i, 0, 8, (uintptr_t)b.mem,
-						  b.mr->rkey, IBV_SEND_SIGNALED),
-					 0);
+			assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, i, 0, 8, (uintptr_t)b.mem,
+					   b.mr->rkey, IBV_SEND_SIGNALED));
 		start_expect(a.send_cq, 1, IBV_WC_SUCCESS);
-		assert_int_equal(pthread_create(&thread, NULL, wait_run, &w), 0);
+		assert_ok(pthread_create(&thread, NULL, wait_run, &w));
 		while (!atomic_load(&w.entered))
 			sched_yield();
 		usleep(SETTLE_US);
@@ -255,7 +251,7 @@ UNIT_TEST(test_others_wait)
 		assert_int_equal(ex(a.send_cq)->wr_id, 1);
 		next_expect(a.send_cq, 2, IBV_WC_SUCCESS);
 		ibv_end_poll(ex(a.send_cq));
-		assert_int_equal(pthread_join(thread, NULL), 0);
+		assert_ok(pthread_join(thread, NULL));
 		assert_int_equal(w.wr_id, 3);
 	}
 	pair_close(&a, &b);
@@ -270,9 +266,8 @@ UNIT_TEST(test_single_threaded)
 	options.cq_flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
 	pair_open(&a, &b, &options, &options);
 	for (unsigned i = 1; i <= 3; i++)
-		assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, i, 0, 8, (uintptr_t)b.mem,
-					  b.mr->rkey, IBV_SEND_SIGNALED),
-				 0);
+		assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, i, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
+				   IBV_SEND_SIGNALED));
 	start_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 	end_expect(a.send_cq, 2, IBV_WC_SUCCESS);
 	next_expect(a.send_cq, 3, IBV_WC_SUCCESS);
@@ -289,10 +284,10 @@ UNIT_TEST(test_event)
 
 	with.channel = true;
 	pair_open(&a, &b, &extended, &with);
-	assert_int_equal(end_recv(&b, 7, 0, 64), 0);
-	assert_int_equal(ibv_req_notify_cq(b.recv_cq, 0), 0);
-	assert_int_equal(end_send(&a, 5, 0, 8, 0), 0);
-	assert_int_equal(softrdma_get_cq_event(b.channel, &cq, &context), 0);
+	assert_ok(end_recv(&b, 7, 0, 64));
+	assert_ok(ibv_req_notify_cq(b.recv_cq, 0));
+	assert_ok(end_send(&a, 5, 0, 8, 0));
+	assert_ok(softrdma_get_cq_event(b.channel, &cq, &context));
 	assert_ptr_equal(cq, b.recv_cq);
 	assert_ptr_equal(context, &b);
 	softrdma_ack_cq_events(cq, 1);
@@ -348,19 +343,18 @@ UNIT_TEST(test_threads)
 	pair_open(&a, &b, &extended, &extended);
 	f = (struct flood){ .a = &a, .b = &b, .deadline = time_now_ns() + WAIT_NS };
 	for (unsigned i = 0; i < POLLERS; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, flood_poll, &f), 0);
+		assert_ok(pthread_create(&threads[i], NULL, flood_poll, &f));
 	for (uint64_t i = 0; i < MESSAGES && time_now_ns() < f.deadline; i++) {
 		while (end_recv(&b, i, 0, 64) == ENOMEM && time_now_ns() < f.deadline)
 			sched_yield();
-		assert_int_equal(
-			end_send(&a, i, 0, (uint32_t)(i % 64 + 1), i % 32 ? 0 : IBV_SEND_SIGNALED),
-			0);
+		assert_ok(
+			end_send(&a, i, 0, (uint32_t)(i % 64 + 1), i % 32 ? 0 : IBV_SEND_SIGNALED));
 		if (i % 32 == 0)
 			end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 	}
 	for (unsigned i = 0; i < POLLERS; i++)
-		assert_int_equal(pthread_join(threads[i], NULL), 0);
-	assert_int_equal(atomic_load(&f.torn), 0);
+		assert_ok(pthread_join(threads[i], NULL));
+	assert_ok(atomic_load(&f.torn));
 	assert_int_equal(atomic_load(&f.total), MESSAGES);
 	for (unsigned i = 0; i < MESSAGES; i++)
 		assert_int_equal(atomic_load(&f.seen[i]), 1);

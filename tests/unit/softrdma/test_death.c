@@ -95,8 +95,7 @@ static void receive_some(struct end *a, struct received *r, bool numbered)
 		memcpy(&number, a->mem + TARGET * 2 + wc.wr_id * MESSAGE, sizeof(number));
 		if (numbered)
 			assert_int_equal(number, r->next++);
-		assert_int_equal(end_recv(a, wc.wr_id, TARGET * 2 + wc.wr_id * MESSAGE, MESSAGE),
-				 0);
+		assert_ok(end_recv(a, wc.wr_id, TARGET * 2 + wc.wr_id * MESSAGE, MESSAGE));
 		r->posted++;
 	}
 }
@@ -106,7 +105,7 @@ static void receive_rest(struct end *a, struct received *r)
 {
 	struct ibv_wc wc;
 
-	assert_int_equal(end_to(a, IBV_QPS_ERR), 0);
+	assert_ok(end_to(a, IBV_QPS_ERR));
 	while (ibv_poll_cq(a->recv_cq, 1, &wc) == 1)
 		r->done++;
 	assert_in_range(r->posted - r->done, 0, 1);
@@ -120,13 +119,11 @@ static void operate_on_dead(struct end *a, const struct far *far, unsigned round
 	uint64_t start = time_now_ns();
 
 	if (round % 5 == 4)
-		assert_int_equal(end_atomic(a, IBV_WR_ATOMIC_CMP_AND_SWP, 1, 0, far->info.addr,
-					    far->info.rkey, 0, 0),
-				 0);
+		assert_ok(end_atomic(a, IBV_WR_ATOMIC_CMP_AND_SWP, 1, 0, far->info.addr,
+				     far->info.rkey, 0, 0));
 	else
-		assert_int_equal(end_rdma(a, opcodes[round % 5], 1, 0, 64, far->info.addr,
-					  far->info.rkey, 0),
-				 0);
+		assert_ok(end_rdma(a, opcodes[round % 5], 1, 0, 64, far->info.addr, far->info.rkey,
+				   0));
 	end_expect(a->send_cq, 1, IBV_WC_RETRY_EXC_ERR);
 	assert_true(time_now_ns() - start < NS_PER_S);
 }
@@ -146,13 +143,11 @@ static void storm_round(struct end *a, unsigned round)
 	far_start(&far, &other);
 	far_connect(&far, a);
 	/* mapped, if it is ever: the mapping outlives the dead */
-	assert_int_equal(end_rdma(a, IBV_WR_RDMA_READ, 2, TARGET, 8, far.info.addr, far.info.rkey,
-				  IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_rdma(a, IBV_WR_RDMA_READ, 2, TARGET, 8, far.info.addr, far.info.rkey,
+			   IBV_SEND_SIGNALED));
 	end_expect(a->send_cq, 2, IBV_WC_SUCCESS);
 	for (; r.posted < RECEIVES; r.posted++)
-		assert_int_equal(end_recv(a, r.posted, TARGET * 2 + r.posted * MESSAGE, MESSAGE),
-				 0);
+		assert_ok(end_recv(a, r.posted, TARGET * 2 + r.posted * MESSAGE, MESSAGE));
 	far_ask(&far, FAR_CALL, storm);
 	while (!atomic_load(&shared->storming))
 		receive_some(a, &r, storm == STORM_SEND);
@@ -164,7 +159,7 @@ static void storm_round(struct end *a, unsigned round)
 	receive_rest(a, &r);
 	for (size_t i = TARGET + 8; i < TARGET * 2; i++)
 		assert_int_equal(a->mem[i], GUARD);
-	assert_int_equal(end_to(a, IBV_QPS_RESET), 0);
+	assert_ok(end_to(a, IBV_QPS_RESET));
 }
 
 /* One queue pair survives all its peers. */
@@ -201,10 +196,10 @@ UNIT_TEST(test_destroy)
 		shared->rkey = a.mr->rkey;
 		far_connect(&far, &a);
 		for (unsigned i = 0; i < RECEIVES; i++)
-			assert_int_equal(end_recv(&a, i, i * MESSAGE, MESSAGE), 0);
+			assert_ok(end_recv(&a, i, i * MESSAGE, MESSAGE));
 		far_ask(&far, FAR_CALL, round % STORMS);
 		for (unsigned i = 0; i < RECEIVES; i++)
-			assert_int_equal(end_send(&a, i, 0, MESSAGE, 0), 0); /* they wait */
+			assert_ok(end_send(&a, i, 0, MESSAGE, 0)); /* they wait */
 		usleep(round * 50);
 		far_kill(&far);
 		start = time_now_ns();
@@ -236,7 +231,7 @@ UNIT_TEST(test_others_go_on)
 		far_connect(&killed, &a);
 		far_connect(&good, &b);
 		for (unsigned i = 0; i < RECEIVES; i++)
-			assert_int_equal(end_recv(&a, i, i * MESSAGE, MESSAGE), 0);
+			assert_ok(end_recv(&a, i, i * MESSAGE, MESSAGE));
 		far_ask(&killed, FAR_CALL, STORM_SEND);
 		far_ask(&good, FAR_FLOOD, OTHERS);
 		deadline = time_now_ns() + 60 * NS_PER_S;
@@ -249,8 +244,7 @@ UNIT_TEST(test_others_go_on)
 				if (ibv_poll_cq(cqs[i], 1, &wc) == 0)
 					continue;
 				assert_int_equal(wc.status, IBV_WC_SUCCESS);
-				assert_int_equal(
-					end_recv(&a, wc.wr_id, wc.wr_id * MESSAGE, MESSAGE), 0);
+				assert_ok(end_recv(&a, wc.wr_id, wc.wr_id * MESSAGE, MESSAGE));
 				count += i;
 			}
 		}
@@ -260,10 +254,10 @@ UNIT_TEST(test_others_go_on)
 		far_kill(&killed);
 		end_close(&a);
 		end_close(&b);
-		assert_int_equal(softrdma_destroy_srq(options.srq), 0);
+		assert_ok(softrdma_destroy_srq(options.srq));
 	}
-	assert_int_equal(softrdma_dealloc_pd(options.pd), 0);
-	assert_int_equal(softrdma_close_device(options.context), 0);
+	assert_ok(softrdma_dealloc_pd(options.pd));
+	assert_ok(softrdma_close_device(options.context));
 }
 
 /* Abstract sockets of the device in our network namespace. */

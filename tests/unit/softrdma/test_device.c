@@ -20,7 +20,7 @@ static int device_open(void **state)
 
 static int device_close(void **state)
 {
-	assert_int_equal(softrdma_close_device(*state), 0);
+	assert_ok(softrdma_close_device(*state));
 	return 0;
 }
 
@@ -29,7 +29,7 @@ UNIT_TEST(test_device)
 	struct ibv_device_attr dev;
 
 	memset(&dev, 0xff, sizeof(dev));
-	assert_int_equal(softrdma_query_device(*state, &dev), 0);
+	assert_ok(softrdma_query_device(*state, &dev));
 	assert_int_equal(dev.max_sge, 16);
 	assert_int_equal(dev.max_qp_rd_atom, 16);
 	assert_int_equal(dev.max_pkeys, 1);
@@ -55,9 +55,9 @@ UNIT_TEST(test_device_ex)
 	} attr;
 	const struct verbs_context *ex = verbs_get_ctx(*state);
 
-	assert_int_equal(softrdma_query_device(*state, &plain), 0);
+	assert_ok(softrdma_query_device(*state, &plain));
 	memset(&attr, 0xff, sizeof(attr));
-	assert_int_equal(softrdma_query_device_ex(*state, NULL, &attr.ex, sizeof(attr.ex)), 0);
+	assert_ok(softrdma_query_device_ex(*state, NULL, &attr.ex, sizeof(attr.ex)));
 	assert_memory_equal(&attr.ex.orig_attr, &plain, sizeof(plain));
 	assert_int_equal(attr.ex.device_cap_flags_ex, plain.device_cap_flags);
 	assert_int_equal(attr.ex.phys_port_cnt_ex, 1);
@@ -71,16 +71,15 @@ UNIT_TEST(test_device_ex)
 	assert_int_equal(attr.raw[sizeof(attr.ex)], 0xff); /* not after its size */
 	/* programs built with an older verbs.h, and with a newer one */
 	memset(&attr, 0xff, sizeof(attr));
-	assert_int_equal(softrdma_query_device_ex(
-				 *state, NULL, &attr.ex,
-				 offsetof(struct ibv_device_attr_ex, completion_timestamp_mask)),
-			 0);
+	assert_ok(softrdma_query_device_ex(
+		*state, NULL, &attr.ex,
+		offsetof(struct ibv_device_attr_ex, completion_timestamp_mask)));
 	assert_memory_equal(&attr.ex.orig_attr, &plain, sizeof(plain));
 	assert_int_equal(attr.ex.odp_caps.general_caps, 0);
 	assert_int_equal(attr.raw[offsetof(struct ibv_device_attr_ex, completion_timestamp_mask)],
 			 0xff);
 	memset(&attr, 0xff, sizeof(attr));
-	assert_int_equal(softrdma_query_device_ex(*state, &input, &attr.ex, sizeof(attr)), 0);
+	assert_ok(softrdma_query_device_ex(*state, &input, &attr.ex, sizeof(attr)));
 	assert_int_equal(attr.raw[sizeof(attr) - 1], 0);
 	assert_int_equal(softrdma_query_device_ex(*state, NULL, &attr.ex, sizeof(plain)), EINVAL);
 	input.comp_mask = 1;
@@ -108,7 +107,7 @@ UNIT_TEST(test_port)
 	assert_int_equal(port.pkey_tbl_len, 1);
 	assert_int_equal(port.port_cap_flags2, 0);
 	memset(&direct, 0xff, sizeof(direct));
-	assert_int_equal(softrdma_query_port(*state, 1, &direct), 0);
+	assert_ok(softrdma_query_port(*state, 1, &direct));
 	assert_memory_equal(&port, &direct, sizeof(port));
 	memset(&port, 0xff, sizeof(port));
 	assert_int_equal(ex->query_port(*state, 1, &port, old), 0);
@@ -146,14 +145,14 @@ UNIT_TEST(test_gids)
 	assert_int_equal(softrdma_query_gid_table(*state, &wide[0].entry, GIDS, 0, sizeof(wide[0])),
 			 GIDS);
 	for (unsigned i = 0; i < GIDS; i++) {
-		assert_int_equal(softrdma_query_gid_ex(*state, 1, i, &entry, 0), 0);
+		assert_ok(softrdma_query_gid_ex(*state, 1, i, &entry, 0));
 		assert_string_equal(inet_ntop(AF_INET6, entry.gid.raw, text, sizeof(text)),
 				    want[i].text);
 		assert_int_equal(entry.gid_type, want[i].type);
 		assert_int_equal(entry.gid_index, i);
 		assert_int_equal(entry.port_num, 1);
 		assert_int_equal(entry.ndev_ifindex, if_nametoindex("lo"));
-		assert_int_equal(softrdma_query_gid(*state, 1, (int)i, &gid), 0);
+		assert_ok(softrdma_query_gid(*state, 1, (int)i, &gid));
 		assert_memory_equal(&gid, &entry.gid, sizeof(gid));
 		assert_memory_equal(&table[i], &entry, sizeof(entry));
 		assert_memory_equal(&wide[i].entry, &entry, sizeof(entry));
@@ -175,10 +174,10 @@ UNIT_TEST(test_pkeys)
 {
 	__be16 pkey = 0;
 
-	assert_int_equal(softrdma_query_pkey(*state, 1, 0, &pkey), 0);
+	assert_ok(softrdma_query_pkey(*state, 1, 0, &pkey));
 	assert_int_equal(ntohs(pkey), 0xffff);
 	assert_int_equal(softrdma_query_pkey(*state, 1, 1, &pkey), -1);
-	assert_int_equal(softrdma_get_pkey_index(*state, 1, pkey), 0);
+	assert_ok(softrdma_get_pkey_index(*state, 1, pkey));
 	assert_int_equal(softrdma_get_pkey_index(*state, 1, htons(0x7fff)), -1);
 	assert_int_equal(softrdma_get_pkey_index(*state, 2, pkey), -1);
 }
@@ -250,7 +249,7 @@ UNIT_TEST(test_not_supported)
 	assert_ptr_equal(bad_op, &op);
 	REFUSED(ibv_modify_cq(&cq, &(struct ibv_modify_cq_attr){ .attr_mask = 0 }));
 	REFUSED(ibv_query_rt_values_ex(context, &(struct ibv_values_ex){ .comp_mask = 1 }));
-	assert_int_equal(softrdma_dealloc_pd(pd), 0);
+	assert_ok(softrdma_dealloc_pd(pd));
 }
 
 int main(void)

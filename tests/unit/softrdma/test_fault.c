@@ -27,11 +27,11 @@ static uint64_t first_failure(const struct weakness *w, enum kind kind, enum ibv
 	for (i = 0; i < ROUNDS; i++) {
 		struct ibv_wc wc;
 
-		assert_int_equal(end_recv(&b, i, 0, 64), 0);
+		assert_ok(end_recv(&b, i, 0, 64));
 		if (kind == READS)
-			assert_int_equal(weak_read(&a, &b, i, 64, IBV_SEND_SIGNALED), 0);
+			assert_ok(weak_read(&a, &b, i, 64, IBV_SEND_SIGNALED));
 		else
-			assert_int_equal(end_send(&a, i, 0, 64, IBV_SEND_SIGNALED), 0);
+			assert_ok(end_send(&a, i, 0, 64, IBV_SEND_SIGNALED));
 		end_wait(a.send_cq, &wc);
 		assert_int_equal(wc.wr_id, i);
 		if (wc.status != IBV_WC_SUCCESS) {
@@ -44,7 +44,7 @@ static uint64_t first_failure(const struct weakness *w, enum kind kind, enum ibv
 		else if (ibv_poll_cq(b.recv_cq, 1, &wc) != 0)
 			fail();
 		else if (i % 32 == 31) /* the queue has 64 places */
-			assert_int_equal(end_to(&b, end_state(&b)), 0);
+			assert_ok(end_to(&b, end_state(&b)));
 		if (kind == READS && i == 60)
 			break;
 	}
@@ -118,7 +118,7 @@ UNIT_TEST(test_answer_lost)
 
 		word_put(&b, 0, 2 * i);
 		word_put(&a, 0, 0);
-		assert_int_equal(weak_read(&a, &b, i, 8, IBV_SEND_SIGNALED), 0);
+		assert_ok(weak_read(&a, &b, i, 8, IBV_SEND_SIGNALED));
 		seen = word_get(&a, 0);
 		word_put(&b, 0, 2 * i + 1);
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
@@ -144,14 +144,14 @@ UNIT_TEST(test_qp_error)
 
 	weakness_open(&w, &a, &b);
 	for (uint64_t i = 1; i <= 8; i++)
-		assert_int_equal(weak_read(&a, &b, i, 8, i > 4 ? IBV_SEND_SIGNALED : 0), 0);
+		assert_ok(weak_read(&a, &b, i, 8, i > 4 ? IBV_SEND_SIGNALED : 0));
 	end_expect(a.send_cq, 5, IBV_WC_LOC_QP_OP_ERR);
 	for (uint64_t i = 6; i <= 8; i++)
 		end_expect(a.send_cq, i, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(end_state(&a), IBV_QPS_ERR);
 	fd.fd = a.context->async_fd;
 	assert_int_equal(poll(&fd, 1, 5000), 1);
-	assert_int_equal(softrdma_get_async_event(a.context, &event), 0);
+	assert_ok(softrdma_get_async_event(a.context, &event));
 	assert_int_equal(event.event_type, IBV_EVENT_QP_FATAL);
 	assert_ptr_equal(event.element.qp, a.qp);
 	softrdma_ack_async_event(&event);

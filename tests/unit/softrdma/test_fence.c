@@ -26,7 +26,7 @@
 static void reconnect(struct far *far, struct end *a)
 {
 	far_do(far, FAR_STATE, IBV_QPS_RESET);
-	assert_int_equal(end_to(a, IBV_QPS_RESET), 0);
+	assert_ok(end_to(a, IBV_QPS_RESET));
 	end_connect(a, far->info.qpn);
 	far_do(far, FAR_CONNECT, a->qp->qp_num);
 }
@@ -45,11 +45,10 @@ static unsigned hammer(struct far *far, struct end *a, enum ibv_wr_opcode opcode
 			far_ask(far, op, REWRITTEN);
 		memset(a->mem, opcode == IBV_WR_RDMA_READ ? 0 : GOOD, LENGTH);
 		if (opcode == ADD)
-			assert_int_equal(end_atomic(a, opcode, good, 0, at, rkey, 1, 0), 0);
+			assert_ok(end_atomic(a, opcode, good, 0, at, rkey, 1, 0));
 		else
-			assert_int_equal(
-				end_rdma(a, opcode, good, 0, LENGTH, at, rkey, IBV_SEND_SIGNALED),
-				0);
+			assert_ok(
+				end_rdma(a, opcode, good, 0, LENGTH, at, rkey, IBV_SEND_SIGNALED));
 		end_wait(a->send_cq, &wc);
 		if (wc.status != IBV_WC_SUCCESS)
 			break;
@@ -71,9 +70,7 @@ static void fence_run(bool mapped, enum ibv_wr_opcode opcode, enum far_op op)
 	struct far far;
 	struct end a;
 
-	far_start(&far, &other);
-	end_open(&a, &near);
-	far_connect(&far, &a);
+	far_pair_open(&far, &a, &other, &near);
 	rkey = far.info.rkey;
 	for (unsigned round = 0; round < (op == FAR_DESTROY ? 1 : ROUNDS); round++) {
 		far_do(&far, FAR_FILL, GOOD);
@@ -88,8 +85,7 @@ static void fence_run(bool mapped, enum ibv_wr_opcode opcode, enum far_op op)
 			rkey = far_do(&far, FAR_REREG, 0).byte_len;
 	}
 	print_message("  %u operations\n", good);
-	end_close(&a);
-	far_stop(&far);
+	far_pair_close(&far, &a);
 }
 
 UNIT_TEST(test_read_dereg)
@@ -152,9 +148,9 @@ static void *connect_again(void *arg)
 	struct end *a = arg;
 
 	while (!atomic_load(&stop)) {
-		assert_int_equal(end_to(a, IBV_QPS_RESET), 0);
-		assert_int_equal(end_init(a), 0);
-		assert_int_equal(end_rtr(a, a->qp->qp_num), 0);
+		assert_ok(end_to(a, IBV_QPS_RESET));
+		assert_ok(end_init(a));
+		assert_ok(end_rtr(a, a->qp->qp_num));
 	}
 	return NULL;
 }
@@ -168,14 +164,14 @@ UNIT_TEST(test_dereg_while_another_connects)
 	struct end a;
 
 	end_open(&a, &options);
-	assert_int_equal(pthread_create(&thread, NULL, connect_again, &a), 0);
+	assert_ok(pthread_create(&thread, NULL, connect_again, &a));
 	end = time_now_ns() + CONNECTS_NS;
 	while (time_now_ns() < end) {
 		struct ibv_mr *mr = softrdma_reg_mr(a.pd, a.mem, LENGTH, END_ALL);
 		uint64_t begun = time_now_ns();
 
 		assert_non_null(mr);
-		assert_int_equal(softrdma_dereg_mr(mr), 0);
+		assert_ok(softrdma_dereg_mr(mr));
 		if (time_now_ns() - begun > slowest)
 			slowest = time_now_ns() - begun;
 	}
@@ -196,7 +192,7 @@ UNIT_TEST(test_writer_that_is_stuck)
 	pair_open(&a, &b, &options, &options);
 	atomic_fetch_add(&soft_qp(b.qp)->shared->busy, 1);
 	start = time_now_ns();
-	assert_int_equal(end_to(&a, IBV_QPS_ERR), 0);
+	assert_ok(end_to(&a, IBV_QPS_ERR));
 	assert_true(time_now_ns() - start > NS_PER_S);
 	start = time_now_ns();
 	end_close(&a);

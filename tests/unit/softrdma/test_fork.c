@@ -164,11 +164,11 @@ UNIT_TEST(test_fork)
 		child_uses_it(&a, &b, ah);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	assert_int_equal(end_recv(&b, 1, 0, 8), 0);
-	assert_int_equal(end_send(&a, 2, 0, 8, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_recv(&b, 1, 0, 8));
+	assert_ok(end_send(&a, 2, 0, 8, IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 2, IBV_WC_SUCCESS);
 	end_expect(b.recv_cq, 1, IBV_WC_SUCCESS);
-	assert_int_equal(softrdma_destroy_ah(ah), 0);
+	assert_ok(softrdma_destroy_ah(ah));
 	pair_close(&a, &b);
 }
 
@@ -212,17 +212,14 @@ static void work(struct end *a, struct end *b, unsigned round)
 	memset(b->mem + 256, (int)round & 0x7f, 256);
 	memset(a->mem + 512, (int)round & 0x3f, 256);
 	memcpy(b->mem + 1024, &word, sizeof(word));
-	assert_int_equal(end_recv(b, 4, 2048, 256), 0);
-	assert_int_equal(end_rdma(a, IBV_WR_RDMA_READ, 1, 256, 256, (uintptr_t)b->mem + 256,
-				  b->mr->rkey, IBV_SEND_SIGNALED),
-			 0);
-	assert_int_equal(end_rdma(a, IBV_WR_RDMA_WRITE, 2, 512, 256, (uintptr_t)b->mem + 512,
-				  b->mr->rkey, IBV_SEND_SIGNALED),
-			 0);
-	assert_int_equal(end_atomic(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 3, 1024,
-				    (uintptr_t)b->mem + 1024, b->mr->rkey, 1, 0),
-			 0);
-	assert_int_equal(end_send(a, 4, 512, 256, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_recv(b, 4, 2048, 256));
+	assert_ok(end_rdma(a, IBV_WR_RDMA_READ, 1, 256, 256, (uintptr_t)b->mem + 256, b->mr->rkey,
+			   IBV_SEND_SIGNALED));
+	assert_ok(end_rdma(a, IBV_WR_RDMA_WRITE, 2, 512, 256, (uintptr_t)b->mem + 512, b->mr->rkey,
+			   IBV_SEND_SIGNALED));
+	assert_ok(end_atomic(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 3, 1024, (uintptr_t)b->mem + 1024,
+			     b->mr->rkey, 1, 0));
+	assert_ok(end_send(a, 4, 512, 256, IBV_SEND_SIGNALED));
 	for (unsigned i = 1; i <= 4; i++)
 		end_expect(a->send_cq, i, IBV_WC_SUCCESS);
 	end_expect(b->recv_cq, 4, IBV_WC_SUCCESS);
@@ -267,9 +264,7 @@ UNIT_TEST(test_peer_writes)
 	struct far far;
 	struct end a;
 
-	far_start(&far, &options);
-	end_open(&a, &options);
-	far_connect(&far, &a);
+	far_pair_open(&far, &a, &options, &options);
 	for (unsigned round = 1; round < 20; round++) {
 		struct ibv_wc wc;
 		pid_t child;
@@ -277,24 +272,20 @@ UNIT_TEST(test_peer_writes)
 		far_do(&far, FAR_FILL, 0x11);
 		child = (pid_t)far_do(&far, FAR_FORK, 0).byte_len;
 		memset(a.mem, (int)round, 8192);
-		assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE, 1, 0, 8192, far.info.addr + 100,
-					  far.info.rkey, IBV_SEND_SIGNALED),
-				 0);
+		assert_ok(end_rdma(&a, IBV_WR_RDMA_WRITE, 1, 0, 8192, far.info.addr + 100,
+				   far.info.rkey, IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 		assert_int_equal(far_do(&far, FAR_PEEK, 100).byte_len, round);
 		assert_int_equal(far_do(&far, FAR_PEEK, 8291).byte_len, round);
 		assert_int_equal(far_do(&far, FAR_PEEK, 8292).byte_len, 0x11);
-		assert_int_equal(end_atomic(&a, IBV_WR_ATOMIC_CMP_AND_SWP, 2, 0,
-					    far.info.addr + 104, far.info.rkey,
-					    round * 0x0101010101010101ull, 0),
-				 0);
+		assert_ok(end_atomic(&a, IBV_WR_ATOMIC_CMP_AND_SWP, 2, 0, far.info.addr + 104,
+				     far.info.rkey, round * 0x0101010101010101ull, 0));
 		end_wait(a.send_cq, &wc);
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);
 		assert_int_equal(far_do(&far, FAR_PEEK, 104).byte_len, 0);
 		kill(child, SIGKILL);
 	}
-	end_close(&a);
-	far_stop(&far);
+	far_pair_close(&far, &a);
 }
 
 /* The death of a process is noticed although a child of it lives on. */
@@ -305,15 +296,13 @@ UNIT_TEST(test_child_survives)
 	struct end a;
 	pid_t child;
 
-	far_start(&far, &options);
-	end_open(&a, &options);
-	far_connect(&far, &a);
+	far_pair_open(&far, &a, &options, &options);
 	child = (pid_t)far_do(&far, FAR_FORK, 0).byte_len;
-	assert_int_equal(end_send(&a, 1, 0, 8, 0), 0); /* waits for a receive */
+	assert_ok(end_send(&a, 1, 0, 8, 0)); /* waits for a receive */
 	end_quiet(a.send_cq);
 	far_kill(&far);
 	end_expect(a.send_cq, 1, IBV_WC_RETRY_EXC_ERR);
-	assert_int_equal(kill(child, 0), 0);
+	assert_ok(kill(child, 0));
 	kill(child, SIGKILL);
 	end_close(&a);
 }
@@ -339,11 +328,10 @@ UNIT_TEST(test_extended_cq)
 	pid_t pid;
 
 	pair_open(&a, &b, &options, &options);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
-				  IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
+			   IBV_SEND_SIGNALED));
 	cq = (struct ibv_cq_ex *)a.send_cq;
-	assert_int_equal(ibv_start_poll(cq, NULL), 0);
+	assert_ok(ibv_start_poll(cq, NULL));
 	pid = fork_at_rest();
 	assert_true(pid >= 0);
 	if (pid == 0)

@@ -29,7 +29,7 @@ UNIT_TEST(test_one_too_many_is_told_why)
 	close(slots[100]);
 	context = softrdma_open_device(softrdma_device());
 	assert_non_null(context);
-	assert_int_equal(softrdma_close_device(context), 0);
+	assert_ok(softrdma_close_device(context));
 	for (unsigned i = 0; i < SHARED_SLOTS; i++) {
 		if (i != 100)
 			close(slots[i]);

@@ -30,10 +30,10 @@ static void place_open(struct place *place)
 
 static void place_close(struct place *place)
 {
-	assert_int_equal(softrdma_destroy_srq(place->srq), 0);
-	assert_int_equal(softrdma_destroy_cq(place->cq), 0);
-	assert_int_equal(softrdma_dealloc_pd(place->pd), 0);
-	assert_int_equal(softrdma_close_device(place->context), 0);
+	assert_ok(softrdma_destroy_srq(place->srq));
+	assert_ok(softrdma_destroy_cq(place->cq));
+	assert_ok(softrdma_dealloc_pd(place->pd));
+	assert_ok(softrdma_close_device(place->context));
 }
 
 static void refused(struct ibv_pd *pd, struct ibv_qp_init_attr init, int code)
@@ -78,7 +78,7 @@ UNIT_TEST(test_strangers)
 		struct ibv_qp *qp = softrdma_create_qp(p.pd, &init);
 
 		assert_non_null(qp);
-		assert_int_equal(softrdma_destroy_qp(qp), 0);
+		assert_ok(softrdma_destroy_qp(qp));
 		init = good;
 		init.send_cq = q.cq;
 		refused(p.pd, init, EINVAL);
@@ -129,7 +129,7 @@ UNIT_TEST(test_caps)
 	struct ibv_qp *qp;
 
 	place_open(&p);
-	assert_int_equal(softrdma_query_device(p.context, &dev), 0);
+	assert_ok(softrdma_query_device(p.context, &dev));
 	for (unsigned i = 0; i < 3; i++) {
 		good = (struct ibv_qp_init_attr){ .send_cq = p.cq,
 						  .recv_cq = p.cq,
@@ -143,10 +143,10 @@ UNIT_TEST(test_caps)
 		qp = softrdma_create_qp(p.pd, &init);
 		assert_non_null(qp);
 		assert_memory_equal(&init.cap, &good.cap, sizeof(init.cap));
-		assert_int_equal(softrdma_query_qp(qp, &attr, IBV_QP_CAP, &init), 0);
+		assert_ok(softrdma_query_qp(qp, &attr, IBV_QP_CAP, &init));
 		assert_memory_equal(&init.cap, &good.cap, sizeof(init.cap));
 		assert_memory_equal(&attr.cap, &good.cap, sizeof(init.cap));
-		assert_int_equal(softrdma_destroy_qp(qp), 0);
+		assert_ok(softrdma_destroy_qp(qp));
 		init = good;
 		init.cap.max_send_wr++;
 		refused(p.pd, init, EINVAL);
@@ -168,7 +168,7 @@ UNIT_TEST(test_caps)
 			if (!qp)
 				break;
 			assert_int_equal(init.cap.max_inline_data, inlines);
-			assert_int_equal(softrdma_destroy_qp(qp), 0);
+			assert_ok(softrdma_destroy_qp(qp));
 		}
 		assert_int_equal(errno, EINVAL);
 		assert_int_equal(inlines, 257);
@@ -181,7 +181,7 @@ UNIT_TEST(test_caps)
 		assert_non_null(qp);
 		assert_int_equal(init.cap.max_recv_wr, 0);
 		assert_int_equal(init.cap.max_recv_sge, 0);
-		assert_int_equal(softrdma_destroy_qp(qp), 0);
+		assert_ok(softrdma_destroy_qp(qp));
 	}
 	place_close(&p);
 }
@@ -199,7 +199,7 @@ UNIT_TEST(test_nothing)
 
 		options.type = services[i];
 		end_open(&end, &options);
-		assert_int_equal(softrdma_destroy_qp(end.qp), 0);
+		assert_ok(softrdma_destroy_qp(end.qp));
 		init.send_cq = end.send_cq;
 		init.recv_cq = end.recv_cq;
 		end.qp = softrdma_create_qp(end.pd, &init);
@@ -250,13 +250,13 @@ UNIT_TEST(test_lists)
 	}
 	/* full, until a completion is polled */
 	for (unsigned i = 0; i < 64; i++)
-		assert_int_equal(end_recv(&b, i, 0, 8), 0);
+		assert_ok(end_recv(&b, i, 0, 8));
 	assert_int_equal(end_recv(&b, 64, 0, 8), ENOMEM);
-	assert_int_equal(end_send(&a, 9, 0, 8, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_send(&a, 9, 0, 8, IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 9, IBV_WC_SUCCESS);
 	assert_int_equal(end_recv(&b, 64, 0, 8), ENOMEM);
 	end_expect(b.recv_cq, 0, IBV_WC_SUCCESS);
-	assert_int_equal(end_recv(&b, 64, 0, 8), 0);
+	assert_ok(end_recv(&b, 64, 0, 8));
 	assert_int_equal(end_recv(&b, 65, 0, 8), ENOMEM);
 	pair_close(&a, &b);
 }
@@ -276,7 +276,7 @@ UNIT_TEST(test_srq_post)
 		options.pd = p.pd;
 		options.srq = p.srq;
 		end_open(&end, &options);
-		assert_int_equal(end_init(&end), 0);
+		assert_ok(end_init(&end));
 		assert_int_equal(ibv_post_recv(end.qp, &wr, &bad), EINVAL);
 		assert_ptr_equal(bad, &wr);
 		end_close(&end);
@@ -286,7 +286,7 @@ UNIT_TEST(test_srq_post)
 	assert_int_equal(ibv_post_srq_recv(p.srq, &wr, &bad), EINVAL);
 	wr.num_sge = 0;
 	for (unsigned i = 0; i < 4; i++)
-		assert_int_equal(ibv_post_srq_recv(p.srq, &wr, &bad), 0);
+		assert_ok(ibv_post_srq_recv(p.srq, &wr, &bad));
 	assert_int_equal(ibv_post_srq_recv(p.srq, &wr, &bad), ENOMEM);
 	assert_ptr_equal(bad, &wr);
 	place_close(&p);
@@ -309,7 +309,7 @@ UNIT_TEST(test_in_use)
 	struct ibv_ah *ah;
 
 	init.send_cq = init.recv_cq = cq;
-	assert_int_equal(softrdma_query_gid(context, 1, 0, &route.grh.dgid), 0);
+	assert_ok(softrdma_query_gid(context, 1, 0, &route.grh.dgid));
 	qp = softrdma_create_qp(other, &init);
 	ah = softrdma_create_ah(pd, &route);
 	assert_true(pd && other && channel && cq && srq && mr && qp && ah);
@@ -317,19 +317,19 @@ UNIT_TEST(test_in_use)
 	assert_int_equal(softrdma_destroy_comp_channel(channel), EBUSY);
 	assert_int_equal(softrdma_destroy_srq(srq), EBUSY);
 	assert_int_equal(softrdma_dealloc_pd(other), EBUSY);
-	assert_int_equal(softrdma_destroy_qp(qp), 0);
-	assert_int_equal(softrdma_dealloc_pd(other), 0);
+	assert_ok(softrdma_destroy_qp(qp));
+	assert_ok(softrdma_dealloc_pd(other));
 	assert_int_equal(softrdma_dealloc_pd(pd), EBUSY);
-	assert_int_equal(softrdma_destroy_srq(srq), 0);
+	assert_ok(softrdma_destroy_srq(srq));
 	assert_int_equal(softrdma_dealloc_pd(pd), EBUSY);
-	assert_int_equal(softrdma_dereg_mr(mr), 0);
+	assert_ok(softrdma_dereg_mr(mr));
 	assert_int_equal(softrdma_dealloc_pd(pd), EBUSY);
-	assert_int_equal(softrdma_destroy_ah(ah), 0);
+	assert_ok(softrdma_destroy_ah(ah));
 	assert_int_equal(softrdma_close_device(context), EBUSY);
-	assert_int_equal(softrdma_dealloc_pd(pd), 0);
+	assert_ok(softrdma_dealloc_pd(pd));
 	assert_int_equal(softrdma_close_device(context), EBUSY);
-	assert_int_equal(softrdma_destroy_cq(cq), 0);
+	assert_ok(softrdma_destroy_cq(cq));
 	assert_int_equal(softrdma_close_device(context), EBUSY);
-	assert_int_equal(softrdma_destroy_comp_channel(channel), 0);
-	assert_int_equal(softrdma_close_device(context), 0);
+	assert_ok(softrdma_destroy_comp_channel(channel));
+	assert_ok(softrdma_close_device(context));
 }

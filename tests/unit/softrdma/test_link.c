@@ -39,8 +39,8 @@ static struct child child_start(const char *link, child_fn run)
 	struct child child;
 	int to[2], from[2];
 
-	assert_int_equal(pipe(to), 0);
-	assert_int_equal(pipe(from), 0);
+	assert_ok(pipe(to));
+	assert_ok(pipe(from));
 	fflush(NULL);
 	child.pid = fork();
 	assert_true(child.pid >= 0);
@@ -182,7 +182,7 @@ static void silent(const char *link, child_fn run)
 	struct child child = child_start(link, run);
 	char text[256];
 
-	assert_int_equal(read(child.from, text, sizeof(text)), 0);
+	assert_ok(read(child.from, text, sizeof(text)));
 	child_end(&child);
 }
 

@@ -124,7 +124,7 @@ static struct ibv_qp_attr good_attr(struct end *end, enum ibv_qp_state from)
 				    .max_rd_atomic = 1,
 				    .max_dest_rd_atomic = 1 };
 
-	assert_int_equal(softrdma_query_gid(end->context, 1, 0, &attr.ah_attr.grh.dgid), 0);
+	assert_ok(softrdma_query_gid(end->context, 1, 0, &attr.ah_attr.grh.dgid));
 	attr.alt_ah_attr.grh.dgid = attr.ah_attr.grh.dgid;
 	return attr;
 }
@@ -144,7 +144,7 @@ static void send_bad(struct end *end)
 
 	if (end->ah)
 		wr.wr.ud.ah = end->ah;
-	assert_int_equal(ibv_post_send(end->qp, &wr, &bad), 0);
+	assert_ok(ibv_post_send(end->qp, &wr, &bad));
 }
 
 /* Bring it to @to from the start, by the shortest way. */
@@ -153,18 +153,17 @@ static void bring(struct end *end, enum ibv_qp_state to)
 	static const enum ibv_qp_state way[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
 	enum ibv_qp_state at = IBV_QPS_RESET;
 
-	assert_int_equal(end_to(end, IBV_QPS_RESET), 0);
+	assert_ok(end_to(end, IBV_QPS_RESET));
 	for (unsigned i = 0; i < 3 && at != to; i++) {
 		if (to == IBV_QPS_ERR && at == IBV_QPS_INIT)
 			break;
-		assert_int_equal(
+		assert_ok(
 			go(end, at, way[i],
-			   IBV_QP_STATE | mask_of(row_of(end->qp->qp_type, at, way[i])->required)),
-			0);
+			   IBV_QP_STATE | mask_of(row_of(end->qp->qp_type, at, way[i])->required)));
 		at = way[i];
 	}
 	if (to == IBV_QPS_SQD || to == IBV_QPS_ERR)
-		assert_int_equal(end_to(end, to), 0);
+		assert_ok(end_to(end, to));
 	if (to == IBV_QPS_SQE)
 		send_bad(end);
 	assert_int_equal(end_state(end), to);
@@ -233,7 +232,7 @@ UNIT_TEST(test_stay)
 
 	end_open(&end, &options);
 	bring(&end, IBV_QPS_RTS);
-	assert_int_equal(go(&end, IBV_QPS_RTS, IBV_QPS_ERR, IBV_QP_QKEY), 0);
+	assert_ok(go(&end, IBV_QPS_RTS, IBV_QPS_ERR, IBV_QP_QKEY));
 	assert_int_equal(end_state(&end), IBV_QPS_RTS);
 	bring(&end, IBV_QPS_RTR);
 	assert_int_equal(go(&end, IBV_QPS_RTR, IBV_QPS_ERR, IBV_QP_QKEY), EINVAL);
@@ -323,7 +322,7 @@ UNIT_TEST(test_ranges)
 		const struct range *range = &ranges[i];
 
 		for (unsigned k = 0; k < range->goods; k++)
-			assert_int_equal(range_try(&end, range, range->good[k]), 0);
+			assert_ok(range_try(&end, range, range->good[k]));
 		for (unsigned k = 0; k < range->bads; k++) {
 			assert_int_equal(range_try(&end, range, range->bad[k]), EINVAL);
 			assert_int_equal(end_state(&end), range->from);
@@ -343,14 +342,14 @@ UNIT_TEST(test_stored)
 	end_open(&end, &options);
 	bring(&end, IBV_QPS_RTS);
 	attr.qkey = 0x80000001;
-	assert_int_equal(softrdma_modify_qp(end.qp, &attr, IBV_QP_QKEY), 0);
-	assert_int_equal(softrdma_query_qp(end.qp, &attr, IBV_QP_QKEY, &init), 0);
+	assert_ok(softrdma_modify_qp(end.qp, &attr, IBV_QP_QKEY));
+	assert_ok(softrdma_query_qp(end.qp, &attr, IBV_QP_QKEY, &init));
 	assert_int_equal(attr.qkey, 0x80000001);
 	assert_int_equal(init.qp_type, IBV_QPT_UD);
 	attr.qkey = 7;
 	attr.cur_qp_state = IBV_QPS_SQD;
 	assert_int_equal(softrdma_modify_qp(end.qp, &attr, IBV_QP_QKEY | IBV_QP_CUR_STATE), EINVAL);
-	assert_int_equal(softrdma_query_qp(end.qp, &attr, IBV_QP_QKEY, &init), 0);
+	assert_ok(softrdma_query_qp(end.qp, &attr, IBV_QP_QKEY, &init));
 	assert_int_equal(attr.qkey, 0x80000001);
 	end_close(&end);
 }

@@ -22,7 +22,7 @@ static void event_take(struct end *end)
 	struct ibv_cq *cq;
 	void *context;
 
-	assert_int_equal(softrdma_get_cq_event(end->channel, &cq, &context), 0);
+	assert_ok(softrdma_get_cq_event(end->channel, &cq, &context));
 	assert_ptr_equal(cq, end->recv_cq);
 	assert_ptr_equal(context, end);
 	softrdma_ack_cq_events(cq, 1);
@@ -30,8 +30,8 @@ static void event_take(struct end *end)
 
 static void send_one(struct end *a, struct end *b, unsigned flags)
 {
-	assert_int_equal(end_recv(b, 1, 0, 8), 0);
-	assert_int_equal(end_send(a, 1, 0, 8, flags), 0);
+	assert_ok(end_recv(b, 1, 0, 8));
+	assert_ok(end_send(a, 1, 0, 8, flags));
 }
 
 UNIT_TEST(test_once)
@@ -43,7 +43,7 @@ UNIT_TEST(test_once)
 	pair_open(&a, &b, &near, &other);
 	send_one(&a, &b, 0);
 	assert_false(event_waits(&b)); /* not armed */
-	assert_int_equal(ibv_req_notify_cq(b.recv_cq, 0), 0);
+	assert_ok(ibv_req_notify_cq(b.recv_cq, 0));
 	assert_false(event_waits(&b)); /* what is there already does not count */
 	send_one(&a, &b, 0);
 	send_one(&a, &b, 0);
@@ -52,22 +52,22 @@ UNIT_TEST(test_once)
 	assert_false(event_waits(&b)); /* once for two */
 	assert_int_equal(ibv_poll_cq(b.recv_cq, 8, wc), 3);
 	/* armed for solicited ones only */
-	assert_int_equal(ibv_req_notify_cq(b.recv_cq, 1), 0);
+	assert_ok(ibv_req_notify_cq(b.recv_cq, 1));
 	send_one(&a, &b, 0);
 	assert_false(event_waits(&b));
 	send_one(&a, &b, IBV_SEND_SOLICITED);
 	assert_true(event_waits(&b));
 	event_take(&b);
 	/* both: any */
-	assert_int_equal(ibv_req_notify_cq(b.recv_cq, 0), 0);
-	assert_int_equal(ibv_req_notify_cq(b.recv_cq, 1), 0);
+	assert_ok(ibv_req_notify_cq(b.recv_cq, 0));
+	assert_ok(ibv_req_notify_cq(b.recv_cq, 1));
 	send_one(&a, &b, 0);
 	assert_true(event_waits(&b));
 	event_take(&b);
 	/* an error is as good as a solicited one */
-	assert_int_equal(ibv_req_notify_cq(b.recv_cq, 1), 0);
-	assert_int_equal(end_recv(&b, 1, 0, 8), 0);
-	assert_int_equal(end_to(&b, IBV_QPS_ERR), 0);
+	assert_ok(ibv_req_notify_cq(b.recv_cq, 1));
+	assert_ok(end_recv(&b, 1, 0, 8));
+	assert_ok(end_to(&b, IBV_QPS_ERR));
 	assert_true(event_waits(&b));
 	event_take(&b);
 	pair_close(&a, &b);
@@ -81,16 +81,16 @@ UNIT_TEST(test_nonblocking)
 	void *context;
 
 	pair_open(&a, &b, &near, &other);
-	assert_int_equal(fcntl(b.channel->fd, F_SETFL, O_NONBLOCK), 0);
+	assert_ok(fcntl(b.channel->fd, F_SETFL, O_NONBLOCK));
 	assert_int_equal(softrdma_get_cq_event(b.channel, &cq, &context), -1);
 	assert_int_equal(errno, EAGAIN);
 	assert_int_equal(softrdma_destroy_comp_channel(b.channel), EBUSY);
 	/* an event of a CQ that is gone is no event */
-	assert_int_equal(ibv_req_notify_cq(b.recv_cq, 0), 0);
+	assert_ok(ibv_req_notify_cq(b.recv_cq, 0));
 	send_one(&a, &b, 0);
-	assert_int_equal(softrdma_destroy_qp(b.qp), 0);
+	assert_ok(softrdma_destroy_qp(b.qp));
 	b.qp = NULL;
-	assert_int_equal(softrdma_destroy_cq(b.recv_cq), 0);
+	assert_ok(softrdma_destroy_cq(b.recv_cq));
 	assert_int_equal(softrdma_get_cq_event(b.channel, &cq, &context), -1);
 	assert_int_equal(errno, EAGAIN);
 	b.recv_cq = softrdma_create_cq(b.context, 1, NULL, NULL, 0);
@@ -115,11 +115,11 @@ UNIT_TEST(test_ack)
 
 	pair_open(&a, &b, &near, &other);
 	for (unsigned i = 0; i < 2; i++) {
-		assert_int_equal(ibv_req_notify_cq(b.recv_cq, 0), 0);
+		assert_ok(ibv_req_notify_cq(b.recv_cq, 0));
 		send_one(&a, &b, 0);
-		assert_int_equal(softrdma_get_cq_event(b.channel, &cq, &context), 0);
+		assert_ok(softrdma_get_cq_event(b.channel, &cq, &context));
 	}
-	assert_int_equal(pthread_create(&thread, NULL, ack_later, b.recv_cq), 0);
+	assert_ok(pthread_create(&thread, NULL, ack_later, b.recv_cq));
 	pair_close(&a, &b);
 	pthread_join(thread, NULL);
 }
@@ -164,10 +164,10 @@ UNIT_TEST(test_race)
 	pair_open(&a, &b, &near, &other);
 	sleeper.end = &b;
 	for (unsigned i = 0; i < 8; i++)
-		assert_int_equal(end_recv(&b, 1, 0, 8), 0);
-	assert_int_equal(pthread_create(&thread, NULL, sleep_and_count, &sleeper), 0);
+		assert_ok(end_recv(&b, 1, 0, 8));
+	assert_ok(pthread_create(&thread, NULL, sleep_and_count, &sleeper));
 	for (unsigned i = 0; i < sleeper.want; i++) {
-		assert_int_equal(end_send(&a, i, 0, 8, IBV_SEND_SIGNALED), 0);
+		assert_ok(end_send(&a, i, 0, 8, IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 	}
 	pthread_join(thread, NULL);

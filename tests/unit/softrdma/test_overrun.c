@@ -24,7 +24,7 @@ static struct ibv_cq *one_cq_open(struct end *a, struct end *b, int cqe)
 	end_open(b, &options);
 	cq = softrdma_create_cq(b->context, cqe, NULL, NULL, 0);
 	assert_non_null(cq);
-	assert_int_equal(softrdma_destroy_qp(b->qp), 0);
+	assert_ok(softrdma_destroy_qp(b->qp));
 	init.send_cq = init.recv_cq = cq;
 	b->qp = softrdma_create_qp(b->pd, &init);
 	assert_non_null(b->qp);
@@ -35,9 +35,9 @@ static struct ibv_cq *one_cq_open(struct end *a, struct end *b, int cqe)
 
 static void one_cq_close(struct end *a, struct end *b, struct ibv_cq *cq)
 {
-	assert_int_equal(softrdma_destroy_qp(b->qp), 0);
+	assert_ok(softrdma_destroy_qp(b->qp));
 	b->qp = NULL;
-	assert_int_equal(softrdma_destroy_cq(cq), 0);
+	assert_ok(softrdma_destroy_cq(cq));
 	end_close(b);
 	end_close(a);
 }
@@ -59,19 +59,19 @@ UNIT_TEST(test_both_count)
 
 	cq = one_cq_open(&a, &b, CQE);
 	for (unsigned i = 0; i < CQE; i++)
-		assert_int_equal(end_recv(&b, i, 0, 8), 0);
+		assert_ok(end_recv(&b, i, 0, 8));
 	/* three of its own, one received: full */
 	for (unsigned i = 0; i < CQE - 1; i++)
-		assert_int_equal(post_read(&b, &a, i), 0);
-	assert_int_equal(end_send(&a, 1, 0, 8, IBV_SEND_SIGNALED), 0);
+		assert_ok(post_read(&b, &a, i));
+	assert_ok(end_send(&a, 1, 0, 8, IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 	fd.fd = b.context->async_fd;
-	assert_int_equal(poll(&fd, 1, 50), 0);
+	assert_ok(poll(&fd, 1, 50));
 	/* one too many */
-	assert_int_equal(end_send(&a, 2, 0, 8, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_send(&a, 2, 0, 8, IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 2, IBV_WC_SUCCESS);
 	assert_int_equal(poll(&fd, 1, 5000), 1);
-	assert_int_equal(softrdma_get_async_event(b.context, &event), 0);
+	assert_ok(softrdma_get_async_event(b.context, &event));
 	assert_int_equal(event.event_type, IBV_EVENT_CQ_ERR);
 	softrdma_ack_async_event(&event);
 	while (ibv_poll_cq(cq, 1, &wc) == 1)
@@ -90,15 +90,15 @@ static void turns(int count)
 
 	cq = one_cq_open(&a, &b, 64);
 	for (unsigned i = 0; i < TURN_SENDS; i++) {
-		assert_int_equal(end_recv(&b, i, 0, 8), 0);
-		assert_int_equal(end_send(&a, i, 0, 8, IBV_SEND_SIGNALED), 0);
+		assert_ok(end_recv(&b, i, 0, 8));
+		assert_ok(end_send(&a, i, 0, 8, IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 	}
 	for (unsigned polls = 0; received < TURN_SENDS; polls++) {
 		/* half of the polls, and each has room for one */
 		assert_true(polls < 2 * TURN_SENDS);
 		while (posted - own < (unsigned)count)
-			assert_int_equal(post_read(&b, &a, posted++), 0);
+			assert_ok(post_read(&b, &a, posted++));
 		assert_int_equal(ibv_poll_cq(cq, count, wc), count);
 		for (int i = 0; i < count; i++) {
 			assert_int_equal(wc[i].status, IBV_WC_SUCCESS);

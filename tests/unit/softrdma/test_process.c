@@ -23,20 +23,16 @@ static void data_run(bool near_mapped, bool far_mapped)
 	struct ibv_wc wc;
 	struct end a;
 
-	far_start(&far, &other);
-	end_open(&a, &near);
-	far_connect(&far, &a);
+	far_pair_open(&far, &a, &other, &near);
 	far_do(&far, FAR_FILL, 0x5a);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 4096, far.info.addr + 77,
-				  far.info.rkey, IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 4096, far.info.addr + 77, far.info.rkey,
+			   IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 	for (unsigned i = 0; i < 4096; i++)
 		assert_int_equal(a.mem[i], 0x5a);
 	memset(a.mem, 0x66, 128);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE, 2, 0, 128, far.info.addr + 1000,
-				  far.info.rkey, IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_WRITE, 2, 0, 128, far.info.addr + 1000, far.info.rkey,
+			   IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 2, IBV_WC_SUCCESS);
 	assert_int_equal(far_do(&far, FAR_PEEK, 999).byte_len, 0x5a);
 	assert_int_equal(far_do(&far, FAR_PEEK, 1000).byte_len, 0x66);
@@ -45,7 +41,7 @@ static void data_run(bool near_mapped, bool far_mapped)
 	/* there */
 	far_do(&far, FAR_RECV, 100);
 	memset(a.mem, 0x77, 100);
-	assert_int_equal(end_send(&a, 3, 0, 100, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_send(&a, 3, 0, 100, IBV_SEND_SIGNALED));
 	wc = far_do(&far, FAR_POLL, 0);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_int_equal(wc.byte_len, 100);
@@ -53,13 +49,12 @@ static void data_run(bool near_mapped, bool far_mapped)
 	assert_int_equal(far_do(&far, FAR_PEEK, 99).byte_len, 0x77);
 	end_expect(a.send_cq, 3, IBV_WC_SUCCESS);
 	/* and back */
-	assert_int_equal(end_recv(&a, 9, 5000, 100), 0);
+	assert_ok(end_recv(&a, 9, 5000, 100));
 	wc = far_do(&far, FAR_SEND, 100);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	end_expect(a.recv_cq, 9, IBV_WC_SUCCESS);
 	assert_int_equal(a.mem[5099], 0x77);
-	end_close(&a);
-	far_stop(&far);
+	far_pair_close(&far, &a);
 }
 
 UNIT_TEST(test_data)
@@ -77,11 +72,9 @@ UNIT_TEST(test_rnr)
 	struct far far;
 	struct end a;
 
-	far_start(&far, &other);
-	end_open(&a, &near);
-	far_connect(&far, &a);
+	far_pair_open(&far, &a, &other, &near);
 	for (unsigned i = 0; i < 4; i++)
-		assert_int_equal(end_send(&a, i, 0, 10 + i, IBV_SEND_SIGNALED), 0);
+		assert_ok(end_send(&a, i, 0, 10 + i, IBV_SEND_SIGNALED));
 	end_quiet(a.send_cq);
 	for (unsigned i = 0; i < 4; i++) {
 		far_do(&far, FAR_RECV, 64);
@@ -89,8 +82,7 @@ UNIT_TEST(test_rnr)
 	}
 	for (unsigned i = 0; i < 4; i++)
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
-	end_close(&a);
-	far_stop(&far);
+	far_pair_close(&far, &a);
 }
 
 UNIT_TEST(test_sleep)
@@ -99,20 +91,17 @@ UNIT_TEST(test_sleep)
 	struct far far;
 	struct end a;
 
-	far_start(&far, &other);
-	end_open(&a, &near);
-	far_connect(&far, &a);
+	far_pair_open(&far, &a, &other, &near);
 	for (unsigned i = 0; i < 200; i++) {
 		far_do(&far, FAR_RECV, 64);
 		far_ask(&far, FAR_SLEEP, 0);
 		if (i % 4 == 0)
 			usleep(2000); /* asleep by then */
-		assert_int_equal(end_send(&a, i, 0, 8, IBV_SEND_SIGNALED), 0);
+		assert_ok(end_send(&a, i, 0, 8, IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 		assert_int_equal(far_answer(&far).status, IBV_WC_SUCCESS);
 	}
-	end_close(&a);
-	far_stop(&far);
+	far_pair_close(&far, &a);
 }
 
 /* A stopped process serves. Its memory was mapped before, or is mapped never. */
@@ -125,37 +114,30 @@ UNIT_TEST(test_stopped)
 		struct far far;
 		struct end a;
 
-		far_start(&far, &other);
-		end_open(&a, &near);
-		far_connect(&far, &a);
+		far_pair_open(&far, &a, &other, &near);
 		far_do(&far, FAR_FILL, 0x21);
 		far_do(&far, FAR_RECV, 64);
 		if (mapped == 1) {
-			assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 0, 0, 8, far.info.addr,
-						  far.info.rkey, IBV_SEND_SIGNALED),
-					 0);
+			assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 0, 0, 8, far.info.addr,
+					   far.info.rkey, IBV_SEND_SIGNALED));
 			end_expect(a.send_cq, 0, IBV_WC_SUCCESS);
 		}
 		kill(far.pid, SIGSTOP);
 		waitpid(far.pid, NULL, WUNTRACED);
 		for (unsigned i = 1; i < 50; i++) {
-			assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, i, 0, 256,
-						  far.info.addr + 64 * i, far.info.rkey,
-						  IBV_SEND_SIGNALED),
-					 0);
+			assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, i, 0, 256, far.info.addr + 64 * i,
+					   far.info.rkey, IBV_SEND_SIGNALED));
 			end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 			assert_int_equal(a.mem[255], 0x21);
 		}
-		assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE, 50, 0, 8, far.info.addr,
-					  far.info.rkey, IBV_SEND_SIGNALED),
-				 0);
+		assert_ok(end_rdma(&a, IBV_WR_RDMA_WRITE, 50, 0, 8, far.info.addr, far.info.rkey,
+				   IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, 50, IBV_WC_SUCCESS);
-		assert_int_equal(end_send(&a, 51, 0, 8, IBV_SEND_SIGNALED), 0);
+		assert_ok(end_send(&a, 51, 0, 8, IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, 51, IBV_WC_SUCCESS);
 		kill(far.pid, SIGCONT);
 		assert_int_equal(far_do(&far, FAR_POLL, 0).status, IBV_WC_SUCCESS);
-		end_close(&a);
-		far_stop(&far);
+		far_pair_close(&far, &a);
 	}
 }
 
@@ -174,11 +156,10 @@ UNIT_TEST(test_connect_stopped)
 	start = time_now_ns();
 	end_connect(&a, far.info.qpn);
 	assert_true(time_now_ns() - start < 4 * NS_PER_S);
-	assert_int_equal(end_send(&a, 1, 0, 8, 0), 0);
+	assert_ok(end_send(&a, 1, 0, 8, 0));
 	end_expect(a.send_cq, 1, IBV_WC_RETRY_EXC_ERR);
 	kill(far.pid, SIGCONT);
-	end_close(&a);
-	far_stop(&far);
+	far_pair_close(&far, &a);
 }
 
 /*
@@ -194,9 +175,7 @@ UNIT_TEST(test_reaped_is_not_read)
 		struct far far;
 		struct end a;
 
-		far_start(&far, &other);
-		end_open(&a, &near);
-		far_connect(&far, &a);
+		far_pair_open(&far, &a, &other, &near);
 		end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 64, far.info.addr, far.info.rkey,
 			 IBV_SEND_SIGNALED);
 		end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
@@ -222,21 +201,17 @@ UNIT_TEST(test_killed)
 		struct end a;
 		uint64_t killed, took;
 
-		far_start(&far, &other);
-		end_open(&a, &near);
-		far_connect(&far, &a);
+		far_pair_open(&far, &a, &other, &near);
 		if (waiting) {
-			assert_int_equal(end_send(&a, 1, 0, 8, IBV_SEND_SIGNALED), 0);
+			assert_ok(end_send(&a, 1, 0, 8, IBV_SEND_SIGNALED));
 			end_quiet(a.send_cq);
 		}
 		killed = time_now_ns();
 		kill(far.pid, SIGKILL);
 		while (wc.status == IBV_WC_SUCCESS) {
 			if (!waiting)
-				assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 2, 0, 64,
-							  far.info.addr, far.info.rkey,
-							  IBV_SEND_SIGNALED),
-						 0);
+				assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 2, 0, 64, far.info.addr,
+						   far.info.rkey, IBV_SEND_SIGNALED));
 			end_wait(a.send_cq, &wc);
 			if (time_now_ns() - killed > 5 * NS_PER_S)
 				fail_msg("READs of a dead process succeed");
@@ -276,7 +251,7 @@ UNIT_TEST(test_flood)
 		far_ask(&far[i], FAR_FLOOD, MESSAGES);
 	}
 	for (unsigned i = 0; i < 16; i++)
-		assert_int_equal(end_recv(&end[0], i, i * 64, 64), 0);
+		assert_ok(end_recv(&end[0], i, i * 64, 64));
 	for (unsigned idle = 0; total < SENDERS * MESSAGES && idle < 100000; idle++) {
 		for (unsigned i = 0; i < SENDERS; i++) {
 			struct ibv_wc wc;
@@ -290,7 +265,7 @@ UNIT_TEST(test_flood)
 			assert_int_equal(number, next[i]);
 			next[i]++;
 			total++;
-			assert_int_equal(end_recv(&end[0], wc.wr_id, wc.wr_id * 64, 64), 0);
+			assert_ok(end_recv(&end[0], wc.wr_id, wc.wr_id * 64, 64));
 		}
 		if (idle)
 			usleep(20);
@@ -301,9 +276,9 @@ UNIT_TEST(test_flood)
 		far_stop(&far[i]);
 		end_close(&end[i]);
 	}
-	assert_int_equal(softrdma_destroy_srq(srq), 0);
-	assert_int_equal(softrdma_dealloc_pd(options.pd), 0);
-	assert_int_equal(softrdma_close_device(options.context), 0);
+	assert_ok(softrdma_destroy_srq(srq));
+	assert_ok(softrdma_dealloc_pd(options.pd));
+	assert_ok(softrdma_close_device(options.context));
 }
 
 /* The peer's file is given up, and another comes at the same address: READs see the new one. */
@@ -313,20 +288,16 @@ UNIT_TEST(test_rereg)
 	struct far far;
 	struct end a;
 
-	far_start(&far, &other);
-	end_open(&a, &near);
-	far_connect(&far, &a);
+	far_pair_open(&far, &a, &other, &near);
 	for (unsigned i = 1; i < 50; i++) {
 		uint32_t rkey;
 
 		far_do(&far, FAR_DEREG, i);
 		rkey = far_do(&far, FAR_REREG, 0).byte_len;
-		assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, i, 0, 64, far.info.addr, rkey,
-					  IBV_SEND_SIGNALED),
-				 0);
+		assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, i, 0, 64, far.info.addr, rkey,
+				   IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 		assert_int_equal(a.mem[63], i);
 	}
-	end_close(&a);
-	far_stop(&far);
+	far_pair_close(&far, &a);
 }

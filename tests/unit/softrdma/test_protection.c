@@ -82,26 +82,22 @@ static void attempt_run(const struct attempt *t, bool far_away, bool mapped)
 
 	print_message("  %s%s%s\n", t->what, far_away ? ", far" : "", mapped ? ", mapped" : "");
 	if (far_away) {
-		far_start(&far, &other);
-		end_open(&a, &near);
-		far_connect(&far, &a);
+		far_pair_open(&far, &a, &other, &near);
 		info = far.info;
 	} else {
 		pair_open(&a, &b, &near, &other);
 		info = end_info(&b);
 	}
-	assert_int_equal(end_rdma(&a, t->opcode, 5, 0, t->length, info.addr + (uint64_t)t->shift,
-				  info.rkey ^ t->key_xor, 0),
-			 0);
+	assert_ok(end_rdma(&a, t->opcode, 5, 0, t->length, info.addr + (uint64_t)t->shift,
+			   info.rkey ^ t->key_xor, 0));
 	/* the next one is flushed, and posting goes on to flush */
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 6, 0, 8, info.addr, info.rkey, 0), 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 6, 0, 8, info.addr, info.rkey, 0));
 	end_expect(a.send_cq, 5, t->status);
 	end_expect(a.send_cq, 6, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(end_state(&a), IBV_QPS_ERR);
 	if (far_away) {
 		assert_int_equal(far_do(&far, FAR_QUERY, 0).byte_len, IBV_QPS_ERR);
-		end_close(&a);
-		far_stop(&far);
+		far_pair_close(&far, &a);
 	} else {
 		assert_int_equal(end_state(&b), IBV_QPS_ERR);
 		pair_close(&a, &b);
@@ -125,20 +121,18 @@ UNIT_TEST(test_stale_rkey)
 
 	pair_open(&a, &b, &options, &options);
 	info = end_info(&b);
-	assert_int_equal(
-		end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, info.addr, info.rkey, IBV_SEND_SIGNALED),
-		0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, info.addr, info.rkey, IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
-	assert_int_equal(softrdma_dereg_mr(b.mr), 0);
+	assert_ok(softrdma_dereg_mr(b.mr));
 	/* new keys, for the same memory, are other ones */
 	for (unsigned i = 0; i < 1000; i++) {
 		b.mr = softrdma_reg_mr(b.pd, b.mem, b.size, END_ALL);
 		assert_non_null(b.mr);
 		assert_int_not_equal(b.mr->rkey, info.rkey);
 		if (i < 999)
-			assert_int_equal(softrdma_dereg_mr(b.mr), 0);
+			assert_ok(softrdma_dereg_mr(b.mr));
 	}
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 2, 0, 8, info.addr, info.rkey, 0), 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 2, 0, 8, info.addr, info.rkey, 0));
 	end_expect(a.send_cq, 2, IBV_WC_REM_ACCESS_ERR);
 	pair_close(&a, &b);
 }
@@ -150,17 +144,15 @@ UNIT_TEST(test_pd)
 
 	pair_open(&a, &b, &options, &options);
 	end_open(&stranger, &options);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)stranger.mem,
-				  stranger.mr->rkey, 0),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)stranger.mem,
+			   stranger.mr->rkey, 0));
 	end_expect(a.send_cq, 1, IBV_WC_REM_ACCESS_ERR);
 	pair_close(&a, &b);
 	/* and locally */
 	pair_open(&a, &b, &options, &options);
 	softrdma_dereg_mr(a.mr);
 	a.mr = softrdma_reg_mr(stranger.pd, a.mem, a.size, END_ALL);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0));
 	end_expect(a.send_cq, 1, IBV_WC_LOC_PROT_ERR);
 	assert_int_equal(end_state(&a), IBV_QPS_ERR);
 	assert_int_equal(end_state(&b), IBV_QPS_RTS); /* it never heard of it */
@@ -176,20 +168,18 @@ UNIT_TEST(test_local)
 	for (int round = 0; round < 3; round++) {
 		pair_open(&a, &b, &options, &options);
 		if (round == 0) { /* bounds */
-			assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE, 1, a.size - 7, 8,
-						  (uintptr_t)b.mem, b.mr->rkey, 0),
-					 0);
+			assert_ok(end_rdma(&a, IBV_WR_RDMA_WRITE, 1, a.size - 7, 8,
+					   (uintptr_t)b.mem, b.mr->rkey, 0));
 		} else if (round == 1) { /* a READ into memory that may not be written */
 			softrdma_dereg_mr(a.mr);
 			a.mr = softrdma_reg_mr(a.pd, a.mem, a.size, IBV_ACCESS_REMOTE_READ);
-			assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem,
-						  b.mr->rkey, 0),
-					 0);
+			assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem,
+					   b.mr->rkey, 0));
 		} else { /* a receive buffer that may not be written */
 			softrdma_dereg_mr(b.mr);
 			b.mr = softrdma_reg_mr(b.pd, b.mem, b.size, IBV_ACCESS_REMOTE_READ);
-			assert_int_equal(end_recv(&b, 9, 0, 64), 0);
-			assert_int_equal(end_send(&a, 1, 0, 8, 0), 0);
+			assert_ok(end_recv(&b, 9, 0, 64));
+			assert_ok(end_send(&a, 1, 0, 8, 0));
 			end_expect(a.send_cq, 1, IBV_WC_REM_OP_ERR);
 			end_expect(b.recv_cq, 9, IBV_WC_LOC_PROT_ERR);
 			assert_int_equal(end_state(&b), IBV_QPS_ERR);
@@ -207,11 +197,11 @@ UNIT_TEST(test_too_long)
 	struct end a, b;
 
 	pair_open(&a, &b, &options, &options);
-	assert_int_equal(end_recv(&b, 8, 0, 64), 0);
-	assert_int_equal(end_recv(&b, 9, 0, 64), 0);
-	assert_int_equal(end_recv(&b, 10, 0, 64), 0);
-	assert_int_equal(end_send(&a, 1, 0, 64, 0), 0);
-	assert_int_equal(end_send(&a, 2, 0, 65, 0), 0);
+	assert_ok(end_recv(&b, 8, 0, 64));
+	assert_ok(end_recv(&b, 9, 0, 64));
+	assert_ok(end_recv(&b, 10, 0, 64));
+	assert_ok(end_send(&a, 1, 0, 64, 0));
+	assert_ok(end_send(&a, 2, 0, 65, 0));
 	end_expect(a.send_cq, 2, IBV_WC_REM_INV_REQ_ERR);
 	end_expect(b.recv_cq, 8, IBV_WC_SUCCESS);
 	end_expect(b.recv_cq, 9, IBV_WC_LOC_LEN_ERR);
@@ -244,37 +234,33 @@ UNIT_TEST(test_nobody)
 
 	end_open(&a, &options);
 	end_connect(&a, a.qp->qp_num ^ 0x555);
-	assert_int_equal(end_send(&a, 1, 0, 8, 0), 0);
+	assert_ok(end_send(&a, 1, 0, 8, 0));
 	end_expect(a.send_cq, 1, IBV_WC_RETRY_EXC_ERR);
 	end_close(&a);
 	pair_open(&a, &b, &options, &options);
-	assert_int_equal(softrdma_destroy_qp(b.qp), 0);
+	assert_ok(softrdma_destroy_qp(b.qp));
 	b.qp = NULL;
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0));
 	end_expect(a.send_cq, 1, IBV_WC_RETRY_EXC_ERR);
 	pair_close(&a, &b);
 	pair_open(&a, &b, &options, &options);
-	assert_int_equal(end_to(&b, IBV_QPS_ERR), 0);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0),
-			 0);
+	assert_ok(end_to(&b, IBV_QPS_ERR));
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0));
 	end_expect(a.send_cq, 1, IBV_WC_RETRY_EXC_ERR);
 	pair_close(&a, &b);
 	/* not there yet: a second's patience, then an end; or it comes */
 	options.timeout = 15;
 	end_open(&a, &options);
 	end_open(&b, &options);
-	assert_int_equal(end_init(&b), 0);
+	assert_ok(end_init(&b));
 	end_connect(&a, b.qp->qp_num);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
-				  IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
+			   IBV_SEND_SIGNALED));
 	end_quiet(a.send_cq);
-	assert_int_equal(end_rtr(&b, a.qp->qp_num), 0);
+	assert_ok(end_rtr(&b, a.qp->qp_num));
 	end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
-	assert_int_equal(end_to(&b, IBV_QPS_RESET), 0);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 2, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0),
-			 0);
+	assert_ok(end_to(&b, IBV_QPS_RESET));
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 2, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0));
 	end_expect(a.send_cq, 2, IBV_WC_RETRY_EXC_ERR);
 	pair_close(&a, &b);
 }

@@ -57,7 +57,7 @@ UNIT_TEST(test_create)
 	attr = batch_attr(&a, BATCH_OPS_RC);
 	assert_null(softrdma_create_qp_ex(other, &attr));
 	assert_int_equal(errno, EINVAL);
-	assert_int_equal(softrdma_close_device(other), 0);
+	assert_ok(softrdma_close_device(other));
 	attr.cap.max_send_wr = UINT32_MAX;
 	assert_null(softrdma_create_qp_ex(a.context, &attr));
 	assert_int_equal(errno, EINVAL);
@@ -70,13 +70,13 @@ UNIT_TEST(test_create)
 	assert_int_equal(attr.cap.max_send_sge, 1);
 	assert_int_equal(attr.cap.max_send_wr, BATCH_DEPTH);
 	assert_non_null(softrdma_qp_to_qp_ex(qp));
-	assert_int_equal(softrdma_destroy_qp(qp), 0);
+	assert_ok(softrdma_destroy_qp(qp));
 	attr = batch_attr(&a, BATCH_OPS_RC);
 	attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
 	qp = softrdma_create_qp_ex(a.context, &attr);
 	assert_non_null(qp);
 	assert_null(softrdma_qp_to_qp_ex(qp));
-	assert_int_equal(softrdma_destroy_qp(qp), 0);
+	assert_ok(softrdma_destroy_qp(qp));
 	end_close(&a);
 }
 
@@ -91,7 +91,7 @@ UNIT_TEST(test_operations)
 		a.mem[i] = (unsigned char)(i * 7);
 	memset(b.mem + 8192, 0x99, 64);
 	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(end_recv(&b, 100 + i, 4096 + i * 64, 64), 0);
+		assert_ok(end_recv(&b, 100 + i, 4096 + i * 64, 64));
 	ibv_wr_start(qp);
 	qp->wr_id = 1;
 	qp->wr_flags = IBV_SEND_SIGNALED;
@@ -114,7 +114,7 @@ UNIT_TEST(test_operations)
 	end_quiet(a.send_cq); /* nothing is posted before it is complete */
 	end_quiet(b.recv_cq);
 	assert_int_equal(b.mem[1], 0);
-	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_ok(ibv_wr_complete(qp));
 	end_wait(a.send_cq, &wc);
 	assert_int_equal(wc.wr_id, 1);
 	assert_int_equal(wc.opcode, IBV_WC_RDMA_WRITE);
@@ -151,17 +151,14 @@ UNIT_TEST(test_atomics)
 	bool there;
 	struct ibv_wc wc;
 
-	assert_int_equal(softrdma_query_device(a.context, &dev), 0);
+	assert_ok(softrdma_query_device(a.context, &dev));
 	there = dev.atomic_cap != IBV_ATOMIC_NONE;
-	assert_int_equal(softrdma_rereg_mr(b.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
-					   END_ALL | IBV_ACCESS_REMOTE_ATOMIC),
-			 0);
-	assert_int_equal(
-		softrdma_modify_qp(b.qp,
-				   &(struct ibv_qp_attr){
-					   .qp_access_flags = END_ALL | IBV_ACCESS_REMOTE_ATOMIC },
-				   IBV_QP_ACCESS_FLAGS),
-		0);
+	assert_ok(softrdma_rereg_mr(b.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				    END_ALL | IBV_ACCESS_REMOTE_ATOMIC));
+	assert_ok(softrdma_modify_qp(
+		b.qp,
+		&(struct ibv_qp_attr){ .qp_access_flags = END_ALL | IBV_ACCESS_REMOTE_ATOMIC },
+		IBV_QP_ACCESS_FLAGS));
 	ibv_wr_start(qp);
 	qp->wr_id = 1;
 	qp->wr_flags = IBV_SEND_SIGNALED;
@@ -170,7 +167,7 @@ UNIT_TEST(test_atomics)
 	qp->wr_id = 2;
 	ibv_wr_atomic_cmp_swp(qp, b.mr->rkey, b.base, 5, 9);
 	ibv_wr_set_sge(qp, a.mr->lkey, a.base + 8, 8);
-	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_ok(ibv_wr_complete(qp));
 	end_wait(a.send_cq, &wc);
 	assert_int_equal(wc.wr_id, 1);
 	assert_int_equal(wc.opcode, IBV_WC_FETCH_ADD);
@@ -192,20 +189,18 @@ static struct ibv_qp *datagrams(struct end *end)
 	struct ibv_qp_init_attr_ex init = batch_attr(end, IBV_QP_EX_WITH_SEND);
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x1234 };
 
-	assert_int_equal(softrdma_destroy_qp(end->qp), 0);
+	assert_ok(softrdma_destroy_qp(end->qp));
 	init.qp_type = IBV_QPT_UD;
 	end->qp = softrdma_create_qp_ex(end->context, &init);
 	if (!end->qp) {
 		assert_int_equal(errno, EOPNOTSUPP);
 		return NULL;
 	}
-	assert_int_equal(
-		softrdma_modify_qp(end->qp, &attr,
-				   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
-		0);
-	assert_int_equal(end_to(end, IBV_QPS_RTR), 0);
+	assert_ok(softrdma_modify_qp(end->qp, &attr,
+				     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
+	assert_ok(end_to(end, IBV_QPS_RTR));
 	attr.qp_state = IBV_QPS_RTS;
-	assert_int_equal(softrdma_modify_qp(end->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+	assert_ok(softrdma_modify_qp(end->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
 	return end->qp;
 }
 
@@ -228,7 +223,7 @@ UNIT_TEST(test_address)
 		ah = softrdma_create_ah(pd, &path);
 		assert_non_null(ah);
 		qp = softrdma_qp_to_qp_ex(a.qp);
-		assert_int_equal(end_recv(&b, 1, 0, 128), 0);
+		assert_ok(end_recv(&b, 1, 0, 128));
 		memset(a.mem, 0x21, 8);
 		qp->wr_id = 2;
 		qp->wr_flags = IBV_SEND_SIGNALED;
@@ -240,18 +235,18 @@ UNIT_TEST(test_address)
 		ibv_wr_send(qp);
 		ibv_wr_set_ud_addr(qp, ah, b.qp->qp_num, 0x1234);
 		ibv_wr_set_sge(qp, a.mr->lkey, a.base, 8);
-		assert_int_equal(ibv_wr_complete(qp), 0);
+		assert_ok(ibv_wr_complete(qp));
 		end_expect(a.send_cq, 2, IBV_WC_SUCCESS);
 		end_wait(b.recv_cq, &wc);
 		assert_int_equal(wc.wr_id, 1);
 		assert_int_equal(wc.src_qp, a.qp->qp_num);
 		assert_int_equal(wc.byte_len, sizeof(struct ibv_grh) + 8);
 		assert_memory_equal(b.mem + sizeof(struct ibv_grh), a.mem, 8);
-		assert_int_equal(softrdma_destroy_ah(ah), 0);
+		assert_ok(softrdma_destroy_ah(ah));
 	}
 	pair_close(&a, &b);
-	assert_int_equal(softrdma_dealloc_pd(pd), 0);
-	assert_int_equal(softrdma_close_device(context), 0);
+	assert_ok(softrdma_dealloc_pd(pd));
+	assert_ok(softrdma_close_device(context));
 	if (!there) {
 		print_message("skipped: this device has no datagrams\n");
 		skip();
@@ -290,7 +285,7 @@ UNIT_TEST(test_data)
 	qp->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
 	ibv_wr_rdma_write(qp, b.mr->rkey, b.base + 1024);
 	ibv_wr_set_sge(qp, a.mr->lkey, a.base, BATCH_INLINE + 1);
-	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_ok(ibv_wr_complete(qp));
 	for (unsigned i = 0; i < 6; i++)
 		end_expect(a.send_cq, 0, IBV_WC_SUCCESS);
 	assert_memory_equal(b.mem, a.mem, 10);
@@ -321,11 +316,11 @@ UNIT_TEST(test_waiting)
 		qp->wr_flags = IBV_SEND_SIGNALED;
 		ibv_wr_send(qp);
 		ibv_wr_set_inline_data(qp, &byte, 1);
-		assert_int_equal(ibv_wr_complete(qp), 0);
+		assert_ok(ibv_wr_complete(qp));
 	}
 	end_quiet(a.send_cq);
 	for (unsigned round = 0; round < 2; round++) {
-		assert_int_equal(end_recv(&b, round, round, 1), 0);
+		assert_ok(end_recv(&b, round, round, 1));
 		end_expect(a.send_cq, round, IBV_WC_SUCCESS);
 		end_expect(b.recv_cq, round, IBV_WC_SUCCESS);
 		assert_int_equal(b.mem[round], 0x50 + round);

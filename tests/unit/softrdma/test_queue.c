@@ -29,11 +29,10 @@ UNIT_TEST(test_data)
 			unsigned char *dst = (read ? a.mem : b.mem) + 8192 + to;
 
 			memset(dst - 8, 0xaa, length + 16);
-			assert_int_equal(end_rdma(&a, read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
-						  1, (size_t)((read ? dst : src) - a.mem), length,
-						  (uintptr_t)(read ? src : dst), b.mr->rkey,
-						  IBV_SEND_SIGNALED),
-					 0);
+			assert_ok(end_rdma(&a, read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, 1,
+					   (size_t)((read ? dst : src) - a.mem), length,
+					   (uintptr_t)(read ? src : dst), b.mr->rkey,
+					   IBV_SEND_SIGNALED));
 			end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 			assert_memory_equal(dst, src, length);
 			assert_int_equal(dst[-1], 0xaa);
@@ -66,8 +65,8 @@ UNIT_TEST(test_sges)
 					   (uint32_t)(cuts[i + 1] - cuts[i]), a.mr->lkey };
 		in[i] = (struct ibv_sge){ (uintptr_t)b.mem + i * 1000, 120, b.mr->lkey };
 	}
-	assert_int_equal(ibv_post_recv(b.qp, &rwr, &rbad), 0);
-	assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
+	assert_ok(ibv_post_recv(b.qp, &rwr, &rbad));
+	assert_ok(ibv_post_send(a.qp, &wr, &bad));
 	end_wait(b.recv_cq, &wc);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_int_equal(wc.opcode, IBV_WC_RECV);
@@ -94,11 +93,10 @@ UNIT_TEST(test_write_imm)
 
 	pair_open(&a, &b, &options, &options);
 	memset(a.mem, 5, 32);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE_WITH_IMM, 1, 0, 32, (uintptr_t)b.mem + 64,
-				  b.mr->rkey, IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_WRITE_WITH_IMM, 1, 0, 32, (uintptr_t)b.mem + 64,
+			   b.mr->rkey, IBV_SEND_SIGNALED));
 	end_quiet(a.send_cq); /* no receive yet */
-	assert_int_equal(end_recv(&b, 6, 0, 0), 0);
+	assert_ok(end_recv(&b, 6, 0, 0));
 	end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 	end_wait(b.recv_cq, &wc);
 	assert_int_equal(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
@@ -126,11 +124,11 @@ UNIT_TEST(test_inline)
 	for (int round = 0; round < 2; round++) {
 		memset(data, 0x40 + round, sizeof(data));
 		if (round == 0)
-			assert_int_equal(end_recv(&b, 1, 0, 128), 0);
-		assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
+			assert_ok(end_recv(&b, 1, 0, 128));
+		assert_ok(ibv_post_send(a.qp, &wr, &bad));
 		memset(data, 0, sizeof(data));
 		if (round == 1)
-			assert_int_equal(end_recv(&b, 1, 0, 128), 0);
+			assert_ok(end_recv(&b, 1, 0, 128));
 		end_expect(a.send_cq, 0, IBV_WC_SUCCESS);
 		end_expect(b.recv_cq, 1, IBV_WC_SUCCESS);
 		for (unsigned i = 0; i < sizeof(data); i++)
@@ -148,28 +146,22 @@ UNIT_TEST(test_signalling)
 
 	pair_open(&a, &b, &options, &options);
 	for (unsigned i = 0; i < 7; i++)
-		assert_int_equal(
-			end_rdma(&a, IBV_WR_RDMA_READ, i, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0),
-			0);
+		assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, i, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0));
 	end_quiet(a.send_cq);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 7, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
-				  IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 7, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
+			   IBV_SEND_SIGNALED));
 	/* full, until that completion is polled */
 	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 8, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0),
 			 ENOMEM);
 	end_expect(a.send_cq, 7, IBV_WC_SUCCESS);
 	for (unsigned i = 0; i < 8; i++)
-		assert_int_equal(
-			end_rdma(&a, IBV_WR_RDMA_READ, i, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0),
-			0);
+		assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, i, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0));
 	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 8, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0),
 			 ENOMEM);
 	pair_close(&a, &b);
 	options.sig_all = true;
 	pair_open(&a, &b, &options, &options);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 3, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 3, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0));
 	end_expect(a.send_cq, 3, IBV_WC_SUCCESS);
 	pair_close(&a, &b);
 }
@@ -182,14 +174,14 @@ UNIT_TEST(test_flush)
 
 	pair_open(&a, &b, &options, &options);
 	for (unsigned i = 0; i < 5; i++) {
-		assert_int_equal(end_recv(&a, 100 + i, 0, 8), 0);
-		assert_int_equal(end_send(&a, i, 0, 8, i & 1 ? IBV_SEND_SIGNALED : 0), 0);
+		assert_ok(end_recv(&a, 100 + i, 0, 8));
+		assert_ok(end_send(&a, i, 0, 8, i & 1 ? IBV_SEND_SIGNALED : 0));
 	}
 	end_quiet(a.send_cq);
-	assert_int_equal(end_send(&b, 50, 0, 8, IBV_SEND_SIGNALED), 0);
-	assert_int_equal(end_to(&a, IBV_QPS_ERR), 0);
-	assert_int_equal(end_send(&a, 5, 0, 8, 0), 0);
-	assert_int_equal(end_recv(&a, 105, 0, 8), 0);
+	assert_ok(end_send(&b, 50, 0, 8, IBV_SEND_SIGNALED));
+	assert_ok(end_to(&a, IBV_QPS_ERR));
+	assert_ok(end_send(&a, 5, 0, 8, 0));
+	assert_ok(end_recv(&a, 105, 0, 8));
 	for (unsigned i = 0; i < 6; i++)
 		end_expect(a.send_cq, i, IBV_WC_WR_FLUSH_ERR);
 	end_expect(a.recv_cq, 100, IBV_WC_SUCCESS);
@@ -198,13 +190,13 @@ UNIT_TEST(test_flush)
 	end_quiet(a.send_cq);
 	end_quiet(a.recv_cq);
 	/* and again from the start, with nothing left over */
-	assert_int_equal(end_to(&a, IBV_QPS_RESET), 0);
-	assert_int_equal(end_to(&b, IBV_QPS_RESET), 0);
+	assert_ok(end_to(&a, IBV_QPS_RESET));
+	assert_ok(end_to(&b, IBV_QPS_RESET));
 	end_connect(&a, b.qp->qp_num);
 	end_connect(&b, a.qp->qp_num);
 	end_quiet(b.send_cq);
-	assert_int_equal(end_recv(&b, 7, 0, 8), 0);
-	assert_int_equal(end_send(&a, 8, 0, 8, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_recv(&b, 7, 0, 8));
+	assert_ok(end_send(&a, 8, 0, 8, IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 8, IBV_WC_SUCCESS);
 	end_expect(b.recv_cq, 7, IBV_WC_SUCCESS);
 	pair_close(&a, &b);
@@ -220,17 +212,17 @@ UNIT_TEST(test_destroy_drops)
 
 	pair_open(&a, &b, &options, &options);
 	for (unsigned i = 0; i < 4; i++) {
-		assert_int_equal(end_recv(&b, i, 0, 8), 0);
-		assert_int_equal(end_send(&a, i, 0, 8, 0), 0);
+		assert_ok(end_recv(&b, i, 0, 8));
+		assert_ok(end_send(&a, i, 0, 8, 0));
 	}
-	assert_int_equal(softrdma_destroy_qp(a.qp), 0);
-	assert_int_equal(softrdma_destroy_qp(b.qp), 0);
+	assert_ok(softrdma_destroy_qp(a.qp));
+	assert_ok(softrdma_destroy_qp(b.qp));
 	a.qp = b.qp = NULL;
 	end_quiet(a.send_cq);
 	end_quiet(b.recv_cq);
 	pair_close(&a, &b);
-	assert_int_equal(softrdma_dealloc_pd(pd), 0);
-	assert_int_equal(softrdma_close_device(context), 0);
+	assert_ok(softrdma_dealloc_pd(pd));
+	assert_ok(softrdma_close_device(context));
 }
 
 static enum ibv_event_type next_event(struct ibv_context *context)
@@ -239,7 +231,7 @@ static enum ibv_event_type next_event(struct ibv_context *context)
 	struct ibv_async_event event;
 
 	assert_int_equal(poll(&wait, 1, 5000), 1);
-	assert_int_equal(softrdma_get_async_event(context, &event), 0);
+	assert_ok(softrdma_get_async_event(context, &event));
 	softrdma_ack_async_event(&event);
 	return event.event_type;
 }
@@ -259,14 +251,14 @@ UNIT_TEST(test_srq)
 	pair_open(&a[0], &b[0], &without, &with);
 	pair_open(&a[1], &b[1], &without, &with);
 	for (unsigned i = 0; i < 8; i++)
-		assert_int_equal(end_recv(&b[0], i, i * 64, 64), 0);
+		assert_ok(end_recv(&b[0], i, i * 64, 64));
 	assert_int_equal(end_recv(&b[0], 8, 0, 64), ENOMEM);
-	assert_int_equal(softrdma_modify_srq(srq, &limit, IBV_SRQ_LIMIT), 0);
+	assert_ok(softrdma_modify_srq(srq, &limit, IBV_SRQ_LIMIT));
 	for (unsigned i = 0; i < 8; i++) {
 		struct end *from = &a[i & 1];
 
 		from->mem[0] = (unsigned char)i;
-		assert_int_equal(end_send(from, i, 0, 8, IBV_SEND_SIGNALED), 0);
+		assert_ok(end_send(from, i, 0, 8, IBV_SEND_SIGNALED));
 		end_expect(from->send_cq, i, IBV_WC_SUCCESS);
 	}
 	assert_int_equal(next_event(context), IBV_EVENT_SRQ_LIMIT_REACHED);
@@ -278,23 +270,23 @@ UNIT_TEST(test_srq)
 		assert_int_equal(b[0].mem[i * 64], i);
 	}
 	/* one waits for a receive and gets it */
-	assert_int_equal(end_send(&a[1], 77, 0, 8, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_send(&a[1], 77, 0, 8, IBV_SEND_SIGNALED));
 	end_quiet(a[1].send_cq);
-	assert_int_equal(end_recv(&b[0], 9, 0, 64), 0);
+	assert_ok(end_recv(&b[0], 9, 0, 64));
 	end_expect(a[1].send_cq, 77, IBV_WC_SUCCESS);
 	end_expect(b[1].recv_cq, 9, IBV_WC_SUCCESS);
 	/* an error does not flush what others can use */
-	assert_int_equal(end_recv(&b[0], 10, 0, 64), 0);
-	assert_int_equal(end_to(&b[0], IBV_QPS_ERR), 0);
+	assert_ok(end_recv(&b[0], 10, 0, 64));
+	assert_ok(end_to(&b[0], IBV_QPS_ERR));
 	assert_int_equal(next_event(context), IBV_EVENT_QP_LAST_WQE_REACHED);
 	end_quiet(b[0].recv_cq);
-	assert_int_equal(end_send(&a[1], 78, 0, 8, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_send(&a[1], 78, 0, 8, IBV_SEND_SIGNALED));
 	end_expect(b[1].recv_cq, 10, IBV_WC_SUCCESS);
 	pair_close(&a[0], &b[0]);
 	pair_close(&a[1], &b[1]);
-	assert_int_equal(softrdma_destroy_srq(srq), 0);
-	assert_int_equal(softrdma_dealloc_pd(pd), 0);
-	assert_int_equal(softrdma_close_device(context), 0);
+	assert_ok(softrdma_destroy_srq(srq));
+	assert_ok(softrdma_dealloc_pd(pd));
+	assert_ok(softrdma_close_device(context));
 }
 
 UNIT_TEST(test_overrun)
@@ -304,16 +296,15 @@ UNIT_TEST(test_overrun)
 
 	pair_open(&a, &b, &options, &options);
 	for (unsigned i = 0; i < 6; i++)
-		assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, i, 0, 8, (uintptr_t)b.mem,
-					  b.mr->rkey, IBV_SEND_SIGNALED),
-				 0);
+		assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, i, 0, 8, (uintptr_t)b.mem, b.mr->rkey,
+				   IBV_SEND_SIGNALED));
 	assert_int_equal(next_event(a.context), IBV_EVENT_CQ_ERR);
 	for (unsigned i = 0; i < 4; i++)
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 	for (unsigned i = 0; i < 6; i++)
-		assert_int_equal(end_recv(&b, i, 0, 8), 0);
+		assert_ok(end_recv(&b, i, 0, 8));
 	for (unsigned i = 0; i < 6; i++)
-		assert_int_equal(end_send(&a, i, 0, 8, 0), 0);
+		assert_ok(end_send(&a, i, 0, 8, 0));
 	assert_int_equal(next_event(b.context), IBV_EVENT_CQ_ERR);
 	for (unsigned i = 0; i < 4; i++)
 		end_expect(b.recv_cq, i, IBV_WC_SUCCESS);
@@ -328,16 +319,15 @@ UNIT_TEST(test_rnr)
 	struct end a, b;
 
 	pair_open(&a, &b, &options, &options);
-	assert_int_equal(end_send(&a, 1, 0, 8, 0), 0);
-	assert_int_equal(end_send(&a, 2, 0, 8, 0), 0);
+	assert_ok(end_send(&a, 1, 0, 8, 0));
+	assert_ok(end_send(&a, 2, 0, 8, 0));
 	end_expect(a.send_cq, 1, IBV_WC_RNR_RETRY_EXC_ERR);
 	end_expect(a.send_cq, 2, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(end_state(&b), IBV_QPS_RTS);
 	pair_close(&a, &b);
 	pair_open(&a, &b, &patient, &patient);
-	assert_int_equal(end_send(&a, 1, 0, 8, 0), 0);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 2, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0),
-			 0);
+	assert_ok(end_send(&a, 1, 0, 8, 0));
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 2, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0));
 	end_expect(a.send_cq, 1, IBV_WC_RNR_RETRY_EXC_ERR);
 	end_expect(a.send_cq, 2, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(end_state(&a), IBV_QPS_ERR);
@@ -352,14 +342,14 @@ UNIT_TEST(test_self)
 
 	end_open(&a, &options);
 	end_connect(&a, a.qp->qp_num);
-	assert_int_equal(end_recv(&a, 1, 512, 64), 0);
+	assert_ok(end_recv(&a, 1, 512, 64));
 	memset(a.mem, 9, 64);
-	assert_int_equal(end_send(&a, 2, 0, 64, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_send(&a, 2, 0, 64, IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 2, IBV_WC_SUCCESS);
 	end_expect(a.recv_cq, 1, IBV_WC_SUCCESS);
 	assert_memory_equal(a.mem, a.mem + 512, 64);
-	assert_int_equal(end_send(&a, 3, 0, 64, IBV_SEND_SIGNALED), 0); /* waits */
-	assert_int_equal(end_to(&a, IBV_QPS_ERR), 0);
+	assert_ok(end_send(&a, 3, 0, 64, IBV_SEND_SIGNALED)); /* waits */
+	assert_ok(end_to(&a, IBV_QPS_ERR));
 	end_expect(a.send_cq, 3, IBV_WC_WR_FLUSH_ERR);
 	end_close(&a);
 }

@@ -13,8 +13,7 @@ static enum ibv_wc_status read_status(struct end *a, uint64_t remote, uint32_t r
 {
 	struct ibv_wc wc;
 
-	assert_int_equal(end_rdma(a, IBV_WR_RDMA_READ, 1, 0, 64, remote, rkey, IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_rdma(a, IBV_WR_RDMA_READ, 1, 0, 64, remote, rkey, IBV_SEND_SIGNALED));
 	end_wait(a->send_cq, &wc);
 	return wc.status;
 }
@@ -23,8 +22,7 @@ static enum ibv_wc_status write_status(struct end *a, uint64_t remote, uint32_t 
 {
 	struct ibv_wc wc;
 
-	assert_int_equal(end_rdma(a, IBV_WR_RDMA_WRITE, 1, 0, 64, remote, rkey, IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_rdma(a, IBV_WR_RDMA_WRITE, 1, 0, 64, remote, rkey, IBV_SEND_SIGNALED));
 	end_wait(a->send_cq, &wc);
 	return wc.status;
 }
@@ -32,8 +30,8 @@ static enum ibv_wc_status write_status(struct end *a, uint64_t remote, uint32_t 
 /* A failed access puts both ends into ERR. */
 static void again(struct end *a, struct end *b)
 {
-	assert_int_equal(end_to(a, IBV_QPS_RESET), 0);
-	assert_int_equal(end_to(b, IBV_QPS_RESET), 0);
+	assert_ok(end_to(a, IBV_QPS_RESET));
+	assert_ok(end_to(b, IBV_QPS_RESET));
 	end_connect(a, b->qp->qp_num);
 	end_connect(b, a->qp->qp_num);
 }
@@ -48,9 +46,8 @@ UNIT_TEST(test_translation)
 	memset(b.mem, 1, HALF);
 	memset(b.mem + HALF, 2, HALF);
 	before = b.mr->rkey;
-	assert_int_equal(softrdma_rereg_mr(b.mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL,
-					   b.mem + HALF, 4096, 0),
-			 0);
+	assert_ok(softrdma_rereg_mr(b.mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, b.mem + HALF, 4096,
+				    0));
 	assert_int_not_equal(b.mr->rkey, before);
 	assert_int_equal(b.mr->lkey, b.mr->rkey);
 	assert_ptr_equal(b.mr->addr, b.mem + HALF);
@@ -69,11 +66,11 @@ UNIT_TEST(test_translation)
 	again(&a, &b);
 	/* and locally: b sends from the new place, not with the old key */
 	before = a.mr->lkey;
-	assert_int_equal(end_recv(&a, 5, 0, 64), 0);
-	assert_int_equal(end_send(&b, 6, HALF, 64, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_recv(&a, 5, 0, 64));
+	assert_ok(end_send(&b, 6, HALF, 64, IBV_SEND_SIGNALED));
 	end_expect(b.send_cq, 6, IBV_WC_SUCCESS);
 	end_expect(a.recv_cq, 5, IBV_WC_SUCCESS);
-	assert_int_equal(end_send(&b, 7, 0, 64, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_send(&b, 7, 0, 64, IBV_SEND_SIGNALED));
 	end_expect(b.send_cq, 7, IBV_WC_LOC_PROT_ERR);
 	pair_close(&a, &b);
 }
@@ -92,7 +89,7 @@ UNIT_TEST(test_pd)
 	mr = softrdma_reg_mr(one, b.mem, b.size, END_ALL);
 	assert_non_null(mr);
 	assert_int_equal(read_status(&a, b.base, mr->rkey), IBV_WC_SUCCESS);
-	assert_int_equal(softrdma_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, two, NULL, 0, 0), 0);
+	assert_ok(softrdma_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, two, NULL, 0, 0));
 	assert_ptr_equal(mr->pd, two);
 	assert_ptr_equal(mr->addr, b.mem);
 	assert_int_equal(read_status(&c, b.base, mr->rkey), IBV_WC_SUCCESS);
@@ -101,10 +98,10 @@ UNIT_TEST(test_pd)
 	pair_close(&c, &d);
 	/* it holds the one it is in, and no longer the other */
 	assert_int_equal(softrdma_dealloc_pd(two), EBUSY);
-	assert_int_equal(softrdma_dealloc_pd(one), 0);
-	assert_int_equal(softrdma_dereg_mr(mr), 0);
-	assert_int_equal(softrdma_dealloc_pd(two), 0);
-	assert_int_equal(softrdma_close_device(context), 0);
+	assert_ok(softrdma_dealloc_pd(one));
+	assert_ok(softrdma_dereg_mr(mr));
+	assert_ok(softrdma_dealloc_pd(two));
+	assert_ok(softrdma_close_device(context));
 }
 
 UNIT_TEST(test_access)
@@ -113,20 +110,18 @@ UNIT_TEST(test_access)
 	struct end a, b;
 
 	pair_open(&a, &b, &options, &options);
-	assert_int_equal(softrdma_rereg_mr(b.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
-					   IBV_ACCESS_REMOTE_READ),
-			 0);
+	assert_ok(softrdma_rereg_mr(b.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				    IBV_ACCESS_REMOTE_READ));
 	assert_int_equal(read_status(&a, b.base, b.mr->rkey), IBV_WC_SUCCESS);
 	assert_int_equal(write_status(&a, b.base, b.mr->rkey), IBV_WC_REM_ACCESS_ERR);
 	again(&a, &b);
-	assert_int_equal(softrdma_rereg_mr(b.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
-					   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE),
-			 0);
+	assert_ok(softrdma_rereg_mr(b.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
 	assert_int_equal(write_status(&a, b.base, b.mr->rkey), IBV_WC_SUCCESS);
 	assert_int_equal(read_status(&a, b.base, b.mr->rkey), IBV_WC_REM_ACCESS_ERR);
 	again(&a, &b);
 	/* none at all */
-	assert_int_equal(softrdma_rereg_mr(b.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), 0);
+	assert_ok(softrdma_rereg_mr(b.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0));
 	assert_int_equal(read_status(&a, b.base, b.mr->rkey), IBV_WC_REM_ACCESS_ERR);
 	pair_close(&a, &b);
 }
@@ -193,8 +188,8 @@ UNIT_TEST(test_refused)
 	}
 	munmap(pages, 4096);
 	pair_close(&a, &b);
-	assert_int_equal(softrdma_dealloc_pd(stranger), 0);
-	assert_int_equal(softrdma_close_device(other), 0);
+	assert_ok(softrdma_dealloc_pd(stranger));
+	assert_ok(softrdma_close_device(other));
 }
 
 /* All three at once; and a region with addresses of its own gets those of the memory. */
@@ -209,18 +204,15 @@ UNIT_TEST(test_all)
 	assert_int_equal(read_status(&a, END_IOVA + HALF, b.mr->rkey), IBV_WC_SUCCESS);
 	assert_int_equal(a.mem[0], 77);
 	/* the access alone: addresses stay */
-	assert_int_equal(softrdma_rereg_mr(b.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
-					   IBV_ACCESS_REMOTE_READ),
-			 0);
+	assert_ok(softrdma_rereg_mr(b.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				    IBV_ACCESS_REMOTE_READ));
 	a.mem[0] = 0;
 	assert_int_equal(read_status(&a, END_IOVA + HALF, b.mr->rkey), IBV_WC_SUCCESS);
 	assert_int_equal(a.mem[0], 77);
-	assert_int_equal(softrdma_rereg_mr(b.mr,
-					   IBV_REREG_MR_CHANGE_TRANSLATION |
-						   IBV_REREG_MR_CHANGE_PD |
-						   IBV_REREG_MR_CHANGE_ACCESS,
-					   b.pd, b.mem + HALF, 64, END_ALL),
-			 0);
+	assert_ok(softrdma_rereg_mr(b.mr,
+				    IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
+					    IBV_REREG_MR_CHANGE_ACCESS,
+				    b.pd, b.mem + HALF, 64, END_ALL));
 	a.mem[0] = 0;
 	assert_int_equal(read_status(&a, (uintptr_t)b.mem + HALF, b.mr->rkey), IBV_WC_SUCCESS);
 	assert_int_equal(a.mem[0], 77);
@@ -252,7 +244,7 @@ static void iova_rdma(struct end *a, uint64_t remote, uint32_t rkey, size_t size
 		wr[i].wr.rdma.remote_addr = i & 1 ? remote + size - 64 : remote;
 		wr[i].wr.rdma.rkey = rkey;
 	}
-	assert_int_equal(ibv_post_send(a->qp, wr, &bad), 0);
+	assert_ok(ibv_post_send(a->qp, wr, &bad));
 	for (unsigned i = 0; i < 4; i++) {
 		end_expect(a->send_cq, i, IBV_WC_SUCCESS);
 		for (unsigned j = 0; j < 64; j++)
@@ -267,9 +259,7 @@ static void iova_far(bool mapped)
 	struct end a;
 	struct ibv_wc wc;
 
-	far_start(&far, &options);
-	end_open(&a, &options);
-	far_connect(&far, &a);
+	far_pair_open(&far, &a, &options, &options);
 	assert_int_equal(far.info.addr, END_IOVA);
 	iova_rdma(&a, far.info.addr, far.info.rkey, a.size);
 	assert_int_equal(far_do(&far, FAR_PEEK, 0).byte_len, 0x5a);
@@ -277,26 +267,22 @@ static void iova_far(bool mapped)
 	/* into its buffer, and from its buffer into ours */
 	far_do(&far, FAR_RECV, 64);
 	memset(a.mem, 0x7c, 64);
-	assert_int_equal(end_send(&a, 1, 0, 64, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_send(&a, 1, 0, 64, IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 	wc = far_do(&far, FAR_POLL, 0);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_int_equal(far_do(&far, FAR_PEEK, 63).byte_len, 0x7c);
-	assert_int_equal(end_recv(&a, 2, 8192, 64), 0);
+	assert_ok(end_recv(&a, 2, 8192, 64));
 	assert_int_equal(far_do(&far, FAR_SEND, 64).status, IBV_WC_SUCCESS);
 	end_expect(a.recv_cq, 2, IBV_WC_SUCCESS);
 	assert_memory_equal(a.mem + 8192, a.mem, 64);
 	/* one before, one after */
 	assert_int_equal(read_status(&a, far.info.addr - 1, far.info.rkey), IBV_WC_REM_ACCESS_ERR);
-	end_close(&a);
-	far_stop(&far);
-	far_start(&far, &options);
-	end_open(&a, &options);
-	far_connect(&far, &a);
+	far_pair_close(&far, &a);
+	far_pair_open(&far, &a, &options, &options);
 	assert_int_equal(read_status(&a, far.info.addr + a.size - 63, far.info.rkey),
 			 IBV_WC_REM_ACCESS_ERR);
-	end_close(&a);
-	far_stop(&far);
+	far_pair_close(&far, &a);
 }
 
 UNIT_TEST(test_iova)
@@ -312,8 +298,8 @@ UNIT_TEST(test_iova)
 	assert_int_equal(b.mem[b.size - 1], 0x6b);
 	assert_ptr_equal(b.mr->addr, b.mem);
 	memset(a.mem, 0x7c, 64);
-	assert_int_equal(end_recv(&b, 3, 4096, 64), 0);
-	assert_int_equal(end_send(&a, 4, 0, 64, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_recv(&b, 3, 4096, 64));
+	assert_ok(end_send(&a, 4, 0, 64, IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 4, IBV_WC_SUCCESS);
 	end_expect(b.recv_cq, 3, IBV_WC_SUCCESS);
 	assert_memory_equal(b.mem + 4096, a.mem, 64);
@@ -353,7 +339,7 @@ UNIT_TEST(test_flags)
 			     END_ALL | IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_HUGETLB |
 				     IBV_ACCESS_REMOTE_ATOMIC);
 	assert_non_null(mr);
-	assert_int_equal(softrdma_dereg_mr(mr), 0);
+	assert_ok(softrdma_dereg_mr(mr));
 	assert_null(softrdma_reg_mr_iova(a.pd, a.mem, a.size, UINT64_MAX - 4096, END_ALL));
 	assert_int_equal(errno, EINVAL);
 	assert_null(softrdma_reg_mr_iova(a.pd, (void *)(UINTPTR_MAX - 4095), 8192, 0, END_ALL));
@@ -361,6 +347,6 @@ UNIT_TEST(test_flags)
 	mr = softrdma_reg_mr_iova(a.pd, a.mem, a.size, 0, END_ALL);
 	assert_non_null(mr);
 	assert_ptr_equal(mr->addr, a.mem);
-	assert_int_equal(softrdma_dereg_mr(mr), 0);
+	assert_ok(softrdma_dereg_mr(mr));
 	end_close(&a);
 }

@@ -17,9 +17,8 @@
 static void read_ids(struct end *a, struct end *b, uint64_t from, uint64_t to)
 {
 	for (uint64_t i = from; i < to; i++)
-		assert_int_equal(end_rdma(a, IBV_WR_RDMA_READ, i, 0, 8, (uintptr_t)b->mem,
-					  b->mr->rkey, IBV_SEND_SIGNALED),
-				 0);
+		assert_ok(end_rdma(a, IBV_WR_RDMA_READ, i, 0, 8, (uintptr_t)b->mem, b->mr->rkey,
+				   IBV_SEND_SIGNALED));
 }
 
 static void expect_ids(struct ibv_cq *cq, uint64_t from, uint64_t to)
@@ -31,8 +30,8 @@ static void expect_ids(struct ibv_cq *cq, uint64_t from, uint64_t to)
 static void deliver_ids(struct end *a, struct end *b, uint64_t from, uint64_t to)
 {
 	for (uint64_t i = from; i < to; i++) {
-		assert_int_equal(end_recv(b, i, 0, 8), 0);
-		assert_int_equal(end_send(a, i, 0, 8, 0), 0);
+		assert_ok(end_recv(b, i, 0, 8));
+		assert_ok(end_send(a, i, 0, 8, 0));
 	}
 }
 
@@ -48,7 +47,7 @@ static void overrun_expect(struct ibv_context *context)
 	struct ibv_async_event event;
 
 	assert_true(event_waits(context, 5000));
-	assert_int_equal(softrdma_get_async_event(context, &event), 0);
+	assert_ok(softrdma_get_async_event(context, &event));
 	assert_int_equal(event.event_type, IBV_EVENT_CQ_ERR);
 	softrdma_ack_async_event(&event);
 }
@@ -63,9 +62,9 @@ UNIT_TEST(test_bounds)
 	assert_int_equal(softrdma_resize_cq(a.send_cq, -1), EINVAL);
 	assert_int_equal(softrdma_resize_cq(a.send_cq, 32769), EINVAL);
 	assert_int_equal(a.send_cq->cqe, 16);
-	assert_int_equal(softrdma_resize_cq(a.send_cq, 32768), 0);
+	assert_ok(softrdma_resize_cq(a.send_cq, 32768));
 	assert_int_equal(a.send_cq->cqe, 32768);
-	assert_int_equal(softrdma_resize_cq(a.send_cq, 1), 0);
+	assert_ok(softrdma_resize_cq(a.send_cq, 1));
 	assert_int_equal(a.send_cq->cqe, 1);
 	end_close(&a);
 }
@@ -83,14 +82,14 @@ UNIT_TEST(test_grow)
 			expect_ids(a.send_cq, i, i + 1);
 		}
 		read_ids(&a, &b, cut, cut + 8);
-		assert_int_equal(softrdma_resize_cq(a.send_cq, 50), 0);
+		assert_ok(softrdma_resize_cq(a.send_cq, 50));
 		assert_int_equal(a.send_cq->cqe, 50);
 		read_ids(&a, &b, cut + 8, cut + 50);
 		expect_ids(a.send_cq, cut, cut + 50);
 		end_quiet(a.send_cq);
 
 		deliver_ids(&a, &b, cut, cut + 8);
-		assert_int_equal(softrdma_resize_cq(b.recv_cq, 50), 0);
+		assert_ok(softrdma_resize_cq(b.recv_cq, 50));
 		read_ids(&a, &b, 1, 2); /* makes room in the send queue */
 		expect_ids(a.send_cq, 1, 2);
 		deliver_ids(&a, &b, cut + 8, cut + 50);
@@ -109,8 +108,8 @@ UNIT_TEST(test_new_limit)
 	struct end a, b;
 
 	pair_open(&a, &b, &options, &options);
-	assert_int_equal(softrdma_resize_cq(a.send_cq, 6), 0);
-	assert_int_equal(softrdma_resize_cq(b.recv_cq, 6), 0);
+	assert_ok(softrdma_resize_cq(a.send_cq, 6));
+	assert_ok(softrdma_resize_cq(b.recv_cq, 6));
 	read_ids(&a, &b, 0, 6);
 	assert_false(event_waits(a.context, 0));
 	read_ids(&a, &b, 6, 7);
@@ -146,7 +145,7 @@ UNIT_TEST(test_shrink)
 
 	end_open(&a, &options);
 	end_open(&b, &options);
-	assert_int_equal(softrdma_destroy_qp(a.qp), 0);
+	assert_ok(softrdma_destroy_qp(a.qp));
 	a.qp = softrdma_create_qp(pd, &init);
 	assert_non_null(a.qp);
 	end_connect(&a, b.qp->qp_num);
@@ -161,7 +160,7 @@ UNIT_TEST(test_shrink)
 		end_wait(cq, &wc); /* of either kind, each in its order */
 		assert_int_equal(wc.wr_id, wc.opcode == IBV_WC_RECV ? receives++ : sends++);
 	}
-	assert_int_equal(softrdma_resize_cq(cq, 6), 0);
+	assert_ok(softrdma_resize_cq(cq, 6));
 	assert_int_equal(cq->cqe, 6);
 	read_ids(&a, &b, 99, 100);
 	overrun_expect(context);
@@ -173,12 +172,12 @@ UNIT_TEST(test_shrink)
 	assert_int_equal(sends, 7);
 	assert_int_equal(receives, 3);
 	end_quiet(cq);
-	assert_int_equal(softrdma_destroy_qp(a.qp), 0);
+	assert_ok(softrdma_destroy_qp(a.qp));
 	a.qp = NULL;
 	pair_close(&a, &b);
-	assert_int_equal(softrdma_destroy_cq(cq), 0);
-	assert_int_equal(softrdma_dealloc_pd(pd), 0);
-	assert_int_equal(softrdma_close_device(context), 0);
+	assert_ok(softrdma_destroy_cq(cq));
+	assert_ok(softrdma_dealloc_pd(pd));
+	assert_ok(softrdma_close_device(context));
 }
 
 /*
@@ -202,25 +201,25 @@ UNIT_TEST(test_shrink_then_error)
 
 	end_open(&a, &options);
 	end_open(&b, &options);
-	assert_int_equal(softrdma_destroy_qp(a.qp), 0);
+	assert_ok(softrdma_destroy_qp(a.qp));
 	a.qp = softrdma_create_qp(pd, &init);
 	assert_non_null(a.qp);
 	end_connect(&a, b.qp->qp_num);
 	end_connect(&b, a.qp->qp_num);
-	assert_int_equal(softrdma_resize_cq(cq, 8), 0);
+	assert_ok(softrdma_resize_cq(cq, 8));
 	read_ids(&a, &b, 0, 6);
 	deliver_ids(&b, &a, 100, 102); /* full now */
-	assert_int_equal(end_to(&a, IBV_QPS_ERR), 0);
+	assert_ok(end_to(&a, IBV_QPS_ERR));
 	assert_false(event_waits(context, 20));
 	expect_ids(cq, 0, 6);
 	expect_ids(cq, 100, 102);
 	end_quiet(cq);
-	assert_int_equal(softrdma_destroy_qp(a.qp), 0);
+	assert_ok(softrdma_destroy_qp(a.qp));
 	a.qp = NULL;
 	pair_close(&a, &b);
-	assert_int_equal(softrdma_destroy_cq(cq), 0);
-	assert_int_equal(softrdma_dealloc_pd(pd), 0);
-	assert_int_equal(softrdma_close_device(context), 0);
+	assert_ok(softrdma_destroy_cq(cq));
+	assert_ok(softrdma_dealloc_pd(pd));
+	assert_ok(softrdma_close_device(context));
 }
 
 /* In the middle of a batch. */
@@ -233,13 +232,13 @@ UNIT_TEST(test_in_batch)
 	pair_open(&a, &b, &options, &options);
 	cq = (struct ibv_cq_ex *)a.send_cq;
 	read_ids(&a, &b, 0, 4);
-	assert_int_equal(ibv_start_poll(cq, NULL), 0);
-	assert_int_equal(softrdma_resize_cq(a.send_cq, 32), 0);
+	assert_ok(ibv_start_poll(cq, NULL));
+	assert_ok(softrdma_resize_cq(a.send_cq, 32));
 	assert_int_equal(cq->cqe, 32);
 	assert_int_equal(cq->wr_id, 0);
 	read_ids(&a, &b, 4, 32);
 	for (uint64_t i = 1; i < 32; i++) {
-		assert_int_equal(ibv_next_poll(cq), 0);
+		assert_ok(ibv_next_poll(cq));
 		assert_int_equal(cq->wr_id, i);
 	}
 	assert_int_equal(ibv_next_poll(cq), ENOENT);
@@ -284,19 +283,19 @@ static void storm(uint64_t deadline)
 	s.cq[0] = a.send_cq;
 	s.cq[1] = b.recv_cq;
 	for (unsigned i = 0; i < 2; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, storm_run, &s), 0);
+		assert_ok(pthread_create(&threads[i], NULL, storm_run, &s));
 	for (unsigned round = 0; atomic_load(&s.busy) && time_now_ns() < deadline; round++) {
 		for (unsigned i = 0; i < round % (WINDOW + 1); i++, in++) {
-			assert_int_equal(end_recv(&b, in, 0, 8), 0);
-			assert_int_equal(end_send(&a, in, 0, 8, IBV_SEND_SIGNALED), 0);
+			assert_ok(end_recv(&b, in, 0, 8));
+			assert_ok(end_send(&a, in, 0, 8, IBV_SEND_SIGNALED));
 		}
 		expect_ids(a.send_cq, out, in);
 		expect_ids(b.recv_cq, out, in);
 		out = in;
 	}
 	for (unsigned i = 0; i < 2; i++)
-		assert_int_equal(pthread_join(threads[i], NULL), 0);
-	assert_int_equal(atomic_load(&s.failed), 0);
+		assert_ok(pthread_join(threads[i], NULL));
+	assert_ok(atomic_load(&s.failed));
 	assert_false(event_waits(a.context, 0));
 	assert_false(event_waits(b.context, 0));
 	pair_close(&a, &b);

@@ -154,7 +154,7 @@ static void post_reads(struct end *a, uint64_t addr, uint32_t rkey)
 					      .opcode = IBV_WR_RDMA_READ,
 					      .wr.rdma = { .remote_addr = addr + i * 4096,
 							   .rkey = rkey } };
-	assert_int_equal(ibv_post_send(a->qp, wr, &bad), 0);
+	assert_ok(ibv_post_send(a->qp, wr, &bad));
 }
 
 enum operation { READ, READS, WRITE, WRITE_LONG, SEND, ADD, OPERATIONS };
@@ -168,15 +168,12 @@ static void post(struct end *a, enum operation operation)
 	if (operation == READS)
 		post_reads(a, addr, rkey);
 	else if (operation == SEND)
-		assert_int_equal(end_send(a, 1, 0, 64, 0), 0);
+		assert_ok(end_send(a, 1, 0, 64, 0));
 	else if (operation == ADD)
-		assert_int_equal(end_atomic(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 0, addr, rkey, 1, 0),
-				 0);
+		assert_ok(end_atomic(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 0, addr, rkey, 1, 0));
 	else
-		assert_int_equal(end_rdma(a,
-					  operation == READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
-					  1, 0, operation == WRITE_LONG ? SIZE : 64, addr, rkey, 0),
-				 0);
+		assert_ok(end_rdma(a, operation == READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, 1,
+				   0, operation == WRITE_LONG ? SIZE : 64, addr, rkey, 0));
 }
 
 /* Returns false when it must be tried again. */
@@ -192,9 +189,8 @@ static bool reuse_try(enum way way, enum operation operation, bool within)
 	far_connect(&t.far, &a);
 	far_do(&t.far, FAR_RECV, 64);
 	assert_int_equal(t.far.info.addr, (uintptr_t)t.memory);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 0, 0, 64, t.far.info.addr, t.far.info.rkey,
-				  IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 0, 0, 64, t.far.info.addr, t.far.info.rkey,
+			   IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 0, IBV_WC_SUCCESS);
 	t.way = way;
 	t.armed = true;
@@ -292,21 +288,19 @@ static void test_without_proc(void **state)
 	close(peer->memory_fd);
 	peer->memory_fd = -1;
 	memset(a.mem, OURS, SIZE);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE, 1, 0, 64, t.far.info.addr + 128,
-				  t.far.info.rkey, IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_WRITE, 1, 0, 64, t.far.info.addr + 128, t.far.info.rkey,
+			   IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 	far_do(&t.far, FAR_RECV, 64);
-	assert_int_equal(end_send(&a, 2, 0, 64, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_send(&a, 2, 0, 64, IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 2, IBV_WC_SUCCESS);
 	assert_int_equal(far_do(&t.far, FAR_POLL, 0).byte_len, 64);
 	for (unsigned at = 0; at < 256; at += 64)
 		assert_int_equal(far_do(&t.far, FAR_PEEK, at).byte_len,
 				 at == 0 || at == 128 ? OURS : 0);
 	far_kill(&t.far);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE, 3, 0, 64, t.far.info.addr, t.far.info.rkey,
-				  IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_WRITE, 3, 0, 64, t.far.info.addr, t.far.info.rkey,
+			   IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 3, IBV_WC_RETRY_EXC_ERR);
 	end_close(&a);
 }

@@ -377,7 +377,7 @@ static void suffer(unsigned self, uint64_t dice)
 	} else {
 		int fd = memfd_create("scribble", MFD_CLOEXEC);
 
-		assert_int_equal(ftruncate(fd, 2 * CANARY + REGION), 0);
+		assert_ok(ftruncate(fd, 2 * CANARY + REGION));
 		v.memory =
 			mmap(NULL, 2 * CANARY + REGION, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	}

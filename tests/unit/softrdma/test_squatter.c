@@ -128,7 +128,7 @@ UNIT_TEST(test_strange_answers_leave_no_descriptors)
 	uint32_t slot;
 	pid_t pid;
 
-	assert_int_equal(pipe(pipes), 0);
+	assert_ok(pipe(pipes));
 	pid = fork();
 	if (pid == 0)
 		squat(pipes[1]);
@@ -138,13 +138,13 @@ UNIT_TEST(test_strange_answers_leave_no_descriptors)
 		unsigned before = descriptors();
 		uint64_t began = time_now_ns();
 
-		assert_int_equal(end_init(&end), 0);
-		assert_int_equal(end_rtr(&end, qpn_make(slot, 0, 5)), 0);
+		assert_ok(end_init(&end));
+		assert_ok(end_rtr(&end, qpn_make(slot, 0, 5)));
 		assert_true(time_now_ns() - began < 3 * NS_PER_S);
 		if (descriptors() != before)
 			print_error("answer %d\n", how);
 		assert_int_equal(descriptors(), before);
-		assert_int_equal(end_to(&end, IBV_QPS_RESET), 0);
+		assert_ok(end_to(&end, IBV_QPS_RESET));
 	}
 	end_close(&end);
 	assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -37,9 +37,9 @@ static void setting_open(struct setting *s, enum ibv_qp_type type)
 static void setting_close(struct setting *s)
 {
 	pair_close(&s->a, &s->b);
-	assert_int_equal(softrdma_destroy_srq(s->srq), 0);
-	assert_int_equal(softrdma_dealloc_pd(s->pd), 0);
-	assert_int_equal(softrdma_close_device(s->context), 0);
+	assert_ok(softrdma_destroy_srq(s->srq));
+	assert_ok(softrdma_dealloc_pd(s->pd));
+	assert_ok(softrdma_close_device(s->context));
 }
 
 static bool event_waits(struct ibv_context *context, int timeout_ms)
@@ -54,7 +54,7 @@ static void expect_event(struct setting *s, enum ibv_event_type type)
 	struct ibv_async_event event;
 
 	assert_true(event_waits(s->context, 5000));
-	assert_int_equal(softrdma_get_async_event(s->context, &event), 0);
+	assert_ok(softrdma_get_async_event(s->context, &event));
 	assert_int_equal(event.event_type, type);
 	if (type == IBV_EVENT_SRQ_LIMIT_REACHED)
 		assert_ptr_equal(event.element.srq, s->srq);
@@ -74,14 +74,14 @@ static uint32_t armed(struct setting *s)
 {
 	struct ibv_srq_attr attr;
 
-	assert_int_equal(softrdma_query_srq(s->srq, &attr), 0);
+	assert_ok(softrdma_query_srq(s->srq, &attr));
 	return attr.srq_limit;
 }
 
 static void post(struct setting *s, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
-		assert_int_equal(end_recv(&s->b, i, 0, 64), 0);
+		assert_ok(end_recv(&s->b, i, 0, 64));
 }
 
 static void use(struct setting *s, unsigned count)
@@ -89,7 +89,7 @@ static void use(struct setting *s, unsigned count)
 	struct ibv_wc wc;
 
 	for (unsigned i = 0; i < count; i++) {
-		assert_int_equal(end_send(&s->a, i, 0, 8, IBV_SEND_SIGNALED), 0);
+		assert_ok(end_send(&s->a, i, 0, 8, IBV_SEND_SIGNALED));
 		end_expect(s->a.send_cq, i, IBV_WC_SUCCESS);
 		end_wait(s->b.recv_cq, &wc);
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);
@@ -104,20 +104,20 @@ UNIT_TEST(test_limit)
 	for (unsigned i = 0; i < 3; i++) {
 		setting_open(&s, services[i]);
 		post(&s, DEPTH);
-		assert_int_equal(arm(&s, 4), 0);
+		assert_ok(arm(&s, 4));
 		assert_int_equal(armed(&s), 4);
 		use(&s, DEPTH - 4);
 		assert_false(event_waits(s.context, 20)); /* 4 are left: not fewer */
 		use(&s, 1);
 		expect_event(&s, IBV_EVENT_SRQ_LIMIT_REACHED);
-		assert_int_equal(armed(&s), 0);
+		assert_ok(armed(&s));
 		use(&s, 3);
 		post(&s, DEPTH);
 		use(&s, DEPTH);
 		assert_false(event_waits(s.context, 20));
 		/* all there are, and as many as there are */
 		post(&s, DEPTH);
-		assert_int_equal(arm(&s, DEPTH), 0);
+		assert_ok(arm(&s, DEPTH));
 		assert_false(event_waits(s.context, 20));
 		use(&s, 1);
 		expect_event(&s, IBV_EVENT_SRQ_LIMIT_REACHED);
@@ -132,21 +132,21 @@ UNIT_TEST(test_limit_at_once)
 
 	setting_open(&s, IBV_QPT_RC);
 	assert_int_equal(arm(&s, DEPTH + 1), EINVAL);
-	assert_int_equal(armed(&s), 0);
-	assert_int_equal(arm(&s, 1), 0);
+	assert_ok(armed(&s));
+	assert_ok(arm(&s, 1));
 	expect_event(&s, IBV_EVENT_SRQ_LIMIT_REACHED);
 	post(&s, 3);
-	assert_int_equal(arm(&s, 3), 0);
+	assert_ok(arm(&s, 3));
 	assert_false(event_waits(s.context, 20));
-	assert_int_equal(arm(&s, 4), 0);
+	assert_ok(arm(&s, 4));
 	expect_event(&s, IBV_EVENT_SRQ_LIMIT_REACHED);
 	/* taken back before it was reached */
-	assert_int_equal(arm(&s, 3), 0);
-	assert_int_equal(arm(&s, 0), 0);
+	assert_ok(arm(&s, 3));
+	assert_ok(arm(&s, 0));
 	use(&s, 3);
 	assert_false(event_waits(s.context, 20));
 	/* an event that nobody reads does not hold up the SRQ's end */
-	assert_int_equal(arm(&s, 1), 0);
+	assert_ok(arm(&s, 1));
 	setting_close(&s);
 }
 
@@ -158,21 +158,21 @@ UNIT_TEST(test_last_wqe)
 	for (unsigned i = 0; i < 3; i++) {
 		setting_open(&s, services[i]);
 		post(&s, 2);
-		assert_int_equal(end_to(&s.b, IBV_QPS_ERR), 0);
+		assert_ok(end_to(&s.b, IBV_QPS_ERR));
 		expect_event(&s, IBV_EVENT_QP_LAST_WQE_REACHED);
-		assert_int_equal(end_to(&s.b, IBV_QPS_ERR), 0);
+		assert_ok(end_to(&s.b, IBV_QPS_ERR));
 		assert_false(event_waits(s.context, 20));
 		end_quiet(s.b.recv_cq);
 		/* RESET is no error */
-		assert_int_equal(end_to(&s.b, IBV_QPS_RESET), 0);
+		assert_ok(end_to(&s.b, IBV_QPS_RESET));
 		end_connect(&s.b, s.a.qp->qp_num);
 		use(&s, 1);
-		assert_int_equal(end_to(&s.b, IBV_QPS_RESET), 0);
+		assert_ok(end_to(&s.b, IBV_QPS_RESET));
 		assert_false(event_waits(s.context, 20));
 		/* another life, another event */
 		end_connect(&s.b, s.a.qp->qp_num);
 		use(&s, 1);
-		assert_int_equal(end_to(&s.b, IBV_QPS_ERR), 0);
+		assert_ok(end_to(&s.b, IBV_QPS_ERR));
 		expect_event(&s, IBV_EVENT_QP_LAST_WQE_REACHED);
 		setting_close(&s);
 	}
@@ -184,9 +184,8 @@ UNIT_TEST(test_last_wqe_peer)
 	struct setting s;
 
 	setting_open(&s, IBV_QPT_RC);
-	assert_int_equal(
-		end_rdma(&s.a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)s.b.mem, s.b.mr->rkey ^ 1, 0),
-		0);
+	assert_ok(
+		end_rdma(&s.a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)s.b.mem, s.b.mr->rkey ^ 1, 0));
 	end_expect(s.a.send_cq, 1, IBV_WC_REM_ACCESS_ERR);
 	expect_event(&s, IBV_EVENT_QP_ACCESS_ERR);
 	expect_event(&s, IBV_EVENT_QP_LAST_WQE_REACHED);

@@ -45,13 +45,13 @@ UNIT_TEST(test_masks)
 			assert_int_equal(softrdma_modify_qp(end.qp, &attr, rts), EINVAL);
 			attr.qp_state = steps[i].to;
 		}
-		assert_int_equal(softrdma_modify_qp(end.qp, &attr, steps[i].mask), 0);
+		assert_ok(softrdma_modify_qp(end.qp, &attr, steps[i].mask));
 		assert_int_equal(end_state(&end), steps[i].to);
 	}
-	assert_int_equal(end_to(&end, IBV_QPS_ERR), 0);
+	assert_ok(end_to(&end, IBV_QPS_ERR));
 	assert_int_equal(softrdma_modify_qp(end.qp, &attr, rts), EINVAL);
-	assert_int_equal(end_to(&end, IBV_QPS_RESET), 0);
-	assert_int_equal(end_init(&end), 0);
+	assert_ok(end_to(&end, IBV_QPS_RESET));
+	assert_ok(end_init(&end));
 	end_close(&end);
 }
 
@@ -70,7 +70,7 @@ UNIT_TEST(test_values)
 	attr.pkey_index = 1;
 	assert_int_equal(softrdma_modify_qp(end.qp, &attr, init), EINVAL);
 	attr.pkey_index = 0;
-	assert_int_equal(softrdma_modify_qp(end.qp, &attr, init), 0);
+	assert_ok(softrdma_modify_qp(end.qp, &attr, init));
 	attr.qp_state = IBV_QPS_RTR;
 	attr.path_mtu = IBV_MTU_4096;
 	attr.ah_attr.port_num = 1;
@@ -84,7 +84,7 @@ UNIT_TEST(test_values)
 	attr.max_dest_rd_atomic = 17;
 	assert_int_equal(softrdma_modify_qp(end.qp, &attr, rtr), EINVAL);
 	attr.max_dest_rd_atomic = 16;
-	assert_int_equal(softrdma_modify_qp(end.qp, &attr, rtr), 0);
+	assert_ok(softrdma_modify_qp(end.qp, &attr, rtr));
 	end_close(&end);
 }
 
@@ -97,10 +97,10 @@ UNIT_TEST(test_post_states)
 	end_open(&b, &options);
 	assert_int_equal(end_recv(&a, 1, 0, 8), EINVAL);
 	assert_int_equal(end_send(&a, 1, 0, 8, 0), EINVAL);
-	assert_int_equal(end_init(&a), 0);
-	assert_int_equal(end_recv(&a, 1, 0, 8), 0);
+	assert_ok(end_init(&a));
+	assert_ok(end_recv(&a, 1, 0, 8));
 	assert_int_equal(end_send(&a, 1, 0, 8, 0), EINVAL);
-	assert_int_equal(end_rtr(&a, b.qp->qp_num), 0);
+	assert_ok(end_rtr(&a, b.qp->qp_num));
 	assert_int_equal(end_send(&a, 1, 0, 8, 0), EINVAL);
 	pair_close(&a, &b);
 }
@@ -116,7 +116,7 @@ UNIT_TEST(test_query)
 	pair_open(&a, &b, &options, &options);
 	memset(&attr, 0xff, sizeof(attr));
 	memset(&init, 0xff, sizeof(init));
-	assert_int_equal(softrdma_query_qp(a.qp, &attr, ~0, &init), 0);
+	assert_ok(softrdma_query_qp(a.qp, &attr, ~0, &init));
 	assert_int_equal(attr.qp_state, IBV_QPS_RTS);
 	assert_int_equal(attr.cur_qp_state, IBV_QPS_RTS);
 	assert_int_equal(attr.dest_qp_num, b.qp->qp_num);
@@ -145,8 +145,8 @@ UNIT_TEST(test_query)
 	assert_ptr_equal(init.send_cq, a.send_cq);
 	assert_ptr_equal(init.recv_cq, a.recv_cq);
 	/* nothing of a connection is left after RESET; what it was made with is */
-	assert_int_equal(end_to(&a, IBV_QPS_RESET), 0);
-	assert_int_equal(softrdma_query_qp(a.qp, &attr, ~0, &init), 0);
+	assert_ok(end_to(&a, IBV_QPS_RESET));
+	assert_ok(softrdma_query_qp(a.qp, &attr, ~0, &init));
 	assert_int_equal(attr.qp_state, IBV_QPS_RESET);
 	assert_int_equal(attr.dest_qp_num, 0);
 	assert_int_equal(attr.ah_attr.port_num, 0);
@@ -165,11 +165,11 @@ UNIT_TEST(test_query_draining)
 
 	pair_open(&a, &b, &options, &options);
 	qp = soft_qp(a.qp);
-	assert_int_equal(end_send(&a, 1, 0, 8, 0), 0); /* waits for a receive */
+	assert_ok(end_send(&a, 1, 0, 8, 0)); /* waits for a receive */
 	lock_take(&qp->sq);
 	qp->drain_to = qp->posted; /* left from a former time */
 	lock_drop(&qp->sq);
-	assert_int_equal(softrdma_query_qp(a.qp, &attr, ~0, &init), 0);
+	assert_ok(softrdma_query_qp(a.qp, &attr, ~0, &init));
 	assert_int_equal(attr.sq_draining, 0);
 	for (unsigned round = 0; round < 2; round++) {
 		lock_take(&qp->sq);
@@ -178,7 +178,7 @@ UNIT_TEST(test_query_draining)
 			     qp_word(qp_word_life(atomic_load(&qp->shared->word)), a.qp->qp_num,
 				     IBV_QPS_SQD));
 		lock_drop(&qp->sq);
-		assert_int_equal(softrdma_query_qp(a.qp, &attr, ~0, &init), 0);
+		assert_ok(softrdma_query_qp(a.qp, &attr, ~0, &init));
 		assert_int_equal(attr.qp_state, IBV_QPS_SQD);
 		assert_int_equal(attr.sq_draining, !round);
 	}
@@ -231,18 +231,18 @@ UNIT_TEST(test_srq_ex)
 	assert_ptr_equal(srq->srq_context, good.srq_context);
 	assert_ptr_equal(srq->pd, pd);
 	memset(&query, 0xff, sizeof(query));
-	assert_int_equal(softrdma_query_srq(srq, &query), 0);
+	assert_ok(softrdma_query_srq(srq, &query));
 	assert_int_equal(query.max_wr, 9);
 	assert_int_equal(query.max_sge, 2);
 	assert_int_equal(query.srq_limit, 0);
 	query.srq_limit = 3;
-	assert_int_equal(softrdma_modify_srq(srq, &query, IBV_SRQ_LIMIT), 0);
-	assert_int_equal(softrdma_query_srq(srq, &query), 0);
+	assert_ok(softrdma_modify_srq(srq, &query, IBV_SRQ_LIMIT));
+	assert_ok(softrdma_query_srq(srq, &query));
 	assert_int_equal(query.srq_limit, 0); /* fired at once: there are fewer */
-	assert_int_equal(softrdma_destroy_srq(srq), 0);
-	assert_int_equal(softrdma_dealloc_pd(pd), 0);
-	assert_int_equal(softrdma_close_device(other), 0);
-	assert_int_equal(softrdma_close_device(context), 0);
+	assert_ok(softrdma_destroy_srq(srq));
+	assert_ok(softrdma_dealloc_pd(pd));
+	assert_ok(softrdma_close_device(other));
+	assert_ok(softrdma_close_device(context));
 }
 
 UNIT_TEST(test_busy)
@@ -262,9 +262,9 @@ UNIT_TEST(test_busy)
 	assert_int_equal(softrdma_dealloc_pd(pd), EBUSY);
 	assert_int_equal(softrdma_close_device(context), EBUSY);
 	end_close(&end);
-	assert_int_equal(softrdma_destroy_srq(srq), 0);
-	assert_int_equal(softrdma_dealloc_pd(pd), 0);
-	assert_int_equal(softrdma_close_device(context), 0);
+	assert_ok(softrdma_destroy_srq(srq));
+	assert_ok(softrdma_dealloc_pd(pd));
+	assert_ok(softrdma_close_device(context));
 }
 
 /* Numbers are unique among the living, never 0 or 1, and not soon used again. */
@@ -297,9 +297,9 @@ UNIT_TEST(test_many)
 				assert_int_not_equal(qps[i]->qp_num, first);
 		}
 		for (unsigned i = 0; i < MANY; i++)
-			assert_int_equal(softrdma_destroy_qp(qps[i]), 0);
+			assert_ok(softrdma_destroy_qp(qps[i]));
 	}
-	assert_int_equal(softrdma_destroy_cq(cq), 0);
-	assert_int_equal(softrdma_dealloc_pd(pd), 0);
-	assert_int_equal(softrdma_close_device(context), 0);
+	assert_ok(softrdma_destroy_cq(cq));
+	assert_ok(softrdma_dealloc_pd(pd));
+	assert_ok(softrdma_close_device(context));
 }

@@ -21,10 +21,10 @@ UNIT_TEST(test_data)
 	pair_open(&a, &b, &uc, &uc);
 	memset(a.mem, 0x31, 100);
 	/* SEND, and with immediate */
-	assert_int_equal(end_recv(&b, 1, 0, 100), 0);
-	assert_int_equal(end_recv(&b, 2, 200, 100), 0);
-	assert_int_equal(end_send(&a, 1, 0, 100, IBV_SEND_SIGNALED), 0);
-	assert_int_equal(end_rdma(&a, IBV_WR_SEND_WITH_IMM, 2, 0, 50, 0, 0, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_recv(&b, 1, 0, 100));
+	assert_ok(end_recv(&b, 2, 200, 100));
+	assert_ok(end_send(&a, 1, 0, 100, IBV_SEND_SIGNALED));
+	assert_ok(end_rdma(&a, IBV_WR_SEND_WITH_IMM, 2, 0, 50, 0, 0, IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 	end_expect(a.send_cq, 2, IBV_WC_SUCCESS);
 	end_wait(b.recv_cq, &wc);
@@ -42,16 +42,14 @@ UNIT_TEST(test_data)
 	assert_memory_equal(b.mem + 200, a.mem, 50);
 	assert_int_equal(b.mem[250], 0);
 	/* WRITE, and with immediate */
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE, 3, 0, 64, (uintptr_t)b.mem + 4096,
-				  b.mr->rkey, IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_WRITE, 3, 0, 64, (uintptr_t)b.mem + 4096, b.mr->rkey,
+			   IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 3, IBV_WC_SUCCESS);
 	assert_memory_equal(b.mem + 4096, a.mem, 64);
 	end_quiet(b.recv_cq);
-	assert_int_equal(end_recv(&b, 4, 0, 0), 0);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE_WITH_IMM, 4, 0, 64, (uintptr_t)b.mem + 8192,
-				  b.mr->rkey, IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_recv(&b, 4, 0, 0));
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_WRITE_WITH_IMM, 4, 0, 64, (uintptr_t)b.mem + 8192,
+			   b.mr->rkey, IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 4, IBV_WC_SUCCESS);
 	end_wait(b.recv_cq, &wc);
 	assert_int_equal(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
@@ -121,12 +119,11 @@ static void loss_run(const struct loss *t)
 	pair_open(&a, &b, &uc, &other);
 	memset(a.mem, 0x44, 4096);
 	if (t->receive)
-		assert_int_equal(end_recv(&b, 7, 0, 64), 0);
+		assert_ok(end_recv(&b, 7, 0, 64));
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(end_rdma(&a, t->opcode, i, 0, t->length,
-					  (uintptr_t)b.mem + (uint64_t)t->shift,
-					  b.mr->rkey ^ t->key_xor, IBV_SEND_SIGNALED),
-				 0);
+		assert_ok(end_rdma(&a, t->opcode, i, 0, t->length,
+				   (uintptr_t)b.mem + (uint64_t)t->shift, b.mr->rkey ^ t->key_xor,
+				   IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 	}
 	end_quiet(b.recv_cq);
@@ -135,8 +132,8 @@ static void loss_run(const struct loss *t)
 	assert_int_equal(end_state(&a), IBV_QPS_RTS);
 	assert_int_equal(end_state(&b), IBV_QPS_RTS);
 	if (!t->receive)
-		assert_int_equal(end_recv(&b, 7, 0, 64), 0);
-	assert_int_equal(end_send(&a, 9, 0, 64, IBV_SEND_SIGNALED), 0);
+		assert_ok(end_recv(&b, 7, 0, 64));
+	assert_ok(end_send(&a, 9, 0, 64, IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 9, IBV_WC_SUCCESS);
 	end_expect(b.recv_cq, 7, IBV_WC_SUCCESS);
 	assert_int_equal(b.mem[63], 0x44);
@@ -152,7 +149,7 @@ UNIT_TEST(test_losses)
 static void send_lost(struct end *a)
 {
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(end_send(a, i, 0, 8, IBV_SEND_SIGNALED), 0);
+		assert_ok(end_send(a, i, 0, 8, IBV_SEND_SIGNALED));
 		end_expect(a->send_cq, i, IBV_WC_SUCCESS);
 	}
 	assert_int_equal(end_state(a), IBV_QPS_RTS);
@@ -167,19 +164,19 @@ UNIT_TEST(test_nobody)
 	end_open(&b, &uc);
 	end_connect(&a, b.qp->qp_num);
 	send_lost(&a); /* RESET */
-	assert_int_equal(end_init(&b), 0);
-	assert_int_equal(end_recv(&b, 1, 0, 64), 0);
+	assert_ok(end_init(&b));
+	assert_ok(end_recv(&b, 1, 0, 64));
 	send_lost(&a); /* INIT */
-	assert_int_equal(end_rtr(&b, a.qp->qp_num), 0);
-	assert_int_equal(end_send(&a, 4, 0, 8, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_rtr(&b, a.qp->qp_num));
+	assert_ok(end_send(&a, 4, 0, 8, IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 4, IBV_WC_SUCCESS);
 	end_expect(b.recv_cq, 1, IBV_WC_SUCCESS);
-	assert_int_equal(end_to(&b, IBV_QPS_ERR), 0);
+	assert_ok(end_to(&b, IBV_QPS_ERR));
 	send_lost(&a);
-	assert_int_equal(softrdma_destroy_qp(b.qp), 0);
+	assert_ok(softrdma_destroy_qp(b.qp));
 	b.qp = NULL;
 	send_lost(&a);
-	assert_int_equal(end_to(&a, IBV_QPS_RESET), 0);
+	assert_ok(end_to(&a, IBV_QPS_RESET));
 	end_connect(&a, a.qp->qp_num ^ 0x555); /* nobody has that number */
 	send_lost(&a);
 	pair_close(&a, &b);
@@ -192,25 +189,23 @@ UNIT_TEST(test_other_service)
 	struct end a, b;
 
 	pair_open(&a, &b, &uc, &rc);
-	assert_int_equal(end_recv(&b, 1, 0, 64), 0);
+	assert_ok(end_recv(&b, 1, 0, 64));
 	send_lost(&a);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE, 1, 0, 8, (uintptr_t)b.mem + 64, b.mr->rkey,
-				  IBV_SEND_SIGNALED),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_WRITE, 1, 0, 8, (uintptr_t)b.mem + 64, b.mr->rkey,
+			   IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 	end_quiet(b.recv_cq);
 	assert_int_equal(b.mem[64], 0);
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(end_recv(&a, 1, 0, 64), 0);
-		assert_int_equal(end_rdma(&b,
-					  (enum ibv_wr_opcode[]){ IBV_WR_SEND, IBV_WR_RDMA_READ,
-								  IBV_WR_RDMA_WRITE }[i],
-					  1, 0, 8, (uintptr_t)a.mem, a.mr->rkey, 0),
-				 0);
+		assert_ok(end_recv(&a, 1, 0, 64));
+		assert_ok(end_rdma(&b,
+				   (enum ibv_wr_opcode[]){ IBV_WR_SEND, IBV_WR_RDMA_READ,
+							   IBV_WR_RDMA_WRITE }[i],
+				   1, 0, 8, (uintptr_t)a.mem, a.mr->rkey, 0));
 		end_expect(b.send_cq, 1, IBV_WC_RETRY_EXC_ERR);
 		end_quiet(a.recv_cq);
 		assert_int_equal(end_state(&a), IBV_QPS_RTS);
-		assert_int_equal(end_to(&b, IBV_QPS_RESET), 0);
+		assert_ok(end_to(&b, IBV_QPS_RESET));
 		end_connect(&b, a.qp->qp_num);
 	}
 	pair_close(&a, &b);
@@ -232,14 +227,13 @@ UNIT_TEST(test_place)
 	init.recv_cq = b.recv_cq;
 	do {
 		assert_true(tries++ < SHARED_QPS);
-		assert_int_equal(softrdma_destroy_qp(b.qp), 0);
+		assert_ok(softrdma_destroy_qp(b.qp));
 		b.qp = softrdma_create_qp(b.pd, &init);
 		assert_non_null(b.qp);
 	} while (qpn_index(b.qp->qp_num) != index);
 	end_connect(&b, a.qp->qp_num);
 	end_connect(&a, b.qp->qp_num);
-	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0),
-			 0);
+	assert_ok(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, (uintptr_t)b.mem, b.mr->rkey, 0));
 	end_expect(a.send_cq, 1, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(end_state(&b), IBV_QPS_RTS);
 	pair_close(&a, &b);
@@ -252,11 +246,11 @@ UNIT_TEST(test_receive_fails)
 	struct end a, b;
 
 	pair_open(&a, &b, &uc, &uc);
-	assert_int_equal(softrdma_dereg_mr(b.mr), 0);
+	assert_ok(softrdma_dereg_mr(b.mr));
 	b.mr = softrdma_reg_mr(b.pd, b.mem, b.size, IBV_ACCESS_REMOTE_READ);
-	assert_int_equal(end_recv(&b, 1, 0, 64), 0);
-	assert_int_equal(end_recv(&b, 2, 0, 64), 0);
-	assert_int_equal(end_send(&a, 1, 0, 8, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_recv(&b, 1, 0, 64));
+	assert_ok(end_recv(&b, 2, 0, 64));
+	assert_ok(end_send(&a, 1, 0, 8, IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 	end_expect(b.recv_cq, 1, IBV_WC_LOC_PROT_ERR);
 	end_expect(b.recv_cq, 2, IBV_WC_WR_FLUSH_ERR);
@@ -277,19 +271,19 @@ UNIT_TEST(test_srq)
 
 	pair_open(&a, &b, &uc, &with);
 	send_lost(&a);
-	assert_int_equal(end_recv(&b, 1, 0, 64), 0);
-	assert_int_equal(end_recv(&b, 2, 0, 64), 0);
-	assert_int_equal(end_send(&a, 1, 0, 65, IBV_SEND_SIGNALED), 0);
-	assert_int_equal(end_send(&a, 2, 0, 64, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_recv(&b, 1, 0, 64));
+	assert_ok(end_recv(&b, 2, 0, 64));
+	assert_ok(end_send(&a, 1, 0, 65, IBV_SEND_SIGNALED));
+	assert_ok(end_send(&a, 2, 0, 64, IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 	end_expect(a.send_cq, 2, IBV_WC_SUCCESS);
 	end_expect(b.recv_cq, 1, IBV_WC_LOC_LEN_ERR);
 	end_expect(b.recv_cq, 2, IBV_WC_SUCCESS);
 	assert_int_equal(end_state(&b), IBV_QPS_RTS);
 	pair_close(&a, &b);
-	assert_int_equal(softrdma_destroy_srq(srq), 0);
-	assert_int_equal(softrdma_dealloc_pd(pd), 0);
-	assert_int_equal(softrdma_close_device(context), 0);
+	assert_ok(softrdma_destroy_srq(srq));
+	assert_ok(softrdma_dealloc_pd(pd));
+	assert_ok(softrdma_close_device(context));
 }
 
 /* To another process: data; a stopped one, which loses nothing of what it posted for; a dead
@@ -308,15 +302,14 @@ UNIT_TEST(test_far)
 		memset(a.mem, 0x51, 64);
 		send_lost(&a);
 		far_do(&far, FAR_RECV, 64);
-		assert_int_equal(end_send(&a, 1, 0, 64, IBV_SEND_SIGNALED), 0);
+		assert_ok(end_send(&a, 1, 0, 64, IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 		wc = far_do(&far, FAR_POLL, 0);
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);
 		assert_int_equal(wc.byte_len, 64);
 		assert_int_equal(far_do(&far, FAR_PEEK, 63).byte_len, 0x51);
-		assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE, 2, 0, 64, far.info.addr + 100,
-					  far.info.rkey, IBV_SEND_SIGNALED),
-				 0);
+		assert_ok(end_rdma(&a, IBV_WR_RDMA_WRITE, 2, 0, 64, far.info.addr + 100,
+				   far.info.rkey, IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, 2, IBV_WC_SUCCESS);
 		assert_int_equal(far_do(&far, FAR_PEEK, 163).byte_len, 0x51);
 		/* stopped */
@@ -325,7 +318,7 @@ UNIT_TEST(test_far)
 		assert_int_equal(waitpid(far.pid, NULL, WUNTRACED), far.pid);
 		memset(a.mem, 0x52, 64);
 		for (unsigned i = 0; i < FLOOD; i++) {
-			assert_int_equal(end_send(&a, i, 0, 8, IBV_SEND_SIGNALED), 0);
+			assert_ok(end_send(&a, i, 0, 8, IBV_SEND_SIGNALED));
 			end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 		}
 		kill(far.pid, SIGCONT);

@@ -26,7 +26,7 @@ UNIT_TEST(test_data)
 
 	pair_open(&a, &b, &ud, &ud);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(softrdma_query_gid(a.context, 1, i, &gids[i]), 0);
+		assert_ok(softrdma_query_gid(a.context, 1, i, &gids[i]));
 	route.grh.dgid = gids[0];
 	m = message_to(&a, &b);
 	m.ah = softrdma_create_ah(a.pd, &route);
@@ -35,7 +35,7 @@ UNIT_TEST(test_data)
 	assert_non_null(m.ah);
 	memset(a.mem, 0x61, 101);
 	memset(b.mem, 0xee, 4096);
-	assert_int_equal(end_recv(&b, 5, 64, 512), 0);
+	assert_ok(end_recv(&b, 5, 64, 512));
 	message_send(&a, &m, IBV_WC_SUCCESS);
 	end_wait(b.recv_cq, &wc);
 	assert_int_equal(wc.wr_id, 5);
@@ -61,8 +61,8 @@ UNIT_TEST(test_data)
 	assert_int_equal(b.mem[64 + GRH + 101], 0xee);
 	/* and back to its sender */
 	b.dest = wc.src_qp;
-	assert_int_equal(end_recv(&a, 6, 8192, 48), 0);
-	assert_int_equal(end_send(&b, 1, 64 + GRH, 8, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_recv(&a, 6, 8192, 48));
+	assert_ok(end_send(&b, 1, 64 + GRH, 8, IBV_SEND_SIGNALED));
 	end_wait(a.recv_cq, &wc);
 	assert_int_equal(wc.wr_id, 6);
 	assert_int_equal(wc.byte_len, GRH + 8);
@@ -71,7 +71,7 @@ UNIT_TEST(test_data)
 	/* what UD does not have */
 	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_WRITE, 1, 0, 8, 0, 0, 0), EINVAL);
 	assert_int_equal(end_rdma(&a, IBV_WR_RDMA_READ, 1, 0, 8, 0, 0, 0), EINVAL);
-	assert_int_equal(softrdma_destroy_ah(m.ah), 0);
+	assert_ok(softrdma_destroy_ah(m.ah));
 	pair_close(&a, &b);
 }
 
@@ -92,7 +92,7 @@ UNIT_TEST(test_shapes)
 	for (unsigned i = 0; i < 4; i++)
 		sge[i] = (struct ibv_sge){ (uintptr_t)b.mem + i * 8192, cuts[i], b.mr->lkey };
 	sge[3].length += 8; /* GRH + 4096 in all */
-	assert_int_equal(ibv_post_recv(b.qp, &wr, &bad), 0);
+	assert_ok(ibv_post_recv(b.qp, &wr, &bad));
 	m = message_to(&a, &b);
 	m.length = 4096;
 	message_send(&a, &m, IBV_WC_SUCCESS);
@@ -108,7 +108,7 @@ UNIT_TEST(test_shapes)
 	a.mr->lkey ^= 1;
 	m.length = 100;
 	m.flags |= IBV_SEND_INLINE;
-	assert_int_equal(end_recv(&b, 4, 0, GRH + 100), 0);
+	assert_ok(end_recv(&b, 4, 0, GRH + 100));
 	message_send(&a, &m, IBV_WC_SUCCESS);
 	a.mr->lkey ^= 1;
 	end_expect(b.recv_cq, 4, IBV_WC_SUCCESS);
@@ -116,12 +116,12 @@ UNIT_TEST(test_shapes)
 	m.flags &= ~(unsigned)IBV_SEND_INLINE;
 	/* nothing */
 	m.length = 0;
-	assert_int_equal(end_recv(&b, 5, 0, GRH), 0);
+	assert_ok(end_recv(&b, 5, 0, GRH));
 	message_send(&a, &m, IBV_WC_SUCCESS);
 	end_expect(b.recv_cq, 5, IBV_WC_SUCCESS);
 	/* to oneself */
 	m = message_to(&a, &a);
-	assert_int_equal(end_recv(&a, 6, 8192, GRH + 8), 0);
+	assert_ok(end_recv(&a, 6, 8192, GRH + 8));
 	message_send(&a, &m, IBV_WC_SUCCESS);
 	end_expect(a.recv_cq, 6, IBV_WC_SUCCESS);
 	assert_memory_equal(a.mem + 8192 + GRH, a.mem, 8);
@@ -135,7 +135,7 @@ UNIT_TEST(test_qkey)
 	struct end a, b;
 
 	pair_open(&a, &b, &ud, &ud);
-	assert_int_equal(end_recv(&b, 1, 0, 64), 0);
+	assert_ok(end_recv(&b, 1, 0, 64));
 	m = message_to(&a, &b);
 	for (unsigned bit = 0; bit < 31; bit++) {
 		m.qkey = END_QKEY ^ 1u << bit;
@@ -146,12 +146,12 @@ UNIT_TEST(test_qkey)
 	m.qkey = 0x80000000;
 	message_send(&a, &m, IBV_WC_SUCCESS);
 	end_expect(b.recv_cq, 1, IBV_WC_SUCCESS);
-	assert_int_equal(softrdma_modify_qp(a.qp, &attr, IBV_QP_QKEY), 0);
-	assert_int_equal(end_recv(&b, 2, 0, 64), 0);
+	assert_ok(softrdma_modify_qp(a.qp, &attr, IBV_QP_QKEY));
+	assert_ok(end_recv(&b, 2, 0, 64));
 	message_send(&a, &m, IBV_WC_SUCCESS);
 	end_quiet(b.recv_cq);
 	/* the receiver's is another now */
-	assert_int_equal(softrdma_modify_qp(b.qp, &attr, IBV_QP_QKEY), 0);
+	assert_ok(softrdma_modify_qp(b.qp, &attr, IBV_QP_QKEY));
 	m.qkey = END_QKEY;
 	message_send(&a, &m, IBV_WC_SUCCESS);
 	end_quiet(b.recv_cq);
@@ -174,16 +174,16 @@ UNIT_TEST(test_lost)
 	for (unsigned i = 0; i < 2000; i++)
 		message_send(&a, &m, IBV_WC_SUCCESS);
 	end_quiet(b.recv_cq);
-	assert_int_equal(end_recv(&b, 1, 0, 64), 0);
+	assert_ok(end_recv(&b, 1, 0, 64));
 	message_next(&a, &b, 1);
 	/* too long, by a byte */
-	assert_int_equal(end_recv(&b, 2, 0, GRH + 7), 0);
+	assert_ok(end_recv(&b, 2, 0, GRH + 7));
 	message_send(&a, &m, IBV_WC_SUCCESS);
 	end_quiet(b.recv_cq);
 	message_next(&a, &b, 2);
 	/* less than a GRH */
 	m.length = 0;
-	assert_int_equal(end_recv(&b, 3, 0, GRH - 1), 0);
+	assert_ok(end_recv(&b, 3, 0, GRH - 1));
 	message_send(&a, &m, IBV_WC_SUCCESS);
 	end_quiet(b.recv_cq);
 	/* nobody has that number, now or any more; there is no such number */
@@ -194,7 +194,7 @@ UNIT_TEST(test_lost)
 	m.qpn = b.qp->qp_num | 0xff000000;
 	message_send(&a, &m, IBV_WC_SUCCESS);
 	m.qpn = b.qp->qp_num;
-	assert_int_equal(softrdma_destroy_qp(b.qp), 0);
+	assert_ok(softrdma_destroy_qp(b.qp));
 	b.qp = NULL;
 	message_send(&a, &m, IBV_WC_SUCCESS);
 	assert_int_equal(end_state(&a), IBV_QPS_RTS);
@@ -204,7 +204,7 @@ UNIT_TEST(test_lost)
 static void back_to_rts(struct end *end)
 {
 	assert_int_equal(end_state(end), IBV_QPS_SQE);
-	assert_int_equal(end_to(end, IBV_QPS_RTS), 0);
+	assert_ok(end_to(end, IBV_QPS_RTS));
 }
 
 /* What is wrong at the sender stops its send queue, and nothing else. */
@@ -216,20 +216,20 @@ UNIT_TEST(test_sender_fails)
 	struct end a, b;
 
 	pair_open(&a, &b, &ud, &ud);
-	assert_int_equal(end_recv(&b, 1, 0, 8192), 0);
+	assert_ok(end_recv(&b, 1, 0, 8192));
 	m = message_to(&a, &b);
 	m.length = 4097;
 	message_send(&a, &m, IBV_WC_LOC_LEN_ERR);
 	back_to_rts(&a);
 	/* a way of another protection domain */
-	assert_int_equal(softrdma_query_gid(b.context, 1, 0, &route.grh.dgid), 0);
+	assert_ok(softrdma_query_gid(b.context, 1, 0, &route.grh.dgid));
 	stranger = softrdma_create_ah(b.pd, &route);
 	assert_non_null(stranger);
 	m.length = 8;
 	m.ah = stranger;
 	message_send(&a, &m, IBV_WC_LOC_QP_OP_ERR);
 	back_to_rts(&a);
-	assert_int_equal(softrdma_destroy_ah(stranger), 0);
+	assert_ok(softrdma_destroy_ah(stranger));
 	m.ah = a.ah;
 	a.mr->lkey ^= 1;
 	message_send(&a, &m, IBV_WC_LOC_PROT_ERR);
@@ -247,10 +247,10 @@ UNIT_TEST(test_receive_fails)
 	struct end a, b;
 
 	pair_open(&a, &b, &ud, &ud);
-	assert_int_equal(softrdma_dereg_mr(b.mr), 0);
+	assert_ok(softrdma_dereg_mr(b.mr));
 	b.mr = softrdma_reg_mr(b.pd, b.mem, b.size, IBV_ACCESS_REMOTE_READ);
 	for (unsigned i = 1; i < 4; i++)
-		assert_int_equal(end_recv(&b, i, 0, 64), 0);
+		assert_ok(end_recv(&b, i, 0, 64));
 	m = message_to(&a, &b);
 	message_send(&a, &m, IBV_WC_SUCCESS);
 	end_expect(b.recv_cq, 1, IBV_WC_LOC_PROT_ERR);

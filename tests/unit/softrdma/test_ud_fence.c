@@ -53,7 +53,7 @@ static bool held_open(void)
 	held.pages[0] = 1;
 	range.range.start = (uintptr_t)held.pages + PAGE;
 	range.range.len = PAGE;
-	assert_int_equal(ioctl(held.fault_fd, UFFDIO_REGISTER, &range), 0);
+	assert_ok(ioctl(held.fault_fd, UFFDIO_REGISTER, &range));
 	pair_open(&held.sender, &held.owner, &options, &options);
 	held.mr = softrdma_reg_mr(held.owner.pd, held.pages, 2 * PAGE, IBV_ACCESS_LOCAL_WRITE);
 	assert_non_null(held.mr);
@@ -63,7 +63,7 @@ static bool held_open(void)
 static void held_close(void)
 {
 	if (held.mr)
-		assert_int_equal(softrdma_dereg_mr(held.mr), 0);
+		assert_ok(softrdma_dereg_mr(held.mr));
 	pair_close(&held.sender, &held.owner);
 	munmap(held.pages, 2 * PAGE);
 	close(held.fault_fd);
@@ -74,7 +74,7 @@ static void post(uint64_t wr_id)
 	struct ibv_sge sge = { (uintptr_t)held.pages + PAGE - BEFORE, 1024, held.mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 }, *bad;
 
-	assert_int_equal(ibv_post_recv(held.owner.qp, &wr, &bad), 0);
+	assert_ok(ibv_post_recv(held.owner.qp, &wr, &bad));
 }
 
 static void wait_fault(void)
@@ -125,7 +125,7 @@ static void release(void)
 	struct uffdio_zeropage fill = { .range = { .len = PAGE } };
 
 	fill.range.start = (uintptr_t)held.pages + PAGE;
-	assert_int_equal(ioctl(held.fault_fd, UFFDIO_ZEROPAGE, &fill), 0);
+	assert_ok(ioctl(held.fault_fd, UFFDIO_ZEROPAGE, &fill));
 }
 
 static void held_run(enum way way)
@@ -138,11 +138,11 @@ static void held_run(enum way way)
 	post(1);
 	post(2);
 	hold();
-	assert_int_equal(pthread_create(&thread, NULL, take_back, NULL), 0);
+	assert_ok(pthread_create(&thread, NULL, take_back, NULL));
 	usleep(HELD_US);
 	assert_false(atomic_load(&held.done));
 	release();
-	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_ok(pthread_join(thread, NULL));
 	assert_int_equal(held.pages[PAGE - BEFORE + GRH + 499], 0x37);
 	/* it was received before all that is flushed, or forgotten with the rest */
 	if (way == WAY_ERROR || way == WAY_DEREG)
@@ -199,7 +199,7 @@ UNIT_TEST(test_polls)
 	for (unsigned i = 0; i < 3 * QPS; i++) {
 		struct message m = message_to(&a, &b[i % QPS]);
 
-		assert_int_equal(end_recv(&b[i % QPS], i, 1024, 64), 0);
+		assert_ok(end_recv(&b[i % QPS], i, 1024, 64));
 		message_send(&a, &m, IBV_WC_SUCCESS);
 		end_wait(a.recv_cq, &wc);
 		assert_int_equal(wc.wr_id, i);
@@ -207,7 +207,7 @@ UNIT_TEST(test_polls)
 	}
 	release();
 	for (unsigned i = 0; i < QPS; i++)
-		assert_int_equal(softrdma_destroy_qp(b[i].qp), 0);
+		assert_ok(softrdma_destroy_qp(b[i].qp));
 	end_close(&a);
 	end_expect(held.owner.recv_cq, 1, IBV_WC_SUCCESS);
 	held_close();

@@ -37,7 +37,7 @@ UNIT_TEST(test_names)
 	end_open(&a, &ud);
 	qpn = a.qp->qp_num;
 	assert_int_equal(soft_datagram_open(qpn), -EADDRINUSE);
-	assert_int_equal(softrdma_destroy_qp(a.qp), 0);
+	assert_ok(softrdma_destroy_qp(a.qp));
 	a.qp = NULL;
 	fd = soft_datagram_open(qpn);
 	assert_true(fd >= 0);
@@ -51,7 +51,7 @@ UNIT_TEST(test_names)
 
 		assert_non_null(qp);
 		assert_int_equal(descriptors(), before + 1);
-		assert_int_equal(softrdma_destroy_qp(qp), 0);
+		assert_ok(softrdma_destroy_qp(qp));
 	}
 	assert_int_equal(descriptors(), before);
 	end_close(&a);
@@ -77,13 +77,13 @@ UNIT_TEST(test_taken)
 	next = a.qp->qp_num + 1;
 	fds[0] = soft_datagram_open(next);
 	assert_true(fds[0] >= 0);
-	assert_int_equal(softrdma_destroy_qp(a.qp), 0);
+	assert_ok(softrdma_destroy_qp(a.qp));
 	a.qp = softrdma_create_qp(a.pd, &init);
 	assert_non_null(a.qp);
 	assert_int_equal(qpn_index(a.qp->qp_num), qpn_index(next));
 	assert_int_equal(generation(a.qp->qp_num), generation(next + (1u << 12)));
 	close(fds[0]);
-	assert_int_equal(softrdma_destroy_qp(a.qp), 0);
+	assert_ok(softrdma_destroy_qp(a.qp));
 	for (uint32_t i = 0; i < GENERATIONS; i++) {
 		fds[i] = soft_datagram_open(
 			qpn_make(qpn_slot(next), generation(next) + i, qpn_index(next) + 1));
@@ -111,9 +111,9 @@ UNIT_TEST(test_number_after_resets)
 		init.recv_cq = a.recv_cq;
 		qpn = a.qp->qp_num;
 		for (unsigned i = 0; i < resets; i++)
-			assert_int_equal(end_to(&a, IBV_QPS_RESET), 0);
+			assert_ok(end_to(&a, IBV_QPS_RESET));
 		do {
-			assert_int_equal(softrdma_destroy_qp(a.qp), 0);
+			assert_ok(softrdma_destroy_qp(a.qp));
 			a.qp = softrdma_create_qp(a.pd, &init);
 			assert_non_null(a.qp);
 		} while (qpn_index(a.qp->qp_num) != qpn_index(qpn));
@@ -133,10 +133,10 @@ UNIT_TEST(test_none_left)
 	end_open(&a, &ud);
 	init.send_cq = a.send_cq;
 	init.recv_cq = a.recv_cq;
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_ok(getrlimit(RLIMIT_NOFILE, &limit));
 	none = limit;
 	none.rlim_cur = 3;
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_ok(setrlimit(RLIMIT_NOFILE, &none));
 	for (unsigned i = 0; i < 2 * SHARED_QPS; i++) {
 		assert_null(softrdma_create_qp(a.pd, &init));
 		assert_int_equal(errno, EMFILE);
@@ -144,11 +144,11 @@ UNIT_TEST(test_none_left)
 	init.qp_type = IBV_QPT_RC;
 	qp = softrdma_create_qp(a.pd, &init);
 	assert_non_null(qp);
-	assert_int_equal(softrdma_destroy_qp(qp), 0);
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_ok(softrdma_destroy_qp(qp));
+	assert_ok(setrlimit(RLIMIT_NOFILE, &limit));
 	init.qp_type = IBV_QPT_UD;
 	qp = softrdma_create_qp(a.pd, &init);
 	assert_non_null(qp);
-	assert_int_equal(softrdma_destroy_qp(qp), 0);
+	assert_ok(softrdma_destroy_qp(qp));
 	end_close(&a);
 }

@@ -35,21 +35,20 @@ UNIT_TEST(test_data)
 	far_open(&far, &ud, &a);
 	memset(a.mem, 0x71, 100);
 	far_do(&far, FAR_RECV, GRH + 100);
-	assert_int_equal(end_send(&a, 1, 0, 100, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_send(&a, 1, 0, 100, IBV_SEND_SIGNALED));
 	end_expect(a.send_cq, 1, IBV_WC_SUCCESS);
 	wc = far_do(&far, FAR_POLL, 0);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_int_equal(wc.byte_len, GRH + 100);
 	assert_int_equal(wc.src_qp, a.qp->qp_num);
 	assert_int_equal(far_do(&far, FAR_PEEK, GRH + 99).byte_len, 0x71);
-	assert_int_equal(end_recv(&a, 2, 4096, GRH + 100), 0);
+	assert_ok(end_recv(&a, 2, 4096, GRH + 100));
 	wc = far_do(&far, FAR_SEND, 50);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	end_wait(a.recv_cq, &wc);
 	assert_int_equal(wc.byte_len, GRH + 50);
 	assert_int_equal(wc.src_qp, far.info.qpn);
-	end_close(&a);
-	far_stop(&far);
+	far_pair_close(&far, &a);
 }
 
 /* The receiver sleeps on its channel. */
@@ -65,12 +64,11 @@ UNIT_TEST(test_sleep)
 		far_ask(&far, FAR_SLEEP, 0);
 		if (i % 4 == 0)
 			usleep(2000); /* asleep by then */
-		assert_int_equal(end_send(&a, i, 0, 8, IBV_SEND_SIGNALED), 0);
+		assert_ok(end_send(&a, i, 0, 8, IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 		assert_int_equal(far_answer(&far).status, IBV_WC_SUCCESS);
 	}
-	end_close(&a);
-	far_stop(&far);
+	far_pair_close(&far, &a);
 }
 
 /* A receiver from several: the last number of each, and how many came. */
@@ -90,7 +88,7 @@ static void crowd_open(struct crowd *crowd)
 	for (unsigned i = 0; i < SENDERS; i++)
 		far_do(&crowd->far[i], FAR_CONNECT, crowd->end.qp->qp_num);
 	for (unsigned i = 0; i < RECEIVES; i++)
-		assert_int_equal(end_recv(&crowd->end, i, (size_t)i * SLOT, SLOT), 0);
+		assert_ok(end_recv(&crowd->end, i, (size_t)i * SLOT, SLOT));
 }
 
 /* Take what is there. Each message is whole, and comes after those that its sender sent before. */
@@ -110,7 +108,7 @@ static bool crowd_poll(struct crowd *crowd)
 	assert_true(number >= crowd->next[i]);
 	crowd->next[i] = number + 1;
 	crowd->count[i]++;
-	assert_int_equal(end_recv(&crowd->end, wc.wr_id, wc.wr_id * SLOT, SLOT), 0);
+	assert_ok(end_recv(&crowd->end, wc.wr_id, wc.wr_id * SLOT, SLOT));
 	return true;
 }
 
@@ -174,7 +172,7 @@ static void send_quick(struct end *a)
 	uint64_t start = time_now_ns();
 
 	for (unsigned i = 0; i < QUICK; i++) {
-		assert_int_equal(end_send(a, i, 0, 64, IBV_SEND_SIGNALED), 0);
+		assert_ok(end_send(a, i, 0, 64, IBV_SEND_SIGNALED));
 		end_expect(a->send_cq, i, IBV_WC_SUCCESS);
 	}
 	assert_true(time_now_ns() - start < QUICK_NS);
@@ -191,7 +189,7 @@ UNIT_TEST(test_killed_receiver)
 		for (unsigned i = 0; i < 10; i++)
 			far_do(&far, FAR_RECV, SLOT);
 		for (unsigned i = 0; i < 20; i++) {
-			assert_int_equal(end_send(&a, i, 0, 64, IBV_SEND_SIGNALED), 0);
+			assert_ok(end_send(&a, i, 0, 64, IBV_SEND_SIGNALED));
 			if (i == run * 5)
 				far_kill(&far);
 			end_expect(a.send_cq, i, IBV_WC_SUCCESS);
@@ -215,7 +213,7 @@ UNIT_TEST(test_stopped_receiver)
 		far_do(&far, FAR_RECV, 1024);
 	kill(far.pid, SIGSTOP);
 	assert_int_equal(waitpid(far.pid, NULL, WUNTRACED), far.pid);
-	assert_int_equal(softrdma_query_gid(a.context, 1, 0, &route.grh.dgid), 0);
+	assert_ok(softrdma_query_gid(a.context, 1, 0, &route.grh.dgid));
 	own = a.ah;
 	for (uint32_t length = 1; length <= 600 && (!window || length < window + 4); length++) {
 		struct ibv_wc wc;
@@ -223,8 +221,8 @@ UNIT_TEST(test_stopped_receiver)
 		/* the handle may go while the message waits */
 		a.ah = softrdma_create_ah(a.pd, &route);
 		assert_non_null(a.ah);
-		assert_int_equal(end_send(&a, length, 0, length, IBV_SEND_SIGNALED), 0);
-		assert_int_equal(softrdma_destroy_ah(a.ah), 0);
+		assert_ok(end_send(&a, length, 0, length, IBV_SEND_SIGNALED));
+		assert_ok(softrdma_destroy_ah(a.ah));
 		if (ibv_poll_cq(a.send_cq, 1, &wc) == 1)
 			continue;
 		window = window ? window : length - 1;
@@ -241,8 +239,7 @@ UNIT_TEST(test_stopped_receiver)
 		assert_true(wc.byte_len > before);
 		before = wc.byte_len;
 	}
-	end_close(&a);
-	far_stop(&far);
+	far_pair_close(&far, &a);
 }
 
 /* A forked child has nothing of its parent's: no messages, and no names when that is gone. */
@@ -258,7 +255,7 @@ UNIT_TEST(test_fork)
 		child = (pid_t)far_do(&far, FAR_FORK, 0).byte_len;
 		for (unsigned i = 0; i < 20; i++) {
 			far_do(&far, FAR_RECV, SLOT);
-			assert_int_equal(end_send(&a, i, 0, 64, IBV_SEND_SIGNALED), 0);
+			assert_ok(end_send(&a, i, 0, 64, IBV_SEND_SIGNALED));
 			end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 			assert_int_equal(far_do(&far, FAR_POLL, 0).status, IBV_WC_SUCCESS);
 		}
@@ -267,7 +264,7 @@ UNIT_TEST(test_fork)
 		else
 			far_kill(&far);
 		send_quick(&a);
-		assert_int_equal(kill(child, 0), 0);
+		assert_ok(kill(child, 0));
 		kill(child, SIGKILL);
 		end_close(&a);
 		if (run == 0)

@@ -29,22 +29,22 @@ UNIT_TEST(test_states)
 	m = message_to(&a, &b);
 	for (unsigned round = 0; round < 50; round++) {
 		message_send(&a, &m, IBV_WC_SUCCESS); /* RESET */
-		assert_int_equal(end_init(&b), 0);
-		assert_int_equal(end_recv(&b, 1, 0, 64), 0);
-		assert_int_equal(end_recv(&b, 2, 0, 64), 0);
-		assert_int_equal(end_recv(&b, 3, 0, 64), 0);
+		assert_ok(end_init(&b));
+		assert_ok(end_recv(&b, 1, 0, 64));
+		assert_ok(end_recv(&b, 2, 0, 64));
+		assert_ok(end_recv(&b, 3, 0, 64));
 		message_send(&a, &m, IBV_WC_SUCCESS); /* INIT */
 		if (round % 5 == 0)
 			usleep(2000); /* it is received, and lost, before RTR is there */
-		assert_int_equal(end_rtr(&b, 0), 0);
+		assert_ok(end_rtr(&b, 0));
 		message_next(&a, &b, 1); /* RTR */
-		assert_int_equal(end_rts(&b), 0);
-		assert_int_equal(end_to(&b, IBV_QPS_SQD), 0);
+		assert_ok(end_rts(&b));
+		assert_ok(end_to(&b, IBV_QPS_SQD));
 		message_next(&a, &b, 2);
-		assert_int_equal(end_to(&b, IBV_QPS_ERR), 0);
+		assert_ok(end_to(&b, IBV_QPS_ERR));
 		message_send(&a, &m, IBV_WC_SUCCESS);
 		end_expect(b.recv_cq, 3, IBV_WC_WR_FLUSH_ERR);
-		assert_int_equal(end_to(&b, IBV_QPS_RESET), 0);
+		assert_ok(end_to(&b, IBV_QPS_RESET));
 	}
 	end_quiet(b.recv_cq);
 	pair_close(&a, &b);
@@ -60,11 +60,11 @@ UNIT_TEST(test_flush)
 	m = message_to(&a, &b);
 	for (unsigned round = 0; round < 2; round++) {
 		for (unsigned i = 0; i < 5; i++)
-			assert_int_equal(end_recv(&b, i, 0, 64), 0);
+			assert_ok(end_recv(&b, i, 0, 64));
 		for (unsigned i = 0; i < 3; i++)
 			message_send(&a, &m, IBV_WC_SUCCESS);
 		usleep(20000); /* the service thread receives them; if not, they are lost */
-		assert_int_equal(end_to(&b, IBV_QPS_ERR), 0);
+		assert_ok(end_to(&b, IBV_QPS_ERR));
 		for (unsigned i = 0, flushed = 0; i < 5 && round == 0; i++) {
 			struct ibv_wc wc;
 
@@ -73,7 +73,7 @@ UNIT_TEST(test_flush)
 			assert_true(wc.status == IBV_WC_WR_FLUSH_ERR || !flushed);
 			flushed += wc.status == IBV_WC_WR_FLUSH_ERR;
 		}
-		assert_int_equal(end_to(&b, IBV_QPS_RESET), 0);
+		assert_ok(end_to(&b, IBV_QPS_RESET));
 		end_quiet(b.recv_cq);
 		end_connect(&b, 0);
 	}
@@ -86,7 +86,7 @@ static enum ibv_event_type next_event(struct ibv_context *context)
 	struct ibv_async_event event;
 
 	assert_int_equal(poll(&wait, 1, 5000), 1);
-	assert_int_equal(softrdma_get_async_event(context, &event), 0);
+	assert_ok(softrdma_get_async_event(context, &event));
 	softrdma_ack_async_event(&event);
 	return event.event_type;
 }
@@ -106,8 +106,8 @@ UNIT_TEST(test_srq)
 	end_connect(&a, 0);
 	pair_open(&b, &c, &with, &with);
 	for (unsigned i = 0; i < 4; i++)
-		assert_int_equal(end_recv(&b, i, i * 64, 64), 0);
-	assert_int_equal(softrdma_modify_srq(srq, &limit, IBV_SRQ_LIMIT), 0);
+		assert_ok(end_recv(&b, i, i * 64, 64));
+	assert_ok(softrdma_modify_srq(srq, &limit, IBV_SRQ_LIMIT));
 	message_next(&a, &b, 0);
 	/* too short: used up, with an error, and no more than that */
 	m = message_to(&a, &c);
@@ -117,15 +117,15 @@ UNIT_TEST(test_srq)
 	assert_int_equal(next_event(context), IBV_EVENT_SRQ_LIMIT_REACHED);
 	assert_int_equal(end_state(&c), IBV_QPS_RTS);
 	message_next(&a, &c, 2);
-	assert_int_equal(end_to(&b, IBV_QPS_ERR), 0);
+	assert_ok(end_to(&b, IBV_QPS_ERR));
 	assert_int_equal(next_event(context), IBV_EVENT_QP_LAST_WQE_REACHED);
 	end_quiet(b.recv_cq);
 	message_next(&a, &c, 3);
 	end_close(&a);
 	pair_close(&b, &c);
-	assert_int_equal(softrdma_destroy_srq(srq), 0);
-	assert_int_equal(softrdma_dealloc_pd(pd), 0);
-	assert_int_equal(softrdma_close_device(context), 0);
+	assert_ok(softrdma_destroy_srq(srq));
+	assert_ok(softrdma_dealloc_pd(pd));
+	assert_ok(softrdma_close_device(context));
 }
 
 static bool poll_slow(struct ibv_cq *cq, struct ibv_wc *wc)
@@ -158,12 +158,12 @@ UNIT_TEST(test_shared_cq)
 	init.send_cq = init.recv_cq = cq;
 	for (unsigned i = 0; i < MANY; i++) {
 		end_open(&b[i], &options);
-		assert_int_equal(softrdma_destroy_qp(b[i].qp), 0);
+		assert_ok(softrdma_destroy_qp(b[i].qp));
 		b[i].qp = softrdma_create_qp(a.pd, &init);
 		assert_non_null(b[i].qp);
 		end_connect(&b[i], 0);
-		assert_int_equal(end_recv(&b[i], i, 0, 64), 0);
-		assert_int_equal(end_recv(&b[i], i, 0, 64), 0);
+		assert_ok(end_recv(&b[i], i, 0, 64));
+		assert_ok(end_recv(&b[i], i, 0, 64));
 	}
 	for (unsigned i = 0; i < MANY; i++) {
 		m = message_to(&a, &b[i]);
@@ -177,7 +177,7 @@ UNIT_TEST(test_shared_cq)
 	}
 	assert_int_equal(seen, (1u << MANY) - 1);
 	for (unsigned i = 0; i < MANY; i++) {
-		assert_int_equal(end_recv(&b[i], i, 0, 64), 0);
+		assert_ok(end_recv(&b[i], i, 0, 64));
 		m = message_to(&a, &b[i]);
 		message_send(&a, &m, IBV_WC_SUCCESS);
 		message_send(&a, &m, IBV_WC_SUCCESS);
@@ -191,7 +191,7 @@ UNIT_TEST(test_shared_cq)
 	assert_true(seen < 2 * MANY);
 	for (unsigned i = 0; i < MANY; i++)
 		end_close(&b[i]);
-	assert_int_equal(softrdma_destroy_cq(cq), 0);
+	assert_ok(softrdma_destroy_cq(cq));
 	end_close(&a);
 }
 
@@ -214,7 +214,7 @@ UNIT_TEST(test_shared_polled)
 	init.recv_cq = a.recv_cq;
 	for (i = 0; i < SOME; i++) {
 		end_open(&b[i], &options);
-		assert_int_equal(softrdma_destroy_qp(b[i].qp), 0);
+		assert_ok(softrdma_destroy_qp(b[i].qp));
 		b[i].qp = softrdma_create_qp(a.pd, &init);
 		assert_non_null(b[i].qp);
 		end_connect(&b[i], 0);
@@ -223,8 +223,8 @@ UNIT_TEST(test_shared_polled)
 		uint64_t end = time_now_ns() + POLLED_NS;
 
 		while (time_now_ns() < end)
-			assert_int_equal(ibv_poll_cq(a.recv_cq, 1, &wc), 0);
-		assert_int_equal(end_recv(&b[i % SOME], i, 0, 64), 0);
+			assert_ok(ibv_poll_cq(a.recv_cq, 1, &wc));
+		assert_ok(end_recv(&b[i % SOME], i, 0, 64));
 		m = message_to(&a, &b[i % SOME]);
 		message_send(&a, &m, IBV_WC_SUCCESS);
 		end = time_now_ns() + 5 * NS_PER_S;
@@ -252,20 +252,20 @@ UNIT_TEST(test_notify)
 	look.fd = b.channel->fd;
 	m = message_to(&a, &b);
 	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(end_recv(&b, i, 0, 64), 0);
-	assert_int_equal(ibv_req_notify_cq(b.recv_cq, 0), 0);
+		assert_ok(end_recv(&b, i, 0, 64));
+	assert_ok(ibv_req_notify_cq(b.recv_cq, 0));
 	message_send(&a, &m, IBV_WC_SUCCESS);
 	assert_int_equal(poll(&look, 1, 5000), 1);
-	assert_int_equal(softrdma_get_cq_event(b.channel, &cq, &context), 0);
+	assert_ok(softrdma_get_cq_event(b.channel, &cq, &context));
 	softrdma_ack_cq_events(cq, 1);
 	end_expect(b.recv_cq, 0, IBV_WC_SUCCESS);
-	assert_int_equal(ibv_req_notify_cq(b.recv_cq, 1), 0);
+	assert_ok(ibv_req_notify_cq(b.recv_cq, 1));
 	message_send(&a, &m, IBV_WC_SUCCESS);
-	assert_int_equal(poll(&look, 1, 50), 0);
+	assert_ok(poll(&look, 1, 50));
 	m.flags |= IBV_SEND_SOLICITED;
 	message_send(&a, &m, IBV_WC_SUCCESS);
 	assert_int_equal(poll(&look, 1, 5000), 1);
-	assert_int_equal(softrdma_get_cq_event(b.channel, &cq, &context), 0);
+	assert_ok(softrdma_get_cq_event(b.channel, &cq, &context));
 	softrdma_ack_cq_events(cq, 1);
 	end_expect(b.recv_cq, 1, IBV_WC_SUCCESS);
 	end_expect(b.recv_cq, 2, IBV_WC_SUCCESS);
@@ -343,7 +343,7 @@ UNIT_TEST(test_forged)
 
 	pair_open(&a, &b, &ud, &ud);
 	for (unsigned i = 0; i < 2; i++)
-		assert_int_equal(end_recv(&b, i, 0, 8192), 0);
+		assert_ok(end_recv(&b, i, 0, 8192));
 	fd = soft_datagram_open(liar);
 	assert_true(fd >= 0);
 	memset(&good, 0, sizeof(good));
@@ -352,7 +352,7 @@ UNIT_TEST(test_forged)
 	good.qkey = END_QKEY;
 	good.length = 8;
 	good.flags = DATAGRAM_GLOBAL;
-	assert_int_equal(softrdma_query_gid(a.context, 1, 0, &good.sgid), 0);
+	assert_ok(softrdma_query_gid(a.context, 1, 0, &good.sgid));
 	good.dgid = good.sgid;
 	forge(fd, b.qp->qp_num, &good, head + 8);
 	end_expect(b.recv_cq, 0, IBV_WC_SUCCESS); /* so far it is one */
@@ -362,7 +362,7 @@ UNIT_TEST(test_forged)
 	bad.slid = 7;
 	memset(&bad.sgid, 1, sizeof(bad.sgid));
 	b.mem[0] = 0x99;
-	assert_int_equal(end_recv(&b, 2, 0, 8192), 0);
+	assert_ok(end_recv(&b, 2, 0, 8192));
 	forge(fd, b.qp->qp_num, &bad, head + 8);
 	end_wait(b.recv_cq, &wc);
 	assert_int_equal(wc.wr_id, 1);

@@ -94,22 +94,22 @@ static void take_back(unsigned round)
 
 	switch (round % 3) {
 	case 0:
-		assert_int_equal(end_to(end, IBV_QPS_ERR), 0);
+		assert_ok(end_to(end, IBV_QPS_ERR));
 		rewrite(round);
 		break;
 	case 1:
-		assert_int_equal(end_to(end, IBV_QPS_RESET), 0);
+		assert_ok(end_to(end, IBV_QPS_RESET));
 		rewrite(round);
 		break;
 	default:
-		assert_int_equal(softrdma_dereg_mr(end->mr), 0);
+		assert_ok(softrdma_dereg_mr(end->mr));
 		rewrite(round);
 		end->mr = softrdma_reg_mr(end->pd, end->mem, end->size, END_ALL);
 		assert_non_null(end->mr);
 		atomic_store(&race.lkey, end->mr->lkey);
 		break;
 	}
-	assert_int_equal(end_to(end, IBV_QPS_RESET), 0);
+	assert_ok(end_to(end, IBV_QPS_RESET));
 	end_connect(end, 0);
 }
 
@@ -127,17 +127,16 @@ UNIT_TEST(test_take_back)
 		end_open(&race.sender[i], &options);
 		end_connect(&race.sender[i], race.owner.qp->qp_num);
 		memset(race.sender[i].mem, 0, LENGTH); /* no owner writes an even byte */
-		assert_int_equal(pthread_create(&race.threads[i], NULL, race_send, &race.sender[i]),
-				 0);
+		assert_ok(pthread_create(&race.threads[i], NULL, race_send, &race.sender[i]));
 	}
-	assert_int_equal(pthread_create(&race.threads[2], NULL, race_receive, NULL), 0);
+	assert_ok(pthread_create(&race.threads[2], NULL, race_receive, NULL));
 	for (; round < ROUNDS && time_now_ns() < deadline; round++) {
 		usleep(RUN_US);
 		take_back(round);
 	}
 	atomic_store(&race.stop, true);
 	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(pthread_join(race.threads[i], NULL), 0);
+		assert_ok(pthread_join(race.threads[i], NULL));
 	print_message("  %u rounds, %u received\n", round, (unsigned)atomic_load(&race.received));
 	assert_true(round > 2 && atomic_load(&race.received) > 0);
 	for (unsigned i = 0; i < 2; i++)
@@ -158,7 +157,7 @@ UNIT_TEST(test_come_and_go)
 	end_open(sender, &options);
 	end_connect(end, 0);
 	atomic_store(&race.lkey, end->mr->lkey);
-	assert_int_equal(pthread_create(&race.threads[0], NULL, race_receive, NULL), 0);
+	assert_ok(pthread_create(&race.threads[0], NULL, race_receive, NULL));
 	init.send_cq = end->send_cq;
 	init.recv_cq = end->recv_cq;
 	for (unsigned i = 0; i < 300; i++) {
@@ -169,14 +168,14 @@ UNIT_TEST(test_come_and_go)
 		end_connect(&other, 0);
 		end_connect(sender, other.qp->qp_num);
 		for (unsigned k = 0; k < 4; k++) {
-			assert_int_equal(end_send(sender, 1, 0, 64, IBV_SEND_SIGNALED), 0);
+			assert_ok(end_send(sender, 1, 0, 64, IBV_SEND_SIGNALED));
 			end_expect(sender->send_cq, 1, IBV_WC_SUCCESS);
 		}
-		assert_int_equal(softrdma_destroy_qp(other.qp), 0);
-		assert_int_equal(end_to(sender, IBV_QPS_RESET), 0);
+		assert_ok(softrdma_destroy_qp(other.qp));
+		assert_ok(end_to(sender, IBV_QPS_RESET));
 	}
 	atomic_store(&race.stop, true);
-	assert_int_equal(pthread_join(race.threads[0], NULL), 0);
+	assert_ok(pthread_join(race.threads[0], NULL));
 	end_close(sender);
 	end_close(end);
 }
@@ -194,24 +193,24 @@ UNIT_TEST(test_polling_ends)
 		int arrived;
 
 		for (unsigned i = 0; time_now_ns() < end; i++) {
-			assert_int_equal(ibv_poll_cq(b.recv_cq, 1, wc), 0);
+			assert_ok(ibv_poll_cq(b.recv_cq, 1, wc));
 			if (i % 128)
 				continue;
-			assert_int_equal(end_recv(&b, 1, 0, 64), 0);
-			assert_int_equal(end_send(&a, 2, 0, 8, IBV_SEND_SIGNALED), 0);
+			assert_ok(end_recv(&b, 1, 0, 64));
+			assert_ok(end_send(&a, 2, 0, 8, IBV_SEND_SIGNALED));
 			end_expect(a.send_cq, 2, IBV_WC_SUCCESS);
 			end_expect(b.recv_cq, 1, IBV_WC_SUCCESS);
 		}
 		for (unsigned i = 0; i < WINDOW; i++)
-			assert_int_equal(end_recv(&b, 1, 0, 64), 0);
+			assert_ok(end_recv(&b, 1, 0, 64));
 		for (unsigned i = 0; i < WINDOW; i++) {
-			assert_int_equal(end_send(&a, 2, 0, 8, IBV_SEND_SIGNALED), 0);
+			assert_ok(end_send(&a, 2, 0, 8, IBV_SEND_SIGNALED));
 			end_expect(a.send_cq, 2, IBV_WC_SUCCESS);
 		}
 		usleep(20000);
 		arrived = ibv_poll_cq(b.recv_cq, WINDOW, wc);
 		assert_true(arrived >= ENOUGH);
-		assert_int_equal(end_to(&b, IBV_QPS_RESET), 0);
+		assert_ok(end_to(&b, IBV_QPS_RESET));
 		end_connect(&b, 0);
 	}
 	pair_close(&a, &b);

@@ -30,7 +30,7 @@ static unsigned late_completions(const char *weak)
 		struct ibv_wc wc;
 
 		word_put(&a, FAR, i);
-		assert_int_equal(weak_write(&a, &b, i, FAR, 8, IBV_SEND_SIGNALED), 0);
+		assert_ok(weak_write(&a, &b, i, FAR, 8, IBV_SEND_SIGNALED));
 		if (word_get(&b, 0) == i && ibv_poll_cq(a.send_cq, 1, &wc) == 0)
 			late++;
 		else if (word_get(&b, 0) == i)
@@ -43,7 +43,7 @@ static unsigned late_completions(const char *weak)
 
 UNIT_TEST(test_completions)
 {
-	assert_int_equal(late_completions(NULL), 0);
+	assert_ok(late_completions(NULL));
 	assert_true(late_completions("1,completions") > ROUNDS / 10);
 }
 
@@ -57,8 +57,8 @@ static unsigned overtaken(const char *weak, unsigned write_flags)
 	weakness_open(&w, &a, &b);
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
 		word_put(&a, FAR, i);
-		assert_int_equal(weak_read(&a, &b, i, 8, IBV_SEND_SIGNALED), 0);
-		assert_int_equal(weak_write(&a, &b, i, FAR, 8, write_flags | IBV_SEND_SIGNALED), 0);
+		assert_ok(weak_read(&a, &b, i, 8, IBV_SEND_SIGNALED));
+		assert_ok(weak_write(&a, &b, i, FAR, 8, write_flags | IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 		n += word_get(&a, 0) == i;
@@ -70,13 +70,13 @@ static unsigned overtaken(const char *weak, unsigned write_flags)
 
 UNIT_TEST(test_reorder)
 {
-	assert_int_equal(overtaken(NULL, 0), 0);
+	assert_ok(overtaken(NULL, 0));
 	assert_true(overtaken("1,reorder", 0) > ROUNDS / 10);
-	assert_int_equal(overtaken("1,reorder", IBV_SEND_FENCE), 0);
-	assert_int_equal(overtaken("1,completions,lines,delay", 0), 0);
+	assert_ok(overtaken("1,reorder", IBV_SEND_FENCE));
+	assert_ok(overtaken("1,completions,lines,delay", 0));
 	/* executed again, after the WRITE */
 	assert_true(overtaken("1,twice", 0) > ROUNDS / 20);
-	assert_int_equal(overtaken("1", IBV_SEND_FENCE), 0);
+	assert_ok(overtaken("1", IBV_SEND_FENCE));
 }
 
 /* A READ after a WRITE fetches what it wrote, whatever the weakness: IBTA promises it. */
@@ -90,8 +90,8 @@ UNIT_TEST(test_read_after_write)
 	weakness_open(&w, &a, &b);
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
 		word_put(&a, FAR, i);
-		assert_int_equal(weak_write(&a, &b, i, FAR, 8, 0), 0);
-		assert_int_equal(weak_read(&a, &b, i, 8, IBV_SEND_SIGNALED), 0);
+		assert_ok(weak_write(&a, &b, i, FAR, 8, 0));
+		assert_ok(weak_read(&a, &b, i, 8, IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 		assert_int_equal(word_get(&a, 0), i);
 	}
@@ -109,7 +109,7 @@ static unsigned read_again(const char *weak)
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
 		word_put(&b, 0, 2 * i);
 		word_put(&a, 0, 0);
-		assert_int_equal(weak_read(&a, &b, i, 8, IBV_SEND_SIGNALED), 0);
+		assert_ok(weak_read(&a, &b, i, 8, IBV_SEND_SIGNALED));
 		assert_int_equal(word_get(&a, 0), 2 * i); /* it has arrived, or so it seems */
 		word_put(&b, 0, 2 * i + 1);
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
@@ -121,9 +121,9 @@ static unsigned read_again(const char *weak)
 
 UNIT_TEST(test_twice)
 {
-	assert_int_equal(read_again(NULL), 0);
+	assert_ok(read_again(NULL));
 	assert_true(read_again("1,twice") > ROUNDS / 20);
-	assert_int_equal(read_again("1,completions"), 0);
+	assert_ok(read_again("1,completions"));
 }
 
 /* How many of ROUNDS WRITEs carry what their buffer held only after they were posted? */
@@ -136,7 +136,7 @@ static unsigned changed(const char *weak, unsigned flags)
 	weakness_open(&w, &a, &b);
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
 		word_put(&a, FAR, 2 * i);
-		assert_int_equal(weak_write(&a, &b, i, FAR, 8, flags | IBV_SEND_SIGNALED), 0);
+		assert_ok(weak_write(&a, &b, i, FAR, 8, flags | IBV_SEND_SIGNALED));
 		word_put(&a, FAR, 2 * i + 1);
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 		assert_int_equal(word_get(&b, 0) / 2, i);
@@ -148,10 +148,10 @@ static unsigned changed(const char *weak, unsigned flags)
 
 UNIT_TEST(test_late)
 {
-	assert_int_equal(changed(NULL, 0), 0);
+	assert_ok(changed(NULL, 0));
 	assert_true(changed("1,late", 0) > ROUNDS / 10);
-	assert_int_equal(changed("1,late", IBV_SEND_INLINE), 0);
-	assert_int_equal(changed("1,completions,reorder", 0), 0);
+	assert_ok(changed("1,late", IBV_SEND_INLINE));
+	assert_ok(changed("1,completions,reorder", 0));
 }
 
 /* What soft_weak_copy() asks to be copied. */
@@ -236,12 +236,12 @@ static unsigned most_turns(const char *weak)
 
 	weakness_open(&w, &a, &b);
 	atomic_store(&writer_stop, false);
-	assert_int_equal(pthread_create(&thread, NULL, writer, &b), 0);
+	assert_ok(pthread_create(&thread, NULL, writer, &b));
 	for (uint64_t i = 0; i < 2000; i++) {
 		unsigned turns = 0;
 		int direction = 0;
 
-		assert_int_equal(weak_read(&a, &b, i, FAR, IBV_SEND_SIGNALED), 0);
+		assert_ok(weak_read(&a, &b, i, FAR, IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 		for (size_t line = 64; line < FAR; line += 64) {
 			uint64_t before = word_get(&a, line - 64), now = word_get(&a, line);
@@ -273,7 +273,7 @@ static uint64_t time_of_reads(const char *weak)
 	weakness_open(&w, &a, &b);
 	start = time_now_ns();
 	for (uint64_t i = 0; i < 200; i++) {
-		assert_int_equal(weak_read(&a, &b, i, 65536, IBV_SEND_SIGNALED), 0);
+		assert_ok(weak_read(&a, &b, i, 65536, IBV_SEND_SIGNALED));
 		end_expect(a.send_cq, i, IBV_WC_SUCCESS);
 	}
 	start = time_now_ns() - start;
@@ -294,11 +294,11 @@ UNIT_TEST(test_all)
 
 	weakness_open(&w, &a, &b);
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
-		assert_int_equal(end_recv(&b, i, 8192, 256), 0);
+		assert_ok(end_recv(&b, i, 8192, 256));
 		memset(a.mem + FAR, (int)i, 512);
-		assert_int_equal(weak_write(&a, &b, 4 * i, FAR, 512, IBV_SEND_SIGNALED), 0);
-		assert_int_equal(weak_read(&a, &b, 4 * i + 1, 512, IBV_SEND_SIGNALED), 0);
-		assert_int_equal(end_send(&a, 4 * i + 2, FAR, 256, IBV_SEND_SIGNALED), 0);
+		assert_ok(weak_write(&a, &b, 4 * i, FAR, 512, IBV_SEND_SIGNALED));
+		assert_ok(weak_read(&a, &b, 4 * i + 1, 512, IBV_SEND_SIGNALED));
+		assert_ok(end_send(&a, 4 * i + 2, FAR, 256, IBV_SEND_SIGNALED));
 		for (unsigned j = 0; j < 3; j++)
 			end_expect(a.send_cq, 4 * i + j, IBV_WC_SUCCESS);
 		end_expect(b.recv_cq, i, IBV_WC_SUCCESS);
@@ -318,8 +318,8 @@ UNIT_TEST(test_unattended)
 	weakness_open(&w, &a, &b);
 	for (uint64_t i = 1; i <= 100; i++) {
 		word_put(&a, FAR + 8 * i, i);
-		assert_int_equal(weak_read(&a, &b, i, 8, 0), 0);
-		assert_int_equal(weak_write(&a, &b, i, FAR + 8 * i, 8, IBV_SEND_SIGNALED), 0);
+		assert_ok(weak_read(&a, &b, i, 8, 0));
+		assert_ok(weak_write(&a, &b, i, FAR + 8 * i, 8, IBV_SEND_SIGNALED));
 	}
 	deadline = time_now_ns() + 5 * NS_PER_S;
 	while (word_get(&b, 0) != 100)
@@ -347,7 +347,7 @@ UNIT_TEST(test_grammar)
 		setenv("SOFTRDMA_WEAK", good[i], 1);
 		context = softrdma_open_device(softrdma_device());
 		assert_non_null(context);
-		assert_int_equal(softrdma_close_device(context), 0);
+		assert_ok(softrdma_close_device(context));
 	}
 	unsetenv("SOFTRDMA_WEAK");
 }

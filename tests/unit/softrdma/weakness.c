@@ -20,13 +20,12 @@ static void connect_to(struct end *end, uint32_t dest, const struct weakness *w)
 				    .rnr_retry = w->rnr_retry,
 				    .max_rd_atomic = 16 };
 
-	assert_int_equal(end_init(end), 0);
-	assert_int_equal(end_rtr(end, dest), 0);
-	assert_int_equal(softrdma_modify_qp(end->qp, &attr,
-					    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
-						    IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-						    IBV_QP_MAX_QP_RD_ATOMIC),
-			 0);
+	assert_ok(end_init(end));
+	assert_ok(end_rtr(end, dest));
+	assert_ok(softrdma_modify_qp(end->qp, &attr,
+				     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
+					     IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+					     IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
 void weakness_open(const struct weakness *w, struct end *a, struct end *b)

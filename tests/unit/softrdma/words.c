@@ -11,7 +11,7 @@ uint64_t atomic_do(struct end *a, enum ibv_wr_opcode opcode, uint64_t addr, uint
 	struct ibv_wc wc;
 
 	memset(a->mem, 0xcc, 24);
-	assert_int_equal(end_atomic(a, opcode, 7, 8, addr, rkey, compare_add, swap), 0);
+	assert_ok(end_atomic(a, opcode, 7, 8, addr, rkey, compare_add, swap));
 	end_wait(a->send_cq, &wc);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_int_equal(wc.wr_id, 7);
@@ -29,7 +29,7 @@ uint64_t atomic_do(struct end *a, enum ibv_wr_opcode opcode, uint64_t addr, uint
 void word_write(struct end *a, uint64_t addr, uint32_t rkey, uint64_t value)
 {
 	memcpy(a->mem, &value, sizeof(value));
-	assert_int_equal(end_rdma(a, IBV_WR_RDMA_WRITE, 8, 0, 8, addr, rkey, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_rdma(a, IBV_WR_RDMA_WRITE, 8, 0, 8, addr, rkey, IBV_SEND_SIGNALED));
 	end_expect(a->send_cq, 8, IBV_WC_SUCCESS);
 }
 
@@ -37,7 +37,7 @@ uint64_t word_read(struct end *a, uint64_t addr, uint32_t rkey)
 {
 	uint64_t value;
 
-	assert_int_equal(end_rdma(a, IBV_WR_RDMA_READ, 9, 0, 8, addr, rkey, IBV_SEND_SIGNALED), 0);
+	assert_ok(end_rdma(a, IBV_WR_RDMA_READ, 9, 0, 8, addr, rkey, IBV_SEND_SIGNALED));
 	end_expect(a->send_cq, 9, IBV_WC_SUCCESS);
 	memcpy(&value, a->mem, sizeof(value));
 	return value;

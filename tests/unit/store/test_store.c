@@ -134,8 +134,7 @@ UNIT_TEST(hints_change_nothing)
 				BLOCK_OK);
 		}
 		for (unsigned i = 0; i < STORE_PREFETCH_MAX; i++)
-			assert_int_equal(
-				store_del(&f.worker, name[i], keys[i].len, &store_forced, &a), 0);
+			assert_ok(store_del(&f.worker, name[i], keys[i].len, &store_forced, &a));
 	}
 	close_store();
 }
@@ -210,8 +209,7 @@ static void full(uint64_t bytes, uint64_t slots, uint32_t value_len)
 	}
 	for (unsigned i = 0; i < stored; i++) {
 		snprintf(key, sizeof(key), "key%u", i);
-		assert_int_equal(
-			store_del(&f.worker, key, (uint32_t)strlen(key), &store_forced, &r), 0);
+		assert_ok(store_del(&f.worker, key, (uint32_t)strlen(key), &store_forced, &r));
 	}
 	for (unsigned i = 0; i < 200; i++) { /* the reclaimer gives the space back */
 		uint64_t due = reclaim_poll(f.worker.reclaim, UINT64_MAX / 2);

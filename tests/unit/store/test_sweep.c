@@ -200,8 +200,7 @@ UNIT_TEST(who_expires_is_counted, setup, teardown)
 	assert_int_equal(counts().records_expiring, 1);
 	put('k', 1, 0);
 	assert_int_equal(counts().records_expiring, 0);
-	assert_int_equal(store_touch(&worker, "k000000001", KEY_LEN, terms.now_ms + 9, &terms, &r),
-			 0);
+	assert_ok(store_touch(&worker, "k000000001", KEY_LEN, terms.now_ms + 9, &terms, &r));
 	assert_int_equal(counts().records_expiring, 1);
 	assert_int_equal(store_del(&worker, "k000000001", KEY_LEN, &terms, &r), 0);
 	assert_int_equal(counts().records_expiring, 0);
@@ -317,8 +316,7 @@ UNIT_TEST(beside_writers, setup, teardown)
 	writers_seed = (uint64_t)time(NULL);
 	printf("seed %llu\n", (unsigned long long)writers_seed);
 	for (unsigned i = 0; i < WRITERS; i++)
-		assert_int_equal(
-			pthread_create(&thread[i], NULL, write_on, (void *)(uintptr_t)&kind[i]), 0);
+		assert_ok(pthread_create(&thread[i], NULL, write_on, (void *)(uintptr_t)&kind[i]));
 	while (atomic_load(&store.expired) < WRITERS * EACH / 2 && time_now_ns() < end) {
 		uint64_t wait_ns = store_sweep(&worker, time_now_ns());
 
