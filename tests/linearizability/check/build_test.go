@@ -88,6 +88,25 @@ func incr(call, ret int64, delta, sum int64) record {
 	return done(opIncr, call, ret, statusOK, uint64(delta), uint64(sum), 0)
 }
 
+func add(call, ret int64, tail, version uint64) record {
+	return done(opAppend, call, ret, statusOK, tail, 0, version)
+}
+
+func getDel(call, ret int64, value, version uint64) record {
+	return done(opGetDel, call, ret, statusOK, value, 0, version)
+}
+
+func getDelAbsent(call, ret int64) record {
+	return done(opGetDel, call, ret, statusAbsent, 0, 0, 0)
+}
+
+// appended is what value becomes where tail is added.
+func appended(value, tail uint64) uint64 {
+	s := state{there: present, value: value}
+	s.append(tail, 0)
+	return s.value
+}
+
 func incrBytes(call, ret int64) record { return done(opIncr, call, ret, statusDomain, 1, 0, 0) }
 
 func withOutcome(r record, outcome uint8) record {

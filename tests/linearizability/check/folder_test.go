@@ -29,13 +29,13 @@ func encode(r *record, slot, generation uint32) []byte {
 		errno = statusErrno[r.status]
 	}
 	le.PutUint32(b[28:], uint32(errno))
-	if r.setsValue() || r.op == opIncr {
+	if r.setsValue() || r.op == opIncr || r.op == opAppend {
 		le.PutUint64(b[32:], r.value)
 	}
 	if r.op == opCas || r.op == opDelIf {
 		le.PutUint64(b[40:], r.extra)
 	}
-	if r.op == opGet {
+	if r.op == opGet || r.op == opGetDel {
 		le.PutUint64(b[48:], r.value)
 	}
 	if r.op == opIncr {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	historyMagic = 0x3130545349484b47 // "GKHIST01"
+	historyMagic = 0x3230545349484b47 // "GKHIST02"
 	recordBytes  = 64
 
 	valueBytes   = uint64(0x4000000000000000) // bits 63 and 62 of 01: bytes
@@ -32,11 +32,13 @@ const (
 	opDel
 	opDelIf
 	opIncr
+	opAppend
+	opGetDel
 	opWipe // of no file: the server was killed, and its store is lost
 )
 
 var opNames = []string{"", "get", "exists", "put", "put_new", "put_old", "cas", "del", "del_if",
-	"incr", "wipe"}
+	"incr", "append", "getdel", "wipe"}
 
 const (
 	wayCall = iota
@@ -81,13 +83,15 @@ var statusAllowed = [opWipe]uint8{
 	opDel:    1<<statusOK | 1<<statusAbsent,
 	opDelIf:  1<<statusOK | 1<<statusAbsent | 1<<statusExists,
 	opIncr:   1<<statusOK | 1<<statusDomain,
+	opAppend: 1 << statusOK,
+	opGetDel: 1<<statusOK | 1<<statusAbsent,
 }
 
 // record is an operation. There are ten million of them: it has the fields that its op has, and no
 // more.
 type record struct {
 	call, ret int64  // ret 0: it never returned
-	value     uint64 // what is written; INCR: the delta; GET: what was seen
+	value     uint64 // what is written; INCR: the delta; GET, GETDEL: what was seen
 	extra     uint64 // CAS, DEL_IF: the version expected; INCR: the sum
 	version   uint64 // 0: was not told
 	key       uint32 // number of the key, see keys.go
@@ -99,11 +103,18 @@ type record struct {
 	status    uint8
 }
 
-func isBytes(value uint64) bool { return value>>62 == 1 }
+// isBytes: it is no number; isAppended: and made of several.
+func isBytes(value uint64) bool    { return value>>62 == 1 || isAppended(value) }
+func isAppended(value uint64) bool { return value>>61 == 5 }
 
 func isNumber(value uint64) bool {
 	n := int64(value)
 	return n > -numberEnd && n < numberEnd
+}
+
+// sees: it is done, and tells the value that was there.
+func (r *record) sees() bool {
+	return (r.op == opGet || r.op == opGetDel) && r.status == statusOK
 }
 
 // writes: it changes the key where it takes place.
@@ -133,13 +144,13 @@ func decodeRecord(b []byte) (r record, slot, generation uint32, end bool, err er
 	r = record{call: int64(call), ret: int64(ret), op: b[24], way: b[25], outcome: b[26],
 		value: le.Uint64(b[32:]), extra: le.Uint64(b[40:]), version: le.Uint64(b[56:])}
 	slot, generation = le.Uint32(b[16:]), le.Uint32(b[20:])
-	if r.op < opGet || r.op > opIncr {
+	if r.op < opGet || r.op > opGetDel {
 		return r, 0, 0, false, fmt.Errorf("op %d is unknown", r.op)
 	}
 	if r.way >= wayCount {
 		return r, 0, 0, false, fmt.Errorf("way %d is unknown", r.way)
 	}
-	if r.writes() && (r.setsValue() || r.op == opIncr) && !isWritable(r.op, r.value) {
+	if (r.setsValue() || r.op == opIncr || r.op == opAppend) && !isWritable(r.op, r.value) {
 		return r, 0, 0, false, fmt.Errorf("%s of %#x, which is no value that is written",
 			opNames[r.op], r.value)
 	}
@@ -151,7 +162,7 @@ func decodeRecord(b []byte) (r record, slot, generation uint32, end bool, err er
 }
 
 func isWritable(op uint8, value uint64) bool {
-	return isNumber(value) || op != opIncr && isBytes(value)
+	return isNumber(value) && op != opAppend || isBytes(value) && !isAppended(value) && op != opIncr
 }
 
 // takeOutcome checks status and seen, and takes from them what the op has.
@@ -177,9 +188,9 @@ func (r *record) takeOutcome(errno int32, seen uint64) error {
 	if r.status == statusNone {
 		return fmt.Errorf("%s is done with status %d, which it never returns", opNames[r.op], errno)
 	}
-	if r.status == statusOK && r.op == opGet {
+	if r.sees() {
 		if !isBytes(seen) && !isNumber(seen) && seen != valueGarbage {
-			return fmt.Errorf("get saw %#x, which tells no value", seen)
+			return fmt.Errorf("%s saw %#x, which tells no value", opNames[r.op], seen)
 		}
 		r.value = seen
 	}

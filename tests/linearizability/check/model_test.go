@@ -170,9 +170,45 @@ var numberCases = []modelCase{
 		history{done(opIncr, 1, 2, statusOK, 2, 2, 9), get(5, 6, 2, 10)}},
 }
 
+var appendCases = []modelCase{
+	{"append to nothing", true, history{add(1, 2, vA, 9), get(3, 4, vA, 9)}},
+	{"append to bytes", true,
+		history{put(1, 2, vA, 8), add(3, 4, vB, 9), get(5, 6, appended(vA, vB), 9)}},
+	{"append to a number", true,
+		history{put(1, 2, n5, 0), add(3, 4, vB, 0), get(5, 6, appended(n5, vB), 0)}},
+	{"append that a get does not see", false,
+		history{put(1, 2, vA, 8), add(3, 4, vB, 9), get(5, 6, vA, 0)}},
+	{"double-applied append", false,
+		history{put(1, 2, vA, 0), add(3, 4, vB, 0), get(5, 6, appended(appended(vA, vB), vB), 0)}},
+	{"lost append", false, history{put(1, 2, vA, 0), add(3, 6, vB, 0), add(4, 7, vC, 0),
+		get(8, 9, appended(vA, vB), 0)}},
+	{"appends in another order", true, history{put(1, 2, vA, 0), add(3, 6, vB, 0), add(4, 7, vC, 0),
+		get(8, 9, appended(appended(vA, vC), vB), 0)}},
+	{"append makes no number", false,
+		history{put(1, 2, n5, 0), add(3, 4, vB, 0), incr(5, 6, 1, 6)}},
+	{"append has a new version", false, history{put(1, 2, vA, 9), add(3, 4, vB, 9)}},
+	{"append in doubt", true, history{put(1, 2, vA, 0), lost(add(3, 4, vB, 0)), get(5, 6, vA, 0),
+		get(7, 8, appended(vA, vB), 0)}},
+	{"append in doubt, applied twice", false, history{put(1, 2, vA, 0), lost(add(3, 4, vB, 0)),
+		get(7, 8, appended(appended(vA, vB), vB), 0)}},
+	{"getdel", true, history{put(1, 2, vA, 9), getDel(3, 4, vA, 9), getAbsent(5, 6)}},
+	{"getdel of nothing", true, history{getDelAbsent(1, 2)}},
+	{"getdel misses what is there", false, history{put(1, 2, vA, 9), getDelAbsent(3, 4)}},
+	{"getdel without effect", false,
+		history{put(1, 2, vA, 9), getDel(3, 4, vA, 9), get(5, 6, vA, 0)}},
+	{"getdel of what was overwritten", false,
+		history{put(1, 2, vA, 8), put(3, 4, vB, 9), getDel(5, 6, vA, 8)}},
+	{"getdel twice", false, history{put(1, 2, vA, 9), getDel(3, 6, vA, 9), getDel(4, 7, vA, 9)}},
+	{"getdel in another version", false, history{put(1, 2, vA, 9), getDel(3, 4, vA, 8)}},
+	{"getdel, and an older version after it", false,
+		history{put(1, 2, vA, 9), getDel(3, 4, vA, 9), put(5, 6, vB, 9)}},
+	{"getdel in doubt", true,
+		history{put(1, 2, vA, 9), lost(getDel(3, 4, 0, 0)), getAbsent(5, 6)}},
+}
+
 func TestModel(t *testing.T) {
 	for _, cases := range [][]modelCase{readCases, writeCases, conditionCases, versionCases,
-		numberCases} {
+		numberCases, appendCases} {
 		for _, c := range cases {
 			testVerdict(t, c.name, c.legal, c.records, nil)
 		}

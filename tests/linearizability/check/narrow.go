@@ -116,8 +116,11 @@ func placeAll(ops []operation, life span) []placed {
 		}
 		version, found := o.version, o.observes()
 		switch {
-		case o.op == opGet && version == 0 && o.status == statusOK && isBytes(o.value):
-			version = writes[o.value]
+		case o.sees():
+			found = true
+			if version == 0 && isBytes(o.value) {
+				version = writes[o.value]
+			}
 		case o.op == opDelIf && o.status == statusOK:
 			version, found = o.extra, true
 		}

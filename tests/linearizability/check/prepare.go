@@ -67,7 +67,7 @@ func settleSeen(ops []operation) {
 	}
 	for i := range ops {
 		o := &ops[i]
-		if o.op != opGet || o.status != statusOK || o.doubt != certain {
+		if !o.sees() || o.doubt != certain {
 			continue
 		}
 		if w, found := writer[o.value]; found && ops[w].call <= o.end {

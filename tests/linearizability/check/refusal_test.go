@@ -47,7 +47,7 @@ func TestRefusedRecords(t *testing.T) {
 		{"out of range", bad(put64(0, 1<<63))},
 		{"out of range", bad(put64(8, 1<<63))},
 		{"op 0", bad(put8(24, 0))},
-		{"op 10", bad(put8(24, 10))},
+		{"op 12", bad(put8(24, 12))},
 		{"way 7", bad(put8(25, 7))},
 		{"outcome 4", bad(put8(26, 4))},
 		{"status -110", bad(put32(28, -110))},

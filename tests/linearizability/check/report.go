@@ -115,7 +115,7 @@ func (r *report) writeWords(w io.Writer) {
 // writeStuck says what an operation would have needed, and where the value that it saw was from.
 func (r *report) writeStuck(w io.Writer, o *operation) {
 	fmt.Fprintf(w, "Then %s does not fit: %s.\n", r.sentence(o), needWords(o))
-	if o.op != opGet || o.status != statusOK || !isBytes(o.value) {
+	if !o.sees() || !isBytes(o.value) {
 		return
 	}
 	found := false
@@ -126,7 +126,7 @@ func (r *report) writeStuck(w io.Writer, o *operation) {
 		}
 	}
 	if !found {
-		fmt.Fprintf(w, "No operation on this key wrote it.\n")
+		fmt.Fprintf(w, "No single operation on this key wrote it.\n")
 	}
 }
 

@@ -84,7 +84,7 @@ func (p part) garbage() (part, bool) {
 	out := part{start: unknownState(0)}
 	for i := range p.ops {
 		g := &p.ops[i]
-		if g.op != opGet || g.status != statusOK || g.value != valueGarbage {
+		if !g.sees() || g.value != valueGarbage {
 			continue
 		}
 		for k := range p.ops {
@@ -158,7 +158,7 @@ func (p part) without(first, size int) part {
 func (s *shrinker) leaveOut() {
 	seen := map[uint64]bool{}
 	for i := range s.ops {
-		if s.ops[i].op == opGet {
+		if s.ops[i].sees() {
 			seen[s.ops[i].value] = true
 		}
 	}

@@ -140,11 +140,11 @@ func (s *sim) scheduleWipes(end int64) {
 // perform chooses what an operation is and does it. lives: how many servers died before.
 func (s *sim) perform(op *simOp, lives int) {
 	r := &op.r
-	r.op, r.status = uint8(opPut+s.rand.Intn(opIncr-opPut+1)), statusNone
+	r.op, r.status = uint8(opPut+s.rand.Intn(opGetDel-opPut+1)), statusNone
 	if s.rand.Float64() < s.o.reads {
 		r.op = uint8(opGet + s.rand.Intn(2))
 	}
-	if r.op == opPut || s.rand.Intn(3) == 0 && r.op >= opDel && r.op != opIncr {
+	if r.op == opPut || s.rand.Intn(3) == 0 && r.op >= opDel && r.op != opIncr && r.op != opAppend {
 		r.op = opPut // or the key is absent most of the time
 	}
 	r.way = uint8(s.rand.Intn(wayCount))
@@ -154,6 +154,10 @@ func (s *sim) perform(op *simOp, lives int) {
 		if s.rand.Float64() < s.o.numbers {
 			r.value = uint64(s.rand.Intn(100))
 		}
+	}
+	if r.op == opAppend {
+		s.sequence++
+		r.value = bytesOf(s.sequence)
 	}
 	if r.op == opIncr {
 		r.value = uint64(s.rand.Intn(20) - 10)
@@ -194,6 +198,10 @@ func (s *simStore) perform(r *record, random *rand.Rand) bool {
 		return write(r.value)
 	case r.op == opPutNew:
 		r.status, r.version = statusExists, s.version
+	case r.op == opAppend && !s.there:
+		return write(r.value)
+	case r.op == opAppend:
+		return write(appended(s.value, r.value))
 	case r.op == opIncr && !s.there:
 		r.extra = r.value
 		return write(r.extra)
@@ -208,6 +216,11 @@ func (s *simStore) perform(r *record, random *rand.Rand) bool {
 		r.value, r.version = s.value, s.version
 	case r.op == opExists:
 		r.version = s.version
+	case r.op == opGetDel:
+		r.value, r.version = s.value, s.version
+		s.there, s.value, s.version = false, 0, 0
+		s.next += 1 + uint64(random.Intn(3))
+		return true
 	case r.op == opDel, r.op == opDelIf && r.extra == s.version:
 		s.there, s.value, s.version = false, 0, 0
 		s.next += 1 + uint64(random.Intn(3))

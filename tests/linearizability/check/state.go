@@ -134,11 +134,11 @@ func apply(s state, o *operation) (state, bool) {
 func (s *state) succeed(o *operation) bool {
 	switch o.op {
 	case opGet:
-		if o.value == valueGarbage || !s.find() || !s.anyValue && s.value != o.value {
-			return false
-		}
-		s.value, s.anyValue = o.value, false
-		return s.bind(o.version)
+		return s.shows(o)
+	case opGetDel:
+		return s.shows(o) && s.remove(0)
+	case opAppend:
+		return s.append(o.value, o.version)
 	case opExists:
 		return s.find() && s.bind(o.version)
 	case opPut:
@@ -157,6 +157,37 @@ func (s *state) succeed(o *operation) bool {
 		return s.sums(o.value, o.extra) && s.write(o.extra, o.version)
 	}
 	return false
+}
+
+// shows: the key is there, with the value and in the version that o tells.
+func (s *state) shows(o *operation) bool {
+	if o.value == valueGarbage || !s.find() || !s.anyValue && s.value != o.value {
+		return false
+	}
+	s.value, s.anyValue = o.value, false
+	return s.bind(o.version)
+}
+
+// append: as value_read() in ../client/value.c tells it.
+func (s *state) append(tail, version uint64) bool {
+	value, anyValue := tail, s.anyValue || s.there == perhaps
+	if s.there == present {
+		value = mix(mix(s.value)^tail)&(1<<61-1) | 5<<61
+	}
+	if anyValue {
+		value = 0
+	}
+	ok := s.write(value, version)
+	s.anyValue = anyValue
+	return ok
+}
+
+// mix is splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+func mix(z uint64) uint64 {
+	z += 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
 }
 
 // sums: delta added to what is there is sum.
@@ -181,8 +212,10 @@ func (s *state) takeEffect(o *operation) bool {
 		return s.find() && s.write(o.value, 0)
 	case opCas:
 		return s.expect(o.extra) && s.write(o.value, 0)
-	case opDel:
+	case opDel, opGetDel:
 		return s.find() && s.remove(0)
+	case opAppend:
+		return s.append(o.value, 0)
 	case opDelIf:
 		return s.expect(o.extra) && s.remove(0)
 	case opIncr:

@@ -15,6 +15,8 @@ func valueWords(value uint64) string {
 	switch {
 	case value == valueGarbage:
 		return "garbage"
+	case isAppended(value):
+		return fmt.Sprintf("bytes with more at the end (%x)", value&^(7<<61))
 	case isBytes(value):
 		id := value &^ valueBytes
 		return fmt.Sprintf("bytes %d.%d.%d", id>>40, id>>34&(threadEnd-1), id&(1<<34-1))
@@ -57,6 +59,8 @@ func askedWords(r *record) string {
 		return fmt.Sprintf("cas version %d to %s", r.extra, valueWords(r.value))
 	case opDelIf:
 		return fmt.Sprintf("del version %d", r.extra)
+	case opAppend:
+		return "append " + valueWords(r.value)
 	case opIncr:
 		return fmt.Sprintf("incr %+d", int64(r.value))
 	}
@@ -80,7 +84,7 @@ func answerWords(r *record) string {
 		return join("another version", version)
 	}
 	switch r.op {
-	case opGet:
+	case opGet, opGetDel:
 		return join(valueWords(r.value), version)
 	case opExists:
 		return join("present", version)
@@ -133,7 +137,7 @@ func needWords(o *operation) string {
 	switch {
 	case o.op == opWipe:
 		return "it always does" // and is never asked for
-	case o.op == opGet && o.status == statusOK && o.value == valueGarbage:
+	case o.sees() && o.value == valueGarbage:
 		return "nobody writes such a value"
 	case o.status == statusAbsent:
 		return "it would have to be absent"
@@ -142,7 +146,7 @@ func needWords(o *operation) string {
 	case o.status == statusExists && o.op != opPutNew:
 		return fmt.Sprintf("it would have to hold another version than %d", o.extra) +
 			told(", which is %d", o.version)
-	case o.op == opGet:
+	case o.sees():
 		return "it would have to hold " + valueWords(o.value) + exact
 	case o.op == opExists || o.status == statusExists:
 		return "it would have to hold something" + told(", in version %d", o.version)
@@ -150,7 +154,7 @@ func needWords(o *operation) string {
 		return fmt.Sprintf("it would have to hold version %d", o.extra) + older
 	case o.op == opIncr && o.outcome == outcomeDone:
 		return fmt.Sprintf("it would have to hold number %d", int64(o.extra-o.value)) + older
-	case o.op == opDel || o.op == opPutOld:
+	case o.op == opDel || o.op == opGetDel || o.op == opPutOld:
 		return "it would have to hold something" + older
 	case o.op == opPutNew:
 		return "it would have to be absent" + told(", and have had no version from %d on", o.version)

@@ -82,12 +82,17 @@ void actor_abandon(struct actor *a);
 /* Parts of a step. */
 
 /* attempt_choose - which operation on which key; @kinds: a mask of 1 << enum history_op. */
-#define ATTEMPT_READS (1u << HISTORY_GET | 1u << HISTORY_EXISTS)
-#define ATTEMPT_PUTS  (1u << HISTORY_PUT | 1u << HISTORY_PUT_NEW | 1u << HISTORY_PUT_OLD)
-#define ATTEMPT_CAS   (1u << HISTORY_CAS)
-#define ATTEMPT_DELS  (1u << HISTORY_DEL | 1u << HISTORY_DEL_IF)
-#define ATTEMPT_INCR  (1u << HISTORY_INCR)
-#define ATTEMPT_ALL   (ATTEMPT_READS | ATTEMPT_PUTS | ATTEMPT_CAS | ATTEMPT_DELS | ATTEMPT_INCR)
+#define ATTEMPT_READS  (1u << HISTORY_GET | 1u << HISTORY_EXISTS)
+#define ATTEMPT_PUTS   (1u << HISTORY_PUT | 1u << HISTORY_PUT_NEW | 1u << HISTORY_PUT_OLD)
+#define ATTEMPT_CAS    (1u << HISTORY_CAS)
+#define ATTEMPT_DELS   (1u << HISTORY_DEL | 1u << HISTORY_DEL_IF)
+#define ATTEMPT_INCR   (1u << HISTORY_INCR)
+#define ATTEMPT_APPEND (1u << HISTORY_APPEND)
+#define ATTEMPT_GETDEL (1u << HISTORY_GETDEL)
+/* What can be in flight; and all. */
+#define ATTEMPT_FLIGHT \
+	(ATTEMPT_READS | ATTEMPT_PUTS | ATTEMPT_CAS | ATTEMPT_DELS | ATTEMPT_INCR | ATTEMPT_APPEND)
+#define ATTEMPT_ALL (ATTEMPT_FLIGHT | ATTEMPT_GETDEL)
 void attempt_choose(struct actor *a, struct attempt *d, uint32_t kinds);
 
 /*

@@ -19,6 +19,7 @@ static const struct {
 	{ HISTORY_GET, 50 },	{ HISTORY_EXISTS, 5 },	{ HISTORY_PUT, 12 },
 	{ HISTORY_PUT_NEW, 6 }, { HISTORY_PUT_OLD, 4 }, { HISTORY_CAS, 9 },
 	{ HISTORY_DEL, 8 },	{ HISTORY_DEL_IF, 3 },	{ HISTORY_INCR, 12 },
+	{ HISTORY_APPEND, 8 },	{ HISTORY_GETDEL, 4 },
 };
 
 static uint8_t choose_op(struct actor *a, uint32_t kinds)
@@ -122,6 +123,10 @@ void attempt_choose(struct actor *a, struct attempt *d, uint32_t kinds)
 	}
 	if (as->op == HISTORY_CAS || as->op == HISTORY_DEL_IF)
 		as->expected = choose_version(a, d);
+	if (as->op == HISTORY_APPEND) {
+		as->value = value_bytes(a->process, a->thread, ++a->sequence);
+		d->len = value_tail(as->value, d->place);
+	}
 	if (as->op == HISTORY_INCR) {
 		d->delta = (int64_t)actor_below(a, 2000) - 1000;
 		as->value = (uint64_t)d->delta;
@@ -164,7 +169,8 @@ static bool is_answer(const struct attempt *d, int status)
 	case 0:
 		return true;
 	case -ENOENT:
-		return bit & (ATTEMPT_READS | ATTEMPT_CAS | ATTEMPT_DELS | 1u << HISTORY_PUT_OLD);
+		return bit & (ATTEMPT_READS | ATTEMPT_CAS | ATTEMPT_DELS | ATTEMPT_GETDEL |
+			      1u << HISTORY_PUT_OLD);
 	case -EEXIST:
 		return bit & (ATTEMPT_CAS | 1u << HISTORY_PUT_NEW | 1u << HISTORY_DEL_IF);
 	case -EDOM:
@@ -235,10 +241,12 @@ void attempt_end(struct actor *a, struct attempt *d, int status, const void *val
 	as->outcome = outcome_of(a, d, status, why);
 	if (as->outcome == HISTORY_DONE && (status == 0 || status == -EEXIST)) {
 		as->version = version;
-		if (!(1u << as->op & ATTEMPT_DELS) || status) /* a delete's is of no record */
+		if (!(1u << as->op & (ATTEMPT_DELS | ATTEMPT_GETDEL)) ||
+		    status) /* a delete's is of no record */
 			remember(a, as);
 	}
-	if (as->outcome == HISTORY_DONE && status == 0 && as->op == HISTORY_GET)
+	if (as->outcome == HISTORY_DONE && status == 0 &&
+	    (as->op == HISTORY_GET || as->op == HISTORY_GETDEL))
 		look(a, d, value, len);
 	if (as->outcome == HISTORY_DONE && status == 0 && as->op == HISTORY_INCR)
 		as->seen = (uint64_t)sum;

@@ -134,6 +134,26 @@ static void incr(struct actor *a, struct attempt *d)
 	attempt_end(a, d, rc, NULL, 0, 0, sum, gkv_error(a->kv));
 }
 
+static void append(struct actor *a, struct attempt *d)
+{
+	struct gkv_meta meta = { 0 };
+	int rc;
+
+	attempt_begin(a, d, HISTORY_CALL);
+	rc = gkv_append(a->kv, d->key, d->key_len, d->place, d->len, NULL, &meta);
+	attempt_end(a, d, rc, NULL, 0, meta.version, 0, gkv_error(a->kv));
+}
+
+static void getdel(struct actor *a, struct attempt *d)
+{
+	struct gkv_meta meta = { 0 };
+	int rc;
+
+	attempt_begin(a, d, HISTORY_CALL);
+	rc = gkv_getdel(a->kv, d->key, d->key_len, d->place, VALUE_BYTES_MAX, &meta);
+	attempt_end(a, d, rc, d->place, meta.value_len, meta.version, 0, gkv_error(a->kv));
+}
+
 void call_step(struct actor *a)
 {
 	struct attempt *d = &a->call;
@@ -156,6 +176,12 @@ void call_step(struct actor *a)
 		break;
 	case HISTORY_INCR:
 		incr(a, d);
+		break;
+	case HISTORY_APPEND:
+		append(a, d);
+		break;
+	case HISTORY_GETDEL:
+		getdel(a, d);
 		break;
 	default:
 		put(a, d);

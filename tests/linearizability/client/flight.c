@@ -21,6 +21,8 @@ static unsigned op_of(const struct attempt *d)
 		return GKV_OP_DEL;
 	case HISTORY_INCR:
 		return GKV_OP_INCR;
+	case HISTORY_APPEND:
+		return GKV_OP_APPEND;
 	default:
 		return GKV_OP_PUT;
 	}
@@ -36,7 +38,7 @@ static void submit(struct actor *a, struct attempt *d)
 				  .options = attempt_options(d),
 				  .delta = d->delta,
 				  .user = d };
-	if (q.op == GKV_OP_GET || q.op == GKV_OP_PUT) {
+	if (q.op == GKV_OP_GET || q.op == GKV_OP_PUT || q.op == GKV_OP_APPEND) {
 		q.value = d->place;
 		q.len = q.op == GKV_OP_GET ? VALUE_BYTES_MAX : d->len;
 		q.memory = q.op == GKV_OP_GET && actor_below(a, 2) ? a->memory : NULL;
@@ -74,7 +76,7 @@ void flight_step(struct actor *a)
 
 		if (d->record)
 			continue;
-		attempt_choose(a, d, ATTEMPT_ALL);
+		attempt_choose(a, d, ATTEMPT_FLIGHT);
 		submit(a, d);
 		more--;
 	}

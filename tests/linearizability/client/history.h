@@ -18,7 +18,7 @@
 
 #include "common/layout/fields.h"
 
-#define HISTORY_MAGIC 0x3130545349484b47ull /* "GKHIST01" */
+#define HISTORY_MAGIC 0x3230545349484b47ull /* "GKHIST02" */
 
 struct history_head {
 	uint64_t magic;
@@ -39,6 +39,8 @@ enum history_op {
 	HISTORY_DEL = 7,
 	HISTORY_DEL_IF = 8, /* if it has the version `expected` */
 	HISTORY_INCR = 9,
+	HISTORY_APPEND = 10,
+	HISTORY_GETDEL = 11,
 };
 
 /* By which of the client's ways it went; the model does not depend on it. */
@@ -63,9 +65,14 @@ enum history_outcome {
  * A value is told as one number. What clients write as bytes has bits 63 and 62 of 01, and is
  * unique in a run; what they write as decimal text, for INCR, is that number, as an int64_t, of
  * less than 2^61. HISTORY_GARBAGE: what was read is no value that anyone writes: torn, or foreign.
+ *
+ * What is appended is 16 bytes that have such a number, too. What is appended where nothing is
+ * makes a value that is told as this number. A value with more at its end is told as a hash of the
+ * number before and that of the addition, with bits 63 to 61 of 101 (value_fold()).
  */
-#define HISTORY_BYTES	0x4000000000000000ull
-#define HISTORY_GARBAGE 0x8000000000000000ull
+#define HISTORY_BYTES	 0x4000000000000000ull
+#define HISTORY_GARBAGE	 0x8000000000000000ull
+#define HISTORY_APPENDED 0xa000000000000000ull
 
 /*
  * offset  size
@@ -80,11 +87,13 @@ enum history_outcome {
  *     26     1  outcome     enum history_outcome
  *     27     1  reserved    0
  *     28     4  status      0 or a negative errno, as the client library returned it
- *     32     8  value       PUT, PUT_NEW, PUT_OLD, CAS: what is written; INCR: the delta, int64_t
+ *     32     8  value       PUT, PUT_NEW, PUT_OLD, CAS: what is written; APPEND: what is added; INCR:
+ *                           the delta, int64_t
  *     40     8  expected    CAS, DEL_IF: the version that must be there
- *     48     8  seen        GET: the value; INCR: the sum, int64_t; status 0 only
+ *     48     8  seen        GET, GETDEL: the value; INCR: the sum, int64_t; status 0 only
  *     56     8  version     of the record that was read or written, with -EEXIST of the one that
- *                           is there; DEL: its own, which no record has; 0: was not told
+ *                           is there; GETDEL: of the one that it deleted; DEL: its own, which no
+ *                           record has; 0: was not told
  */
 struct history_record {
 	_Atomic uint64_t call_ns;

@@ -12,6 +12,8 @@
 #define THREAD_SHIFT  34
 #define NUMBER_MAX    20u /* characters */
 #define NUMBER_LIMIT  (1ll << 61)
+#define TAIL_BYTES    16u
+#define APPENDED_MASK 0x1fffffffffffffffull
 
 uint64_t value_bytes(uint32_t process, uint32_t thread, uint64_t sequence)
 {
@@ -26,7 +28,7 @@ static size_t length_of(uint64_t id)
 
 	switch (r % 64) {
 	case 0:
-		most = VALUE_BYTES_MAX;
+		most = 128 << 10;
 		break;
 	case 1 ... 4:
 		most = 16 << 10;
@@ -76,7 +78,29 @@ static uint64_t read_number(const char *value, size_t len)
 	return strcmp(text, again) == 0 ? (uint64_t)n : HISTORY_GARBAGE;
 }
 
-uint64_t value_read(const void *value, size_t len)
+size_t value_tail(uint64_t id, void *to)
+{
+	const uint64_t words[2] = { id, model_mix(id) };
+
+	memcpy(to, words, TAIL_BYTES);
+	return TAIL_BYTES;
+}
+
+/* The number of a tail that stands at @at, 0: there is none. */
+static uint64_t read_tail(const char *at)
+{
+	uint64_t words[2];
+
+	memcpy(words, at, TAIL_BYTES);
+	return words[1] == model_mix(words[0]) ? words[0] : 0;
+}
+
+static uint64_t value_fold(uint64_t value, uint64_t tail)
+{
+	return HISTORY_APPENDED | (model_mix(model_mix(value) ^ tail) & APPENDED_MASK);
+}
+
+static uint64_t read_first(const void *value, size_t len)
 {
 	uint64_t id;
 
@@ -94,5 +118,20 @@ uint64_t value_read(const void *value, size_t len)
 		if (memcmp((const char *)value + i * 8, &w, left < 8 ? left : 8))
 			return HISTORY_GARBAGE;
 	}
+	return id;
+}
+
+uint64_t value_read(const void *value, size_t len)
+{
+	const char *text = value;
+	size_t first = len, at;
+	uint64_t id;
+
+	while (first >= TAIL_BYTES && read_tail(text + first - TAIL_BYTES))
+		first -= TAIL_BYTES;
+	at = first || !len ? first : TAIL_BYTES; /* nothing was there before the first append */
+	id = first || !len ? read_first(value, first) : read_tail(text);
+	for (; id != HISTORY_GARBAGE && at < len; at += TAIL_BYTES)
+		id = value_fold(id, read_tail(text + at));
 	return id;
 }
