@@ -124,7 +124,7 @@ static json_t *parameters(const struct perf *p)
 		(json_int_t)o->depth, "post_list", (json_int_t)o->post_list, "cq_mod",
 		(json_int_t)o->moderation, "rounds", (json_int_t)o->rounds, "rate_per_s", o->rate,
 		"events", o->events, "rdma_cm", o->cm, "raw", o->raw, "inline_max",
-		(int)kv->qp.inline_max, "read_depth", (int)kv->qp.rd_initiator);
+		(int)kv->link.qp.inline_max, "read_depth", (int)kv->link.qp.rd_initiator);
 }
 
 static json_t *server(const struct perf *p)
@@ -146,12 +146,13 @@ json_t *perf_json(const struct perf *p)
 	for (unsigned i = 0; i < p->results; i++)
 		json_array_append_new(results, result(p, &p->result[i]));
 	json_object_update_new(
-		doc, json_pack("{s:s, s:b, s:o, s:i, s:s, s:b, s:o, s:o, s:o}", "device",
-			       p->session->dev->name, "software_device", p->software, "gid_index",
-			       kv->qp.source.has_gid ? json_integer(kv->qp.source.gid_index)
+		doc,
+		json_pack("{s:s, s:b, s:o, s:i, s:s, s:b, s:o, s:o, s:o}", "device",
+			  p->session->dev->name, "software_device", p->software, "gid_index",
+			  kv->link.qp.source.has_gid ? json_integer(kv->link.qp.source.gid_index)
 						     : json_null(),
-			       "mtu", (int)rdma_mtu_bytes(kv->qp.mtu), "transport", "RC",
-			       "complete", p->complete, "server", server(p), "parameters",
-			       parameters(p), "results", results));
+			  "mtu", (int)rdma_mtu_bytes(kv->link.qp.mtu), "transport", "RC",
+			  "complete", p->complete, "server", server(p), "parameters", parameters(p),
+			  "results", results));
 	return doc;
 }

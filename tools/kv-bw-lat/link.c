@@ -75,7 +75,7 @@ static int open_handle(struct perf *p, unsigned depth, bool no_hints, struct gkv
 static int check(struct perf *p, struct gkv *h)
 {
 	const struct perf_options *o = &p->o;
-	unsigned mtu = rdma_mtu_bytes(h->qp.mtu);
+	unsigned mtu = rdma_mtu_bytes(h->link.qp.mtu);
 
 	if (o->mtu != PERF_UNSET && mtu != o->mtu)
 		return error_set(&p->error, -EPROTO,
@@ -84,13 +84,13 @@ static int check(struct perf *p, struct gkv *h)
 				 (unsigned)o->mtu, mtu, mtu, (unsigned)o->mtu);
 	if (o->inline_bytes == PERF_UNSET)
 		return 0;
-	if (o->inline_bytes > h->qp.inline_max)
+	if (o->inline_bytes > h->link.qp.inline_max)
 		return error_set(&p->error, -ERANGE,
 				 "%u bytes inline were asked for, and a queue pair has %u: the "
 				 "library asks %s for 128 (give -I %u or less)",
-				 (unsigned)o->inline_bytes, h->qp.inline_max, h->session->dev->name,
-				 h->qp.inline_max);
-	h->qp.inline_max = (unsigned)o->inline_bytes; /* what is longer is not sent so */
+				 (unsigned)o->inline_bytes, h->link.qp.inline_max,
+				 h->session->dev->name, h->link.qp.inline_max);
+	h->link.qp.inline_max = (unsigned)o->inline_bytes; /* what is longer is not sent so */
 	return 0;
 }
 

@@ -33,7 +33,7 @@ static int collect(struct perf_thread *t, const struct perf_raw_ops *ops, struct
 {
 	struct ibv_wc wc[ENTRIES];
 	const uint64_t before = x->done;
-	int n = rdma_poll(x->f->kv->cq.cq, ENTRIES, wc), rc;
+	int n = rdma_poll(x->f->kv->link.cq.cq, ENTRIES, wc), rc;
 	uint64_t now;
 
 	if (n <= 0)
@@ -58,7 +58,7 @@ static int sleep_on(struct perf_thread *t, const struct perf_raw_ops *ops, struc
 	int n = 0;
 
 	for (unsigned i = 0; i < count; i++) {
-		struct rdma_cq *cq = &x[i].f->kv->cq;
+		struct rdma_cq *cq = &x[i].f->kv->link.cq;
 
 		if (rdma_cq_arm(cq))
 			return perf_fail(t, -EIO, ops->what, "arming a completion queue failed");
@@ -69,7 +69,7 @@ static int sleep_on(struct perf_thread *t, const struct perf_raw_ops *ops, struc
 	if (n == 0)
 		poll(fd, count, SLEEP_MS);
 	for (unsigned i = 0; i < count && n >= 0; i++)
-		rdma_cq_drain_events(&x[i].f->kv->cq);
+		rdma_cq_drain_events(&x[i].f->kv->link.cq);
 	return n < 0 ? n : 0;
 }
 
@@ -121,11 +121,11 @@ static int run(struct perf_thread *t, const struct perf_raw_ops *ops, struct per
 
 static bool idle(const struct gkv *kv)
 {
-	for (unsigned i = 0; i < kv->credits; i++) {
+	for (unsigned i = 0; i < kv->link.credits; i++) {
 		if (kv->slot[i].reply_due || kv->slot[i].send_due)
 			return false;
 	}
-	return kv->chains_done == kv->chains_posted;
+	return kv->link.chains_done == kv->link.chains_posted;
 }
 
 /* A reply may come before the completion of the SEND that asked for it: what the library has not
@@ -191,7 +191,7 @@ int perf_raw_run(struct perf_thread *t, const struct perf_raw_ops *ops)
 static int begin_reads(struct perf_thread *t, struct perf_raw *x)
 {
 	const struct gkv *kv = x->f->kv;
-	unsigned most = kv->reads_max;
+	unsigned most = kv->link.reads_max;
 
 	if (t->p->keys.bucket) /* the queue pair has room for a batch besides */
 		most = (most + READER_BATCH) / 2;
@@ -247,7 +247,7 @@ static void add(struct reads *c, const struct perf_thread *t, const struct perf_
 static int post(struct perf_thread *t, struct perf_raw *x, struct reads *c)
 {
 	struct ibv_send_wr *bad;
-	int rc = rdma_post_send(x->f->kv->qp.qp, c->wr, &bad);
+	int rc = rdma_post_send(x->f->kv->link.qp.qp, c->wr, &bad);
 
 	return rc ? perf_fail(t, rc, "a raw READ", error_name(rc)) : 0;
 }

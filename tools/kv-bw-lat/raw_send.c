@@ -22,7 +22,7 @@ static int begin_sends(struct perf_thread *t, struct perf_raw *x)
 	const struct perf *p = t->p;
 	struct gkv *kv = x->f->kv;
 
-	x->depth = p->depth < kv->credits ? p->depth : kv->credits;
+	x->depth = p->depth < kv->link.credits ? p->depth : kv->link.credits;
 	x->replied = x->sent = (1u << x->depth) - 1;
 	for (unsigned i = 0; i < x->depth; i++) {
 		struct rpc_request *q = handle_request_at(kv, i);
@@ -33,7 +33,7 @@ static int begin_sends(struct perf_thread *t, struct perf_raw *x)
 			.flags = RPC_INLINE_VALUE,
 			.slot = (uint16_t)i,
 			.client_id = { kv->session->client_id[0], kv->session->client_id[1] },
-			.generation = kv->generation,
+			.generation = kv->link.generation,
 			.value_len = p->round.bytes - RPC_REQUEST_BYTES,
 		};
 		memset(q + 1, 'v', q->value_len);
@@ -68,13 +68,14 @@ static int chain(struct perf_thread *t, struct perf_raw *x, unsigned count)
 			.sg_list = &sge[i],
 			.num_sge = 1,
 			.opcode = IBV_WR_SEND,
-			.send_flags = IBV_SEND_SIGNALED |
-				      (sge[i].length <= kv->qp.inline_max ? IBV_SEND_INLINE : 0),
+			.send_flags =
+				IBV_SEND_SIGNALED |
+				(sge[i].length <= kv->link.qp.inline_max ? IBV_SEND_INLINE : 0),
 		};
 	}
 	x->posted += count;
 	x->todo -= count;
-	rc = rdma_post_send(kv->qp.qp, wr, &bad);
+	rc = rdma_post_send(kv->link.qp.qp, wr, &bad);
 	return rc ? perf_fail(t, rc, what, error_name(rc)) : 0;
 }
 
@@ -108,8 +109,9 @@ static int reply(struct perf_thread *t, struct perf_raw *x, unsigned number, uin
 	const struct rpc_reply *q;
 	const uint8_t *value;
 
-	if (rpc_reply_decode(handle_reply_at(kv, number), len, &q, &value) || q->slot >= x->depth ||
-	    q->sequence != x->sequence[q->slot] || x->replied & 1u << q->slot)
+	if (rpc_reply_decode(link_reply_at(&kv->link, number), len, &q, &value) ||
+	    q->slot >= x->depth || q->sequence != x->sequence[q->slot] ||
+	    x->replied & 1u << q->slot)
 		return perf_fail(t, -EPROTO, what, "the server answered what nobody asked");
 	if (q->status)
 		return perf_fail(t, q->status, what,
@@ -119,7 +121,9 @@ static int reply(struct perf_thread *t, struct perf_raw *x, unsigned number, uin
 	perf_count(t, x->since[q->slot], now);
 	x->replied |= 1u << q->slot;
 	came(x, q->slot);
-	return channel_receive(kv, number) ? perf_fail(t, -ECONNRESET, what, gkv_error(kv)) : 0;
+	return link_receive(&kv->link, number, &kv->error)
+		       ? perf_fail(t, -ECONNRESET, what, gkv_error(kv))
+		       : 0;
 }
 
 static int completed_send(struct perf_thread *t, struct perf_raw *x, const struct ibv_wc *wc,

@@ -160,11 +160,11 @@ void perf_table_head(const struct perf *p)
 	} else {
 		pair("TX depth", "1", "Completions", o->events ? "events" : "polled");
 	}
-	pair("Mtu", number(a, rdma_mtu_bytes(kv->qp.mtu)), "Max inline data",
-	     number(b, kv->qp.inline_max));
+	pair("Mtu", number(a, rdma_mtu_bytes(kv->link.qp.mtu)), "Max inline data",
+	     number(b, kv->link.qp.inline_max));
 	pair("GID index",
-	     kv->qp.source.has_gid ? number(a, (uint64_t)kv->qp.source.gid_index) : "-",
-	     "Outstand reads", number(b, kv->qp.rd_initiator));
+	     kv->link.qp.source.has_gid ? number(a, (uint64_t)kv->link.qp.source.gid_index) : "-",
+	     "Outstand reads", number(b, kv->link.qp.rd_initiator));
 	pair("Keys", keys(o, a), "Hints", o->no_hints ? "OFF" : "ON");
 	pair("Length", length(o, a), "Rate", rate(o, b));
 	pair("Server", o->address, "its device", p->server.device);

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "client/src/call/open.h"
-#include "client/src/call/ready.h"
+#include "client/src/link/handle.h"
 #include "tools/lib/stop.h"
 
 static int begin(void *ctx)

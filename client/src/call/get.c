@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "client/src/call/get.h"
-#include "client/src/call/ready.h"
 #include "client/src/call/rpc_run.h"
 #include "client/src/flight/async.h"
 #include "client/src/link/memory.h"
@@ -148,7 +147,7 @@ static int get_into(struct gkv *h, const void *key, size_t key_len, struct gkv_m
 	if (rc)
 		return rc;
 	rc = one(h, &l, key, key_len);
-	if (!h->live) /* a READ that was given up may be on its way to @value still */
+	if (!h->link.live) /* a READ that was given up may be on its way to @value still */
 		handle_disconnect(h);
 	memory_done(memory);
 	if (rc)

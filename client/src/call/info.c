@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/src/call/ready.h"
 #include "client/src/call/rpc_run.h"
 #include "client/src/keeper/housekeeper.h"
 #include "client/src/link/clock.h"

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 
-#include "client/src/call/ready.h"
 #include "client/src/call/rpc_run.h"
 
 static int ask(struct gkv *h, const struct rpc_measure *plan, struct rpc_measured *out)
@@ -38,9 +37,9 @@ int measure_tell(struct gkv *h, const struct rpc_measure *plan, struct rpc_measu
 	if (rc)
 		return rc;
 	rc = handle_ready(h); /* of another queue pair other values may hold */
-	mine.mtu = rdma_mtu_bytes(h->qp.mtu);
-	mine.read_depth = h->qp.rd_initiator;
-	mine.credits = h->credits;
+	mine.mtu = rdma_mtu_bytes(h->link.qp.mtu);
+	mine.read_depth = h->link.qp.rd_initiator;
+	mine.credits = h->link.credits;
 	if (rc == 0)
 		rc = ask(h, &mine, out);
 	if (rc == 0 && mine.phase == MEASURE_BEGIN && out->verdict == 0)

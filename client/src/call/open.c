@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "client/src/base/options.h"
-#include "client/src/call/ready.h"
 #include "client/src/call/session.h"
 #include "client/src/flight/async.h"
 #include "client/src/keeper/housekeeper.h"
@@ -40,7 +39,7 @@ static int take_number(struct gkv *h)
 	}
 	count = s->handle_count;
 	pthread_mutex_unlock(&s->handles_lock);
-	h->number = number;
+	h->link.number = number;
 	if (number < limit)
 		return 0;
 	return error_set(&h->error, -EUSERS,
@@ -125,7 +124,7 @@ static int handle_open(struct gkv *h, bool unread)
 	rc = housekeeper_begin(s, handle_deadline(h), &h->error);
 	if (rc == 0)
 		return 0;
-	handle_leave(h);
+	link_leave(&h->link);
 
 err_disconnect:
 	handle_disconnect(h);
@@ -134,7 +133,7 @@ err_disconnect:
 err_number:
 	figures_retire(h);
 	housekeeper_leave(s);
-	session_release_handle(s, h->number);
+	session_release_handle(s, h->link.number);
 	return rc;
 }
 
@@ -166,7 +165,7 @@ static int create(struct gkv_session *s, const struct gkv_handle_options *o, boo
 	if (o->flags & GKV_NO_HINTS)
 		h->reader.hints = NULL;
 	h->depth = o->depth ? o->depth : DEPTH_DEFAULT;
-	h->reads_max = h->depth < HANDLE_READS_MAX ? h->depth : HANDLE_READS_MAX;
+	h->link.reads_max = h->depth < HANDLE_READS_MAX ? h->depth : HANDLE_READS_MAX;
 	rc = handle_open(h, unread);
 	if (rc) {
 		*err = h->error;
@@ -240,12 +239,10 @@ void gkv_close(struct gkv *h)
 	if (!h || session_foreign(h->session)) /* a child has nothing of its own in it */
 		return;
 	s = h->session;
-	number = h->number;
-	if (h->async) {
+	number = h->link.number;
+	if (h->async)
 		flights_remove(h);
-		connector_end(h->async);
-	}
-	handle_leave(h);
+	link_leave(&h->link);
 	handle_disconnect(h);
 	async_destroy(h->async);
 	reader_drop(&h->reader);

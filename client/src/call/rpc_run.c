@@ -5,7 +5,6 @@
 
 #include <errno.h>
 
-#include "client/src/call/ready.h"
 #include "client/src/flight/async.h"
 #include "client/src/request/fill.h"
 
@@ -18,7 +17,7 @@ static int wait_more(struct window *w, struct waiter *waiter)
 
 	if (h->async) /* the server may wait for a section of ours */
 		async_aside(h->async);
-	if (!h->live)
+	if (!h->link.live)
 		return -ECONNRESET;
 	due = window_due(w, &paused);
 	if (paused == w->count) { /* none waits for the server */

@@ -65,7 +65,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/src/call/ready.h"
 #include "client/src/flight/async.h"
 #include "client/src/link/handle.h"
 #include "client/src/know/lookup.h"

@@ -78,10 +78,10 @@ void asks_step(struct async *a)
 {
 	do {
 		window_step(&a->asks);
-		if (!a->h->live || !window_fill(&a->asks))
+		if (!a->h->link.live || !window_fill(&a->asks))
 			return;
 		rpc_note(a->h, true);
-	} while (a->h->live);
+	} while (a->h->link.live);
 }
 
 static struct rpc_call *call_of(struct async *a, const struct op *op)
@@ -98,9 +98,9 @@ void ask_expire(struct async *a, struct op *op)
 	struct rpc_call *c = call_of(a, op);
 	int rc;
 
-	if (a->down) {
-		connector_why(a);
-		rc = rpc_cut(a->h, c, c->posted ? -ETIMEDOUT : a->why.code);
+	if (a->h->down) {
+		connector_why(a->h);
+		rc = rpc_cut(a->h, c, c->posted ? -ETIMEDOUT : a->h->why.code);
 	} else {
 		rc = rpc_expired(a->h, c);
 	}

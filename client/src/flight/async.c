@@ -87,7 +87,7 @@ int async_create(struct gkv *h)
 	}
 	h->async = a;
 	h->on_lost = lost;
-	set(h->session->flights, h->number, a);
+	set(h->session->flights, h->link.number, a);
 	return 0;
 }
 
@@ -265,22 +265,10 @@ int gkv_submit(struct gkv *h, const struct gkv_request *requests, size_t count)
 
 void async_lost(struct async *a)
 {
-	if (a->down)
-		return;
-	a->down = true;
-	a->why = a->h->lost;
-	if (!a->why.code)
-		error_set(&a->why, -ECONNRESET, "the connection to %s:%s was lost",
-			  a->h->session->settings.host, a->h->session->settings.port);
+	a->quiet_ns = 0;
 	wait_unwatch(a);
 	lanes_lost(a);
 	window_again(&a->asks);
-}
-
-void async_up(struct async *a)
-{
-	a->down = false;
-	a->quiet_ns = 0;
 }
 
 static bool in_flight(const struct async *a)
@@ -293,7 +281,7 @@ static void look_around(struct async *a, uint64_t now)
 {
 	struct gkv *h = a->h;
 
-	if (!h->live) {
+	if (!h->link.live) {
 		a->quiet_ns = 0;
 		return;
 	}
@@ -322,7 +310,7 @@ bool async_step(struct async *a)
 	a->polls++;
 	if (a->armed)
 		wait_awake(a);
-	if (h->live)
+	if (h->link.live)
 		n = channel_poll(h);
 	if (handle_current(h)) { /* in this order: a look-up may end as a request */
 		lanes_step(a);
@@ -337,7 +325,7 @@ bool async_step(struct async *a)
 	look_around(a, now);
 	if (now >= a->next_ns)
 		ops_expire(a, now);
-	return (!handle_current(h) && connector_step(a)) || n > 0;
+	return (!handle_current(h) && async_reconnect(a)) || n > 0;
 }
 
 static size_t take_done(struct async *a, struct gkv_completion *out, size_t max)
@@ -389,7 +377,7 @@ size_t gkv_pending(const struct gkv *h)
 uint64_t async_due(const struct async *a)
 {
 	unsigned paused;
-	uint64_t due = window_due(&a->asks, &paused), connect = connector_due(a);
+	uint64_t due = window_due(&a->asks, &paused), connect = reconnect_due(a);
 
 	if (a->next_ns < due)
 		due = a->next_ns;
@@ -408,7 +396,12 @@ void flights_destroy(struct flights *f)
 
 void flights_remove(struct gkv *h)
 {
-	set(h->session->flights, h->number, NULL);
+	struct flights *f = h->session->flights;
+
+	set(f, h->link.number, NULL);
+	connector_end(h);
+	pthread_mutex_lock(&f->lock); /* whoever has served it is gone now */
+	pthread_mutex_unlock(&f->lock);
 }
 
 void flights_signal(struct flights *f)

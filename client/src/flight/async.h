@@ -84,18 +84,6 @@ struct lane {
 	struct lookup lookup[READER_BATCH];
 };
 
-/* The state of another queue pair's making; see connector.c. */
-enum connector_state { CONNECTOR_IDLE, CONNECTOR_WANTED, CONNECTOR_BUSY, CONNECTOR_DONE };
-
-struct connector {
-	_Atomic uint32_t state; /* enum connector_state */
-	struct gkv *fresh; /* all but IDLE: gets the queue pair; DONE: live, or says why not */
-	bool again; /* DONE: it may go well later, */
-	uint64_t next_ns; /* then */
-	uint64_t due_ns; /* not before; 0: at once. The handle's own, */
-	uint64_t wanted_ns; /* and since when it is WANTED */
-};
-
 struct async {
 	struct gkv *h;
 	unsigned depth;
@@ -118,9 +106,6 @@ struct async {
 	uint64_t next_ns; /* no operation's deadline is earlier */
 	uint64_t quiet_ns; /* nothing came since; 0: not looked at */
 	uint64_t looked_ns; /* at the life line */
-	bool down; /* the queue pair was lost, */
-	struct error why; /* and this is why there is no other one */
-	struct connector connector;
 
 	/* The descriptor to sleep on; -1: not asked for yet. */
 	int epoll, timer, event;
@@ -150,7 +135,7 @@ void flights_signal(struct flights *f);
 
 /* async_create - the handle's, from its first gkv_submit() on. Returns 0 or -ENOMEM. */
 int async_create(struct gkv *h);
-/* flights_remove - the housekeeper does not look at the handle any more. */
+/* flights_remove - the housekeeper does not look at the handle any more, nor connect it. */
 void flights_remove(struct gkv *h);
 /* async_destroy - after handle_disconnect(); NULL is fine. */
 void async_destroy(struct async *a);
@@ -158,9 +143,6 @@ void async_destroy(struct async *a);
 /* async_step - take what came, go on with all that is in flight, connect again. Does not wait.
  * Returns whether something came: there may be more, or there is another queue pair. */
 bool async_step(struct async *a);
-
-/* async_up - the handle has another queue pair. */
-void async_up(struct async *a);
 
 /* async_poll - gkv_poll() inside a call. */
 int async_poll(struct gkv *h, struct gkv_completion *out, size_t max);
@@ -244,22 +226,15 @@ void asks_fail(struct async *a, int rc);
 /* ask_abandon - both end, unsent. Returns false where it was sent, or may have been. */
 bool ask_abandon(struct async *a, struct op *op);
 
-/* Another queue pair (connector.c). */
-/* connector_step - the handle has no queue pair of the present connection: see to another one.
+/* Another queue pair (reconnect.c). */
+/* async_reconnect - the handle has no queue pair of the present connection: see to another one.
  * Returns whether it has one now. */
-bool connector_step(struct async *a);
-/* connector_due - when that has something to do, whatever comes; UINT64_MAX: never. */
-uint64_t connector_due(const struct async *a);
-/* connector_why - there is no queue pair: h->error says why, and what goes on. Returns its code. */
-int connector_why(struct async *a);
-/* connector_serve - by the housekeeper's thread, without locks: make one that is wanted, from
- * handle @next on, which is moved after it. Returns whether there was one. */
-bool connector_serve(struct gkv_session *s, unsigned *next);
-/* connector_settle - before the handle is connected otherwise: nothing of it is under way then.
- * Returns whether that was so before @deadline_ns. */
-bool connector_settle(struct async *a, uint64_t deadline_ns);
-/* connector_end - the same for good; the session does not know the handle any more. */
-void connector_end(struct async *a);
+bool async_reconnect(struct async *a);
+/* reconnect_due - when that has something to do, whatever comes; UINT64_MAX: never. */
+uint64_t reconnect_due(const struct async *a);
+/* flights_connect - by the housekeeper's thread, without locks: make one that is wanted, from
+ * handle @next on, which is moved past it. Returns whether there was one. */
+bool flights_connect(struct gkv_session *s, unsigned *next);
 
 /* Sleeping (wait.c). */
 /* wait_unwatch - the queue pair's descriptors are about to be closed. */

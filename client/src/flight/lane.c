@@ -143,7 +143,7 @@ static void lane_run(struct async *a, struct lane *lane)
 	if (rc > 0) {
 		figure_add(&a->h->reader.stats.reads, (unsigned)rc);
 		rc = channel_post(a->h, a->chain, (unsigned)rc);
-		lane->chain = a->h->chains_posted;
+		lane->chain = a->h->link.chains_posted;
 		if (rc == 0)
 			return;
 	}
@@ -155,7 +155,7 @@ static void lane_fill(struct async *a, struct lane *lane)
 {
 	struct reader *r = &a->h->reader;
 	const uint64_t seed = lane->batch.hashed ? r->world->hash_seed : 0;
-	unsigned most = a->h->reads_max - a->reads;
+	unsigned most = a->h->link.reads_max - a->reads;
 	size_t planned = 0;
 
 	if (most > READER_BATCH)
@@ -196,14 +196,14 @@ void lanes_step(struct async *a)
 {
 	struct gkv *h = a->h;
 
-	for (unsigned i = 0; i < HANDLE_LANES && h->live; i++) {
+	for (unsigned i = 0; i < HANDLE_LANES && h->link.live; i++) {
 		struct lane *lane = &a->lane[i];
 
-		if (lane->count && h->chains_done >= lane->chain)
+		if (lane->count && h->link.chains_done >= lane->chain)
 			lane_run(a, lane);
 	}
-	for (unsigned i = 0; i < HANDLE_LANES && h->live; i++) {
-		if (!a->read.first || a->reads >= h->reads_max)
+	for (unsigned i = 0; i < HANDLE_LANES && h->link.live; i++) {
+		if (!a->read.first || a->reads >= h->link.reads_max)
 			return;
 		if (!a->lane[i].count)
 			lane_start(a, &a->lane[i]);
@@ -241,7 +241,7 @@ unsigned async_close_lanes(struct async *a, bool all)
 	unsigned closed = 0;
 
 	for (unsigned i = HANDLE_LANES; i-- > 0;) {
-		if (!a->lane[i].count || (!all && a->h->chains_done < a->lane[i].chain))
+		if (!a->lane[i].count || (!all && a->h->link.chains_done < a->lane[i].chain))
 			continue;
 		lane_again(a, &a->lane[i]);
 		closed++;

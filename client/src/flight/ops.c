@@ -56,7 +56,7 @@ static void let_go(struct async *a, struct op *op)
 
 	if (!op->q.memory)
 		return;
-	if (!h->live && h->qp.qp)
+	if (!h->link.live && h->link.qp.qp)
 		handle_disconnect(h);
 	if (op->aimed)
 		memory_done(op->q.memory);
@@ -111,8 +111,8 @@ static int unanswered(struct async *a)
 {
 	struct gkv *h = a->h;
 
-	if (a->down)
-		return connector_why(a);
+	if (h->down)
+		return connector_why(h);
 	return error_set(&h->error, -ETIMEDOUT,
 			 "the operation was not done in its time (is the server at %s:%s stopped "
 			 "or overloaded? are too many in flight?)",

@@ -27,11 +27,11 @@ static unsigned end_sections(struct async *a)
 {
 	struct gkv *h = a->h;
 
-	if (h->live)
+	if (h->link.live)
 		channel_poll(h);
-	if (h->live && !handle_current(h))
+	if (h->link.live && !handle_current(h))
 		channel_fail(h, "the session lost its connection");
-	return async_close_lanes(a, !h->live);
+	return async_close_lanes(a, !h->link.live);
 }
 
 static unsigned tend(struct async *a, uint64_t now, uint64_t patience_ns)

@@ -50,11 +50,11 @@ static int watch(const struct async *a, int fd)
 
 void wait_unwatch(struct async *a)
 {
-	if (a->watching && a->h->cq.channel)
-		epoll_ctl(a->epoll, EPOLL_CTL_DEL, rdma_cq_fd(&a->h->cq), NULL);
+	if (a->watching && a->h->link.cq.channel)
+		epoll_ctl(a->epoll, EPOLL_CTL_DEL, rdma_cq_fd(&a->h->link.cq), NULL);
 	/* not by its end: the socket lives on while others have it */
-	if (a->watching && a->h->lifeline >= 0)
-		epoll_ctl(a->epoll, EPOLL_CTL_DEL, a->h->lifeline, NULL);
+	if (a->watching && a->h->link.lifeline >= 0)
+		epoll_ctl(a->epoll, EPOLL_CTL_DEL, a->h->link.lifeline, NULL);
 	a->watching = false;
 }
 
@@ -62,14 +62,14 @@ static int watch_link(struct async *a)
 {
 	int rc;
 
-	if (a->watching || !a->h->live)
+	if (a->watching || !a->h->link.live)
 		return 0;
-	rc = watch(a, rdma_cq_fd(&a->h->cq));
+	rc = watch(a, rdma_cq_fd(&a->h->link.cq));
 	if (rc)
 		return rc;
 	a->watching = true;
-	if (a->h->lifeline >= 0)
-		rc = watch(a, a->h->lifeline);
+	if (a->h->link.lifeline >= 0)
+		rc = watch(a, a->h->link.lifeline);
 	if (rc) /* all or nothing: the next gkv_arm() tries again */
 		wait_unwatch(a);
 	return rc;
@@ -130,8 +130,8 @@ static void drain(int fd)
 void wait_awake(struct async *a)
 {
 	a->armed = false;
-	if (a->h->live)
-		rdma_cq_drain_events(&a->h->cq);
+	if (a->h->link.live)
+		rdma_cq_drain_events(&a->h->link.cq);
 	drain(a->timer);
 	drain(a->event);
 }
@@ -160,7 +160,7 @@ static int arm(struct gkv *h)
 	do {
 		if (a->done.first)
 			return -EAGAIN;
-		rc = h->live ? rdma_cq_arm(&h->cq) : 0;
+		rc = h->link.live ? rdma_cq_arm(&h->link.cq) : 0;
 		if (rc)
 			channel_fail(h, "arming its completion queue failed: %s", error_name(rc));
 	} while (async_step(a));

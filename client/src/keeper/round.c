@@ -67,7 +67,7 @@ int round_create(struct gkv_session *s, struct error *err)
 void round_disconnect(struct housekeeper *k)
 {
 	if (!k->wrote) /* nothing that it carried was of use: the next one is not free */
-		k->h->chains_done = 0;
+		k->h->link.chains_done = 0;
 	k->wrote = false;
 	handle_disconnect(k->h);
 }
@@ -86,9 +86,9 @@ static uint64_t begin_round(struct gkv_session *s)
 /* Another connection has another slot, which counts from 0. */
 static void follow_connection(struct housekeeper *k)
 {
-	if (k->connection == k->h->session_number)
+	if (k->connection == k->h->link.session_number)
 		return;
-	k->connection = k->h->session_number;
+	k->connection = k->h->link.session_number;
 	k->before.gets += k->said.gets;
 	k->before.reads += k->said.reads;
 	k->before.retries += k->said.retries;
@@ -133,14 +133,14 @@ static int make_round(struct gkv_session *s)
 	if (rc)
 		return rc;
 	clock_root(h->reader.world, *(const uint64_t *)(span + SPAN_CLOCK), posted_ns);
-	rc = epochs_announce(&s->epochs, h->session_number, *(const uint64_t *)span,
+	rc = epochs_announce(&s->epochs, h->link.session_number, *(const uint64_t *)span,
 			     *(const uint64_t *)(span + SPAN_FLOOR), early, &say);
 	if (rc)
 		return rc;
 	/* release pairs with handle_age(): what was dropped */
 	atomic_store_explicit(&s->rounds_applied, number, memory_order_release);
 	/* relaxed: ours alone, until posting hands it to the device */
-	atomic_store_explicit(&slot->generation, h->generation, memory_order_relaxed);
+	atomic_store_explicit(&slot->generation, h->link.generation, memory_order_relaxed);
 	atomic_store_explicit(&slot->e, say.e, memory_order_relaxed);
 	atomic_store_explicit(&slot->not_e, ~say.e, memory_order_relaxed);
 	atomic_store_explicit(&slot->beat, ++k->beat, memory_order_relaxed);
@@ -161,15 +161,15 @@ static int make_round(struct gkv_session *s)
 void round_leave(struct gkv_session *s)
 {
 	struct housekeeper *k = s->keeper;
-	uint64_t soon = time_now_ns() + HANDLE_LEAVE_NS;
+	uint64_t soon = time_now_ns() + LINK_LEAVE_NS;
 
-	if (!k->h || !k->h->qp.qp)
+	if (!k->h || !k->h->link.qp.qp)
 		return;
 	if (handle_current(k->h) && figures_now(s).gets != k->said.gets) {
 		k->h->deadline_ns = soon;
-		k->h->live = make_round(s) == 0;
+		k->h->link.live = make_round(s) == 0;
 	}
-	handle_leave(k->h);
+	link_leave(&k->h->link);
 	round_disconnect(k);
 }
 
@@ -181,15 +181,16 @@ static int attach(struct gkv_session *s, uint64_t deadline_ns, unsigned *due_ms)
 	struct wire_welcome welcome;
 	int rc;
 
-	if (k->h->live || k->h->qp.qp)
+	if (k->h->link.live || k->h->link.qp.qp)
 		round_disconnect(k);
-	due = backoff_due(&k->h->backoff, now);
+	due = backoff_due(&k->h->link.backoff, now);
 	if (due > now) {
 		*due_ms = (unsigned)((due - now) / NS_PER_MS + 1);
 		return -EALREADY;
 	}
-	rc = handle_attach(k->h, deadline_ns, &welcome);
+	rc = link_attach(&k->h->link, deadline_ns, &welcome);
 	if (rc == 0) {
+		handle_enter(k->h);
 		follow_connection(k);
 		k->slot_addr = welcome.slot_addr;
 		k->slot_rkey = welcome.slot_rkey;
@@ -197,10 +198,11 @@ static int attach(struct gkv_session *s, uint64_t deadline_ns, unsigned *due_ms)
 		k->pause_ms = HOUSEKEEPER_BUSY_MS;
 		return 0;
 	}
+	handle_disconnect(k->h);
 	if (rc == -ENOTCONN)
 		return rc;
 	*due_ms = HOUSEKEEPER_BUSY_MS;
-	if (handle_worth_another(rc))
+	if (link_worth_another(rc))
 		return -EALREADY;
 	error_prefix(&k->h->error,
 		     "no housekeeper: without one the server ends this session after its lease of "
@@ -244,7 +246,7 @@ int round_keep(struct gkv_session *s, uint64_t deadline_ns)
 	start_ns = time_now_ns();
 	count(&k->polled, async_tend(s, k->lease_ms / 4 * NS_PER_MS));
 	if (make_round(s)) { /* soon again, over another one */
-		k->h->live = false;
+		k->h->link.live = false;
 		return (int)HOUSEKEEPER_BUSY_MS;
 	}
 	calls = epochs_calls(&s->epochs);

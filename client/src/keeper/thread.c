@@ -48,7 +48,7 @@ static void *run(void *arg)
 			pause_ms = (int)housekeeper_pause(UINT16_MAX, false, 0, k->lease_ms);
 		least_ms = housekeeper_pause(0, true, k->took_ms, k->lease_ms);
 		pthread_mutex_unlock(&k->round_lock);
-	} while (connector_serve(s, &next) || bell_wait(&s->bell, start + least_ms * NS_PER_MS,
+	} while (flights_connect(s, &next) || bell_wait(&s->bell, start + least_ms * NS_PER_MS,
 							start + (uint64_t)pause_ms * NS_PER_MS));
 	return NULL;
 }
@@ -97,7 +97,7 @@ static int own_round(struct gkv_session *s, uint64_t deadline_ns, struct error *
 
 	if (!handle_current(k->h)) {
 		round_disconnect(k); /* what did its work is forgotten by the back-off */
-		due = backoff_due(&k->h->backoff, time_now_ns());
+		due = backoff_due(&k->h->link.backoff, time_now_ns());
 		backoff_sleep(due, deadline_ns);
 	}
 	if (due > deadline_ns) {
@@ -158,7 +158,7 @@ void housekeeper_leave(struct gkv_session *s)
 	struct housekeeper *k = s->keeper;
 	bool last;
 
-	if (lock_until(&k->round_lock, time_now_ns() + HANDLE_LEAVE_NS))
+	if (lock_until(&k->round_lock, time_now_ns() + LINK_LEAVE_NS))
 		return; /* the next round sees to it */
 	pthread_mutex_lock(&s->handles_lock);
 	last = s->handle_count == 1;

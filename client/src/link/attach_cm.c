@@ -80,61 +80,61 @@ int session_open_by_cm(struct gkv_session *s, int fd, uint64_t deadline_ns, stru
 	return rc;
 }
 
-static int ask(struct gkv *h, const struct cm_wait *wait)
+static int ask(struct link *l, const struct cm_wait *wait)
 {
-	struct gkv_session *s = h->session;
+	struct gkv_session *s = l->session;
 	const struct wire_cm_request request = {
 		.header = wire_cm_header(WIRE_CM_REQUEST),
 		.token = s->welcome.cm_token,
-		.handle = h->number,
-		.credits = h->credits_wish,
+		.handle = l->number,
+		.credits = l->credits_wish,
 		.mtu = (uint8_t)s->dev->mtu,
 	};
 	struct wire_cm_reply reply;
 	int rc;
 
 	trace_begin(s, "cm");
-	rc = cm_connect(h->cm, &h->qp, &request, &reply, wait, &h->error);
+	rc = cm_connect(l->cm, &l->qp, &request, &reply, wait, l->err);
 	if (rc)
 		return rc;
-	if (reply.handle != h->number || reply.credits > h->credits_wish)
+	if (reply.handle != l->number || reply.credits > l->credits_wish)
 		return error_set(
-			&h->error, -EPROTO,
+			l->err, -EPROTO,
 			"the server opened queue pair %u with %u credits, asked for was %u "
 			"with %u",
-			reply.handle, reply.credits, h->number, h->credits_wish);
-	session_qp_fresh(s, h->number);
+			reply.handle, reply.credits, l->number, l->credits_wish);
+	session_qp_fresh(s, l->number);
 	trace_done(
 		s, "MTU %u, %u READs in flight from here, %u from there, %u credits; ready to send",
-		rdma_mtu_bytes(h->qp.mtu), h->qp.rd_initiator, h->qp.rd_responder, reply.credits);
-	h->credits = reply.credits;
+		rdma_mtu_bytes(l->qp.mtu), l->qp.rd_initiator, l->qp.rd_responder, reply.credits);
+	l->credits = reply.credits;
 	trace_begin(s, "live");
-	for (unsigned i = 0; i < h->credits && rc == 0; i++)
-		rc = channel_receive(h, i);
+	for (unsigned i = 0; i < l->credits && rc == 0; i++)
+		rc = link_receive(l, i, l->err);
 	if (rc == 0)
-		rc = cm_establish(h->cm, &h->error);
+		rc = cm_establish(l->cm, l->err);
 	if (rc == 0)
 		trace_done(s, "both sides are ready to send");
 	return rc;
 }
 
-int handle_connect_by_cm(struct gkv *h, uint64_t deadline_ns)
+int link_connect_by_cm(struct link *l, uint64_t deadline_ns)
 {
-	struct gkv_session *s = h->session;
+	struct gkv_session *s = l->session;
 	const struct cm_wait wait = { .deadline_ns = deadline_ns, .lifeline = s->lifeline };
 	struct sockaddr_storage to;
-	int rc = server_address(s->lifeline, s->welcome.cm_port, &to, &h->error);
+	int rc = server_address(s->lifeline, s->welcome.cm_port, &to, l->err);
 
 	trace_begin(s, "route");
 	if (rc == 0)
-		rc = cm_resolve(&h->cm, (struct sockaddr *)&to, &wait, &h->error);
+		rc = cm_resolve(&l->cm, (struct sockaddr *)&to, &wait, l->err);
 	if (rc == 0)
-		rc = check_route(s, &h->cm->route, s->dev->name, s->dev->port, "the session",
-				 &h->error);
+		rc = check_route(s, &l->cm->route, s->dev->name, s->dev->port, "the session",
+				 l->err);
 	if (rc == 0) {
-		trace_done(s, "to %s, port %u of the CM: through port %u of %s", h->cm->peer,
-			   s->welcome.cm_port, h->cm->route.port, h->cm->route.device);
-		rc = ask(h, &wait);
+		trace_done(s, "to %s, port %u of the CM: through port %u of %s", l->cm->peer,
+			   s->welcome.cm_port, l->cm->route.port, l->cm->route.device);
+		rc = ask(l, &wait);
 	}
 	if (rc == -ECONNRESET || rc == -ESTALE) {
 		/* the life line spoke, and of another handle perhaps; or the server has forgotten

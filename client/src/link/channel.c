@@ -49,9 +49,9 @@ static uint64_t wr_id_make(enum wr_kind kind, unsigned number)
 /* The first reason counts: others follow from it. */
 static int lost(struct gkv *h, const struct error *why)
 {
-	h->live = false;
-	if (!h->lost.code)
-		h->lost = *why;
+	h->link.live = false;
+	if (!h->link.lost.code)
+		h->link.lost = *why;
 	if (!h->tended)
 		h->error = *why;
 	return why->code;
@@ -71,21 +71,24 @@ int channel_fail(struct gkv *h, const char *fmt, ...)
 	return lost(h, &why);
 }
 
-int channel_receive(struct gkv *h, unsigned number)
+int link_receive(struct link *l, unsigned number, struct error *err)
 {
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)handle_reply_at(h, number),
+		.addr = (uintptr_t)link_reply_at(l, number),
 		.length = RPC_REPLY_MAX,
-		.lkey = h->fetch.region.lkey,
+		.lkey = l->fetch->region.lkey,
 	};
 	struct ibv_recv_wr wr = {
 		.wr_id = wr_id_make(WR_RECEIVE, number),
 		.sg_list = &sge,
 		.num_sge = 1,
 	};
-	int rc = rdma_post_recv(h->qp.qp, &wr);
+	int rc = rdma_post_recv(l->qp.qp, &wr);
 
-	return rc ? channel_fail(h, "posting a receive failed: %s", error_name(rc)) : 0;
+	return rc ? error_set(err, -ECONNRESET,
+			      "the queue pair to %s:%s was lost: posting a receive failed: %s",
+			      l->session->settings.host, l->session->settings.port, error_name(rc))
+		  : 0;
 }
 
 /* A reply frame: into the slot that waits for it; the buffer goes back at once. */
@@ -94,9 +97,10 @@ static int received(struct gkv *h, unsigned number, uint32_t len)
 	const struct rpc_reply *reply;
 	const uint8_t *value;
 	struct rpc_slot *slot;
+	struct error why;
 
-	if (rpc_reply_decode(handle_reply_at(h, number), len, &reply, &value) ||
-	    reply->slot >= h->credits)
+	if (rpc_reply_decode(link_reply_at(&h->link, number), len, &reply, &value) ||
+	    reply->slot >= h->link.credits)
 		return channel_fail(h, "the server sent %u bytes that are no reply", len);
 	slot = &h->slot[reply->slot];
 	if (!slot->reply_due || slot->sequence != reply->sequence)
@@ -104,10 +108,10 @@ static int received(struct gkv *h, unsigned number, uint32_t len)
 				    (unsigned long long)reply->sequence);
 	memcpy(slot->reply_bytes, reply, len);
 	slot->reply_due = false;
-	h->worked = true;
+	h->link.worked = true;
 	h->heard_ns = time_now_ns();
 	clock_reply(h, reply->clock_ms, slot->posted_ns);
-	return channel_receive(h, number);
+	return link_receive(&h->link, number, &why) ? lost(h, &why) : 0;
 }
 
 static int completed(struct gkv *h, const struct ibv_wc *wc)
@@ -124,7 +128,7 @@ static int completed(struct gkv *h, const struct ibv_wc *wc)
 	switch (wc->wr_id >> 32) {
 	case WR_READS:
 	case WR_WRITE:
-		h->chains_done++;
+		h->link.chains_done++;
 		return 0;
 	case WR_SEND:
 		h->slot[number].send_due = false;
@@ -138,7 +142,7 @@ static int completed(struct gkv *h, const struct ibv_wc *wc)
 int channel_poll(struct gkv *h)
 {
 	struct ibv_wc wc[POLL_ENTRIES];
-	int n = rdma_poll(h->cq.cq, POLL_ENTRIES, wc);
+	int n = rdma_poll(h->link.cq.cq, POLL_ENTRIES, wc);
 
 	if (n < 0)
 		return channel_fail(h, "polling its completion queue failed");
@@ -155,8 +159,8 @@ int channel_poll(struct gkv *h)
 static bool lost_at_server(const struct gkv *h)
 {
 	/* relaxed: looked at again and again, and nothing else depends on it */
-	return atomic_load_explicit(&h->session->qp_lost[h->number], memory_order_relaxed) ==
-	       h->qp.qp->qp_num;
+	return atomic_load_explicit(&h->session->qp_lost[h->link.number], memory_order_relaxed) ==
+	       h->link.qp.qp->qp_num;
 }
 
 /* Is the session still there? Connecting may hold its lock for long: then we go on with ours. */
@@ -167,17 +171,18 @@ static int check_session(struct gkv *h)
 
 	if (until_ns > handle_deadline(h))
 		until_ns = handle_deadline(h);
-	return session_check(h->session, h->session_number, until_ns, &why) ? lost(h, &why) : 0;
+	return session_check(h->session, h->link.session_number, until_ns, &why) ? lost(h, &why)
+										 : 0;
 }
 
 static int channel_sleep(struct gkv *h, uint64_t now)
 {
 	uint64_t left_ms = (h->deadline_ns - now) / NS_PER_MS + 1;
 	struct pollfd p[2] = {
-		{ .fd = rdma_cq_fd(&h->cq), .events = POLLIN },
-		{ .fd = h->lifeline, .events = POLLIN },
+		{ .fd = rdma_cq_fd(&h->link.cq), .events = POLLIN },
+		{ .fd = h->link.lifeline, .events = POLLIN },
 	};
-	int n = rdma_cq_arm(&h->cq);
+	int n = rdma_cq_arm(&h->link.cq);
 
 	if (n)
 		return channel_fail(h, "arming its completion queue failed: %s", error_name(n));
@@ -186,7 +191,7 @@ static int channel_sleep(struct gkv *h, uint64_t now)
 		return n < 0 ? n : 0;
 	n = poll(p, 2, left_ms < SLEEP_MS_MAX ? (int)left_ms : SLEEP_MS_MAX);
 	if (n > 0 && p[0].revents)
-		rdma_cq_drain_events(&h->cq);
+		rdma_cq_drain_events(&h->link.cq);
 	if (n > 0 && p[1].revents && check_session(h))
 		return -ECONNRESET;
 	return lost_at_server(h) ? channel_fail(h, "the server's end of it broke") : 0;
@@ -194,11 +199,11 @@ static int channel_sleep(struct gkv *h, uint64_t now)
 
 void channel_look(struct gkv *h)
 {
-	struct pollfd p = { .fd = h->lifeline, .events = POLLIN };
+	struct pollfd p = { .fd = h->link.lifeline, .events = POLLIN };
 
 	if (poll(&p, 1, 0) > 0)
 		check_session(h);
-	if (h->live && lost_at_server(h))
+	if (h->link.live && lost_at_server(h))
 		channel_fail(h, "the server's end of it broke");
 }
 
@@ -247,11 +252,11 @@ uint64_t channel_patience(const struct gkv *h, uint64_t bytes)
 /* The chain that was posted last, of @bytes, to its end. */
 static int chain_wait(struct gkv *h, const char *what, uint64_t bytes)
 {
-	const uint64_t chain = h->chains_posted;
+	const uint64_t chain = h->link.chains_posted;
 	struct waiter w = { .patience_ns = channel_patience(h, bytes) };
 	int rc;
 
-	while (h->chains_done < chain) {
+	while (h->link.chains_done < chain) {
 		rc = channel_progress(h, &w);
 		if (rc == -ETIMEDOUT) { /* it still names our memory: only its end frees that */
 			channel_fail(h, "an RDMA %s took longer than %u ms", what,
@@ -285,7 +290,7 @@ int channel_post(struct gkv *h, const struct read_op *ops, unsigned count)
 	int rc;
 
 	assert(h->sections && count >= 1 && count <= READER_BATCH);
-	if (!h->live)
+	if (!h->link.live)
 		return -ECONNRESET; /* lost earlier in this section */
 	for (unsigned i = 0; i < count; i++) {
 		h->wr[i].wr_id = wr_id_make(WR_READS, 0);
@@ -299,10 +304,10 @@ int channel_post(struct gkv *h, const struct read_op *ops, unsigned count)
 	}
 	h->wr[count - 1].next = NULL;
 	h->wr[count - 1].send_flags = IBV_SEND_SIGNALED;
-	rc = rdma_post_send(h->qp.qp, h->wr, &bad);
+	rc = rdma_post_send(h->link.qp.qp, h->wr, &bad);
 	if (rc)
 		return channel_fail(h, "posting %u READs failed: %s", count, error_name(rc));
-	h->chains_posted++;
+	h->link.chains_posted++;
 	return 0;
 }
 
@@ -325,18 +330,19 @@ int channel_write(struct gkv *h, uint64_t remote, uint32_t rkey, const void *byt
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED | (len <= h->qp.inline_max ? IBV_SEND_INLINE : 0),
+		.send_flags =
+			IBV_SEND_SIGNALED | (len <= h->link.qp.inline_max ? IBV_SEND_INLINE : 0),
 		.wr.rdma = { .remote_addr = remote, .rkey = rkey },
 	};
 	struct ibv_send_wr *bad;
 	int rc;
 
-	if (!h->live)
+	if (!h->link.live)
 		return -ECONNRESET;
-	rc = rdma_post_send(h->qp.qp, &wr, &bad);
+	rc = rdma_post_send(h->link.qp.qp, &wr, &bad);
 	if (rc)
 		return channel_fail(h, "posting an RDMA WRITE failed: %s", error_name(rc));
-	h->chains_posted++;
+	h->link.chains_posted++;
 	return chain_wait(h, "WRITE", len);
 }
 
@@ -352,12 +358,13 @@ int channel_send(struct gkv *h, unsigned slot, uint32_t len)
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_SIGNALED | (len <= h->qp.inline_max ? IBV_SEND_INLINE : 0),
+		.send_flags =
+			IBV_SEND_SIGNALED | (len <= h->link.qp.inline_max ? IBV_SEND_INLINE : 0),
 	};
 	struct ibv_send_wr *bad;
 	int rc;
 
 	h->slot[slot].posted_ns = time_now_ns();
-	rc = rdma_post_send(h->qp.qp, &wr, &bad);
+	rc = rdma_post_send(h->link.qp.qp, &wr, &bad);
 	return rc ? channel_fail(h, "posting a request failed: %s", error_name(rc)) : 0;
 }

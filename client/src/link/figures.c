@@ -37,6 +37,6 @@ void figures_retire(struct gkv *h)
 
 	pthread_mutex_lock(&s->handles_lock);
 	add(&s->gone, h);
-	s->handle[h->number] = NULL;
+	s->handle[h->link.number] = NULL;
 	pthread_mutex_unlock(&s->handles_lock);
 }

@@ -77,7 +77,7 @@ void sections_repin(struct gkv *h)
 		if (h->pin[i] && h->pin[i] < oldest)
 			oldest = h->pin[i];
 	}
-	epochs_unpin(&h->session->epochs, h->number, oldest);
+	epochs_unpin(&h->session->epochs, h->link.number, oldest);
 }
 
 static void use_arena(struct gkv *h)
@@ -117,6 +117,35 @@ static int grow_arena(struct fetch *f, size_t bytes)
 	return rc;
 }
 
+void handle_disconnect(struct gkv *h)
+{
+	const bool before = h->down;
+
+	h->link.live = false;
+	h->down = true;
+	if (!before) {
+		h->why = h->link.lost;
+		if (!h->why.code)
+			error_set(&h->why, -ECONNRESET, "the connection to %s:%s was lost",
+				  h->session->settings.host, h->session->settings.port);
+	}
+	if (!before && h->on_lost)
+		h->on_lost(h);
+	link_close(&h->link);
+	for (unsigned i = 0; i < HANDLE_CREDITS; i++)
+		h->slot[i].reply_due = h->slot[i].send_due = false;
+}
+
+void handle_enter(struct gkv *h)
+{
+	h->down = false;
+	if (h->reader.world == h->link.world)
+		return;
+	reader_drop(&h->reader); /* what was found in another life means nothing in this one */
+	h->reader.world = world_get(h->link.world);
+	h->clock_at_ns = 0;
+}
+
 static const struct reader_ops handle_reader_ops = {
 	.read = channel_read,
 	.clock_ms = clock_estimate,
@@ -139,9 +168,14 @@ int handle_fetch_create(struct gkv *h)
 void handle_init(struct gkv *h, struct gkv_session *s, unsigned number, unsigned credits_wish)
 {
 	h->session = s;
-	h->number = number;
-	h->credits_wish = credits_wish;
-	h->lifeline = -1;
+	h->link = (struct link){
+		.session = s,
+		.number = number,
+		.credits_wish = credits_wish,
+		.lifeline = -1,
+		.fetch = &h->fetch,
+		.err = &h->error,
+	};
 	h->spin_polls = channel_spin_polls();
 	h->reader.ops = &handle_reader_ops;
 	h->reader.ctx = h;

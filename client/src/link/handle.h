@@ -12,12 +12,11 @@
 
 #include "client/include/gracekv.h"
 #include "client/src/know/reader.h"
-#include "client/src/link/session.h"
+#include "client/src/link/connector.h"
+#include "client/src/link/link.h"
 #include "common/base/error.h"
 #include "common/base/time.h"
 #include "common/layout/wire_rpc.h"
-#include "common/rdma/cm.h"
-#include "common/rdma/qp.h"
 #include "common/rdma/region.h"
 
 #define HANDLE_CREDITS	  8u /* requests in flight that are asked for; one call uses one */
@@ -26,7 +25,6 @@
 #define HANDLE_SECTIONS	  (1 + HANDLE_LANES)
 #define SECTION_CALL	  0u /* of the call under way; lanes have the others */
 #define HANDLE_READS_MAX  256u /* in flight, of operations that were submitted */
-#define HANDLE_LEAVE_NS	  (100 * NS_PER_MS) /* for what is said to others when a handle closes */
 
 /* A request on its way. */
 struct rpc_slot {
@@ -46,13 +44,22 @@ struct async;
 
 struct gkv {
 	struct gkv_session *session;
-	unsigned number; /* of this handle in its session; HOUSEKEEPER_QP: hidden */
 	unsigned sections; /* open now */
 	uint64_t pin[HANDLE_SECTIONS]; /* of each; 0: it is not open */
 
 	/* The thread at work with it; looked at where owned is set: by GKV_CHECK_THREADS. */
 	bool owned; /* written by its thread only */
 	_Atomic uint32_t owner; /* enum handle_owner */
+
+	/*
+	 * The queue pair that calls use. Where it is down another one is on its way, or is made by
+	 * the next call that needs it.
+	 */
+	struct link link;
+	struct connector connector;
+	bool connected_before;
+	bool down; /* it was destroyed, */
+	struct error why; /* and this is why there is no other one */
 
 	/*
 	 * Operations in flight (flight/); NULL: none were ever submitted. The handle's owner calls
@@ -63,27 +70,7 @@ struct gkv {
 	void (*on_lost)(struct gkv *h);
 	unsigned depth; /* of operations in flight, at most */
 
-	/* The connection. */
-	bool live;
-	bool connected_before;
-	bool attempted; /* the next attempt is "again" to gkv_trace */
-	bool worked; /* a request was answered since the queue pair was opened */
-	struct backoff backoff; /* of queue pairs that break before they did any work */
-	uint64_t session_number; /* of the session when the queue pair was opened */
-	uint64_t hints_after; /* round of the housekeeper; hints may be used after a later one */
-	bool hints_ready; /* there was one */
-	uint64_t generation;
-	unsigned credits_wish; /* up to HANDLE_CREDITS; 0: no requests at all */
-	unsigned credits; /* granted */
-	int lifeline; /* a duplicate, to be polled only; -1: none */
-	struct rdma_cq cq;
-	struct rdma_qp qp;
-	struct cm *cm; /* that connected it; NULL: the exchange did */
-
-	/* READs. Chains end in the order in which they were posted. */
-	uint64_t chains_posted;
-	uint64_t chains_done;
-	unsigned reads_max; /* of operations that were submitted, in flight */
+	/* READs. */
 	struct ibv_send_wr wr[READER_BATCH];
 	struct ibv_sge sge[READER_BATCH][READ_PIECES];
 	struct reader reader;
@@ -109,7 +96,6 @@ struct gkv {
 		visitor; /* gkv_visit runs: handle_thread() of who runs it; 0: it does not */
 
 	struct error error;
-	struct error lost; /* why the queue pair was; code 0: it was not, or it is not known */
 	bool tended; /* by the housekeeper: the application may be reading error */
 };
 
@@ -197,50 +183,26 @@ int handle_key(struct gkv *h, const void *key, size_t key_len);
 int handle_grow(struct gkv *h, struct rdma_buffer *buffer, size_t len, unsigned access,
 		const char *what);
 
-/*
- * handle_attach - one attempt to open a queue pair on the connection that the session has, told to
- * nobody: for the housekeeper. @welcome: of that connection.
- * Returns 0; -ENOTCONN: there is none; why it did not come about, with the sentence in h->error.
- */
-int handle_attach(struct gkv *h, uint64_t deadline_ns, struct wire_welcome *welcome);
-
-/*
- * handle_attempt - one attempt at a queue pair, connecting the session where that is lost. @due:
- * when the next one may be; @again: whether it may go well. Returns 0 or why not;
- * handle_disconnect() then.
- */
-int handle_attempt(struct gkv *h, uint64_t deadline_ns, uint64_t *due, bool *again);
-
-/*
- * handle_adopt - take the queue pair of @fresh, which is live and has h's buffers, and its
- * world.
- */
-void handle_adopt(struct gkv *h, struct gkv *fresh);
-
-/* handle_worth_another - whether a queue pair that was refused with @rc may be had a little later:
- * a server that has no room says so at once; an address may come back. */
-bool handle_worth_another(int rc);
-
 static inline bool handle_current(const struct gkv *h)
 {
-	/* acquire pairs with session_lost() */
-	return h->live &&
-	       h->session_number == atomic_load_explicit(&h->session->number, memory_order_acquire);
+	return link_current(&h->link);
 }
 
-/*
- * handle_connect_by_cm - must hold the session's lock: connect the queue pair, which is in INIT,
- * and post its receives (attach_cm.c). Returns 0 or why not, as handle_connect().
- */
-int handle_connect_by_cm(struct gkv *h, uint64_t deadline_ns);
+/* handle_connect - another queue pair, and another connection where the session's is lost. May
+ * take until the call's deadline. Returns 0 or why not. */
+int handle_connect(struct gkv *h);
 
-/* handle_leave - tell the server that the queue pair is about to go, so that it takes its end
- * apart. Best effort; waits a tenth of a second at most. */
-void handle_leave(struct gkv *h);
+/* handle_ready - the queue pair is of the session's current connection, or why not. */
+static inline int handle_ready(struct gkv *h)
+{
+	return handle_current(h) ? 0 : handle_connect(h);
+}
 
-/* handle_disconnect - destroy the queue pair: no memory of ours is named by anything after it. (But
- * where a device neither destroys nor resets it: it is broken then, and logged.) */
+/* handle_disconnect - close its link: see link_close(). */
 void handle_disconnect(struct gkv *h);
+
+/* handle_enter - it has another link, which may lead to another life of the server. */
+void handle_enter(struct gkv *h);
 
 /*
  * handle_age - of the hints that may be used and remembered now; 0: none. Ask before READs or a
@@ -250,12 +212,12 @@ static inline uint32_t handle_age(struct gkv *h)
 {
 	if (!h->reader.hints)
 		return 0;
-	if (!h->hints_ready) {
+	if (!h->link.hints_ready) {
 		/* acquire pairs with the housekeeper's round: what it dropped */
 		if (atomic_load_explicit(&h->session->rounds_applied, memory_order_acquire) <=
-		    h->hints_after)
+		    h->link.hints_after)
 			return 0;
-		h->hints_ready = true;
+		h->link.hints_ready = true;
 	}
 	return hints_age(h->reader.hints);
 }
@@ -274,8 +236,8 @@ static inline uint32_t section_open(struct gkv *h, unsigned which)
 	struct epochs *ep = &h->session->epochs;
 
 	assert(!h->pin[which]);
-	h->pin[which] =
-		h->sections++ ? epochs_pin_beside(ep, h->number) : epochs_pin(ep, h->number);
+	h->pin[which] = h->sections++ ? epochs_pin_beside(ep, h->link.number)
+				      : epochs_pin(ep, h->link.number);
 	return handle_age(h);
 }
 
@@ -284,7 +246,7 @@ static inline void section_close(struct gkv *h, unsigned which)
 	assert(h->pin[which]);
 	h->pin[which] = 0;
 	if (--h->sections == 0)
-		epochs_unpin(&h->session->epochs, h->number, 0);
+		epochs_unpin(&h->session->epochs, h->link.number, 0);
 	else
 		sections_repin(h);
 }
@@ -347,9 +309,6 @@ int channel_send(struct gkv *h, unsigned slot, uint32_t len);
 /* channel_fail - the queue pair is of no use any more; says why. Returns -ECONNRESET. */
 int channel_fail(struct gkv *h, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* channel_receive - post the reply buffer @number. */
-int channel_receive(struct gkv *h, unsigned number);
-
 static inline void *handle_request_at(const struct gkv *h, unsigned slot)
 {
 	return (uint8_t *)h->frames.addr + (size_t)slot * RPC_REQUEST_MAX;
@@ -360,7 +319,7 @@ static inline void *handle_request_at(const struct gkv *h, unsigned slot)
 #define FETCH_REPLIES (FETCH_SCRATCH + READER_SCRATCH_BYTES)
 #define FETCH_BYTES   (FETCH_REPLIES + HANDLE_CREDITS * RPC_REPLY_MAX)
 
-static inline void *handle_reply_at(const struct gkv *h, unsigned number)
+static inline void *link_reply_at(const struct link *l, unsigned number)
 {
-	return (uint8_t *)h->fetch.addr + FETCH_REPLIES + (size_t)number * RPC_REPLY_MAX;
+	return (uint8_t *)l->fetch->addr + FETCH_REPLIES + (size_t)number * RPC_REPLY_MAX;
 }

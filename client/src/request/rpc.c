@@ -63,15 +63,15 @@ void rpc_end(struct gkv *h, struct rpc_call *c)
 /* Returns 0; -EINPROGRESS: all are busy; -EREMOTEIO: a request can not be asked about again. */
 static int take_slot(struct gkv *h, struct rpc_call *c)
 {
-	if (c->sequence && c->slot < h->credits)
+	if (c->sequence && c->slot < h->link.credits)
 		return slot_idle(&h->slot[c->slot]) ? 0 : -EINPROGRESS;
 	if (c->sequence && c->posted)
 		return error_set(&h->error, -EREMOTEIO,
 				 "the server grants %u requests in flight now, so request %llu "
 				 "cannot be asked about again: its outcome is unknown",
-				 h->credits, (unsigned long long)c->sequence);
+				 h->link.credits, (unsigned long long)c->sequence);
 	rpc_end(h, c);
-	for (unsigned i = 0; i < h->credits; i++) {
+	for (unsigned i = 0; i < h->link.credits; i++) {
 		if (h->requests->taken[i] || !slot_idle(&h->slot[i]))
 			continue;
 		h->requests->taken[i] = true;
@@ -154,7 +154,7 @@ static int post(struct gkv *h, struct rpc_call *c)
 	slot->reply_due = slot->send_due = true;
 	c->posted = true;
 	c->state = RPC_SENT;
-	channel_send(h, c->slot, len); /* where it fails h->live says so */
+	channel_send(h, c->slot, len); /* where it fails h->link.live says so */
 	return -EINPROGRESS;
 }
 
@@ -170,7 +170,7 @@ static void session_stale(struct gkv *h, const struct rpc_call *c)
 			 &ignored))
 		return; /* who connects holds it, and the time of this call is over */
 	/* relaxed: under the lock */
-	if (h->session_number == atomic_load_explicit(&s->number, memory_order_relaxed))
+	if (h->link.session_number == atomic_load_explicit(&s->number, memory_order_relaxed))
 		session_lost(s);
 	session_unlock(s);
 }
@@ -249,13 +249,13 @@ int rpc_step(struct gkv *h, struct rpc_call *c)
 {
 	int rc;
 
-	if (!h->live)
+	if (!h->link.live)
 		return -EINPROGRESS;
 	if (c->state == RPC_SENT) {
 		if (h->slot[c->slot].reply_due)
 			return -EINPROGRESS;
 		rc = judge(h, c);
-		if (rc != -EINPROGRESS || !h->live)
+		if (rc != -EINPROGRESS || !h->link.live)
 			return rc;
 	}
 	if (c->state == RPC_PAUSED) {
@@ -283,7 +283,7 @@ static const char *hindrance(const struct gkv *h, const struct rpc_call *c)
 	if (c->sequence)
 		return "the server has not answered for a large value before it (is it stopped or "
 		       "overloaded?)";
-	for (unsigned i = 0; i < h->credits; i++) {
+	for (unsigned i = 0; i < h->link.credits; i++) {
 		if (h->slot[i].reply_due)
 			return "the server has not answered those before it (is it stopped or "
 			       "overloaded?)";
@@ -354,5 +354,5 @@ void rpc_note(struct gkv *h, bool writes)
 {
 	if (writes)
 		channel_probe(h);
-	epochs_note(&h->session->epochs, h->number);
+	epochs_note(&h->session->epochs, h->link.number);
 }

@@ -32,7 +32,7 @@ static struct rpc_request *frame_begin(const struct gkv *h, const struct rpc_cal
 			 (c->keep ? RPC_KEEP_EXPIRY : 0),
 		.slot = (uint16_t)c->slot,
 		.client_id = { h->session->client_id[0], h->session->client_id[1] },
-		.generation = h->generation,
+		.generation = h->link.generation,
 		.sequence = c->sequence,
 		.key_len = c->key_len,
 		.value_len = c->value_len,

@@ -33,7 +33,7 @@ bool window_step(struct window *w)
 {
 	bool ended = false;
 
-	for (unsigned i = 0; i < w->count && w->h->live;) {
+	for (unsigned i = 0; i < w->count && w->h->link.live;) {
 		struct rpc_call *c = &w->call[i];
 		const enum rpc_state state = c->state;
 		const uint64_t sequence = c->sequence;

@@ -144,7 +144,7 @@ int ballast_grow(const struct member_options *o, struct board *board)
 	if (!begin(&b, o, board, GROW_KEYS))
 		return 3;
 	while (!board_asks(&board->stop)) {
-		uint64_t session = b.kv ? b.kv->session_number : 0;
+		uint64_t session = b.kv ? b.kv->link.session_number : 0;
 
 		if (!board_asks(&board->grow)) {
 			usleep(IDLE_US);
@@ -152,7 +152,7 @@ int ballast_grow(const struct member_options *o, struct board *board)
 		}
 		if (!meet(&b))
 			continue;
-		if (b.names == 0 || session != b.kv->session_number)
+		if (b.names == 0 || session != b.kv->link.session_number)
 			b.names = choose_near(&b) ? b.names : 0;
 		if (b.names)
 			grow_once(&b);

@@ -87,7 +87,7 @@ struct end {
 	struct walk *walk; /* a scan in chunks */
 };
 
-struct link {
+struct line {
 	struct gkv_session *session; /* NULL: closed */
 	struct end end[DIFFER_ENDS];
 	struct gkv_memory *memory;
@@ -164,7 +164,7 @@ struct differ {
 	uint64_t life_nonce; /* the last one of the server's life before */
 	uint64_t version; /* the greatest that the server told in this life */
 	bool twins; /* the first keys were chosen for this life of the server */
-	struct link link[DIFFER_LINKS];
+	struct line link[DIFFER_LINKS];
 	pid_t server;
 	unsigned port;
 	struct done deed[DIFFER_DEEDS];
@@ -277,12 +277,12 @@ void flights_settle(struct differ *d, struct end *end);
 void flights_leave(struct differ *d, struct end *end);
 
 /* places.c */
-void places_open(struct differ *d, struct link *l);
-void places_close(struct differ *d, struct link *l);
+void places_open(struct differ *d, struct line *l);
+void places_close(struct differ *d, struct line *l);
 /* places_release - ahead of time: may be refused where a get into it is in flight. */
-void places_release(struct differ *d, struct link *l);
+void places_release(struct differ *d, struct line *l);
 /* place_take - NULL: all are taken. */
-struct place *place_take(struct differ *d, struct link *l, size_t cap);
+struct place *place_take(struct differ *d, struct line *l, size_t cap);
 void place_leave(struct differ *d, struct place *p);
 
 /* walk.c */
@@ -312,12 +312,12 @@ void batch_mput(struct differ *d, struct end *end);
 void batch_mdel(struct differ *d, struct end *end);
 
 /* links.c */
-struct link *link_of(struct differ *d, const struct end *end);
+struct line *line_of(struct differ *d, const struct end *end);
 struct end *end_choose(struct differ *d);
 /* end_use - a call on the handle comes: what its last one gave to look at is looked at. */
 void end_use(struct differ *d, struct end *end);
-void link_churn(struct differ *d, struct end *end);
-void link_tick(struct differ *d, struct end *end);
+void line_churn(struct differ *d, struct end *end);
+void line_tick(struct differ *d, struct end *end);
 void links_close(struct differ *d);
 void server_renew(struct differ *d);
 /* server_twins - choose the twins, by a handle that is connected to the server of this life. */

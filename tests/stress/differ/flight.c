@@ -39,7 +39,7 @@ static bool is_settled(const struct record *r)
 
 static void find_place(struct differ *d, struct flight *f, struct gkv_request *q)
 {
-	struct link *l = link_of(d, f->a.end);
+	struct line *l = line_of(d, f->a.end);
 
 	if (strcmp(f->a.op->name, "get_into") == 0)
 		f->place = place_take(d, l, f->a.cap);
@@ -188,9 +188,9 @@ void flight_cancel(struct differ *d, struct end *end)
 
 void flight_break(struct differ *d, struct end *end)
 {
-	if (!end->flights || !end->kv->live || !end->kv->qp.qp)
+	if (!end->flights || !end->kv->link.live || !end->kv->link.qp.qp)
 		return;
-	if (rdma_qp_fail(&end->kv->qp))
+	if (rdma_qp_fail(&end->kv->link.qp))
 		wrong(d, 0, "error", "a queue pair cannot be broken");
 	d->met[MET_BROKEN]++;
 }

@@ -32,7 +32,7 @@ enum presence presence(const struct record *r, uint64_t before_ms, uint64_t afte
 void begins(struct differ *d, struct action *a, uint64_t now_ns)
 {
 	a->life = d->lives;
-	a->met = link_of(d, a->end)->life == d->lives;
+	a->met = line_of(d, a->end)->life == d->lives;
 	a->before_ms = now_ns / NS_PER_MS;
 	a->begun_ms = (now_ns + NS_PER_MS - 1) / NS_PER_MS;
 }
@@ -283,7 +283,7 @@ void judge(struct differ *d, struct action *a)
 	if (a->status == -EREMOTEIO && a->op->kind != KIND_READ && !a->met)
 		return; /* it went to the server before, and is gone with it */
 	if (a->life == d->lives)
-		link_of(d, a->end)->life = d->lives;
+		line_of(d, a->end)->life = d->lives;
 	if (r->doubt != SURE && !doubt_read(d, a))
 		return;
 	p = presence(r, a->before_ms, a->after_ms, late);

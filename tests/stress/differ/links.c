@@ -13,7 +13,7 @@
 #define MEMORY	   "256M"
 #define TIMEOUT_MS 100000u
 
-static void link_open(struct differ *d, struct link *l)
+static void line_open(struct differ *d, struct line *l)
 {
 	static const uint64_t hint_bytes[] = { 64 << 20, 4096, 256, 0 };
 	char server[32], text[700];
@@ -35,7 +35,7 @@ static void link_open(struct differ *d, struct link *l)
 	places_open(d, l);
 }
 
-static void end_open(struct differ *d, struct link *l, struct end *end)
+static void end_open(struct differ *d, struct line *l, struct end *end)
 {
 	static const unsigned depth[] = { 1, 4, 64, 256 };
 	struct gkv_handle_options o = { .flags = below(d, 4) ? 0 : GKV_NO_HINTS };
@@ -49,9 +49,9 @@ static void end_open(struct differ *d, struct link *l, struct end *end)
 	end->view = NULL;
 }
 
-struct link *link_of(struct differ *d, const struct end *end)
+struct line *line_of(struct differ *d, const struct end *end)
 {
-	struct link *l = d->link;
+	struct line *l = d->link;
 
 	while (end < l->end || end >= l->end + DIFFER_ENDS)
 		l++;
@@ -60,11 +60,11 @@ struct link *link_of(struct differ *d, const struct end *end)
 
 struct end *end_choose(struct differ *d)
 {
-	struct link *l = &d->link[below(d, DIFFER_LINKS)];
+	struct line *l = &d->link[below(d, DIFFER_LINKS)];
 	struct end *end = &l->end[below(d, DIFFER_ENDS)];
 
 	if (!l->session)
-		link_open(d, l);
+		line_open(d, l);
 	if (!end->kv)
 		end_open(d, l, end);
 	return end;
@@ -101,7 +101,7 @@ static void end_close(struct differ *d, struct end *end)
 	flights_leave(d, end);
 }
 
-static void link_close(struct differ *d, struct link *l, bool session_first)
+static void line_close(struct differ *d, struct line *l, bool session_first)
 {
 	for (unsigned i = 0; i < DIFFER_ENDS; i++)
 		if (l->end[i].kv)
@@ -120,21 +120,21 @@ static void link_close(struct differ *d, struct link *l, bool session_first)
 }
 
 /* The next user of a closed one opens it again. */
-void link_churn(struct differ *d, struct end *end)
+void line_churn(struct differ *d, struct end *end)
 {
-	struct link *l = &d->link[below(d, DIFFER_LINKS)];
+	struct line *l = &d->link[below(d, DIFFER_LINKS)];
 
 	if (below(d, 3)) {
 		flights_settle(d, end);
 		end_close(d, end);
 	} else if (l->session) {
-		link_close(d, l, below(d, 2));
+		line_close(d, l, below(d, 2));
 	}
 }
 
-void link_tick(struct differ *d, struct end *end)
+void line_tick(struct differ *d, struct end *end)
 {
-	struct link *l = &d->link[below(d, DIFFER_LINKS)];
+	struct line *l = &d->link[below(d, DIFFER_LINKS)];
 	char why[640];
 	int rc = l->session ? gkv_tick(l->session, why, sizeof(why)) : 1;
 
@@ -146,7 +146,7 @@ void links_close(struct differ *d)
 {
 	for (unsigned i = 0; i < DIFFER_LINKS; i++)
 		if (d->link[i].session)
-			link_close(d, &d->link[i], false);
+			line_close(d, &d->link[i], false);
 }
 
 /* It is killed and restarted on the same port, with nothing in it. */

@@ -191,7 +191,7 @@ static void run_touch(struct differ *d, struct action *a)
 static void run_get_into(struct differ *d, struct action *a)
 {
 	const struct key *k = &d->keys[a->key];
-	struct link *l = link_of(d, a->end);
+	struct line *l = line_of(d, a->end);
 	struct place *p = place_take(d, l, a->cap);
 
 	if (!p) {
@@ -228,8 +228,8 @@ const struct op ops[] = {
 	{ "mdel", 20, KIND_READ, NULL, NULL, batch_mdel, 0 },
 	{ "scan", 4, KIND_READ, NULL, NULL, walk_scan, 0 },
 	{ "walk", 500, KIND_READ, NULL, NULL, walk_step, 0 },
-	{ "tick", 100, KIND_READ, NULL, NULL, link_tick, 0 },
-	{ "churn", 20, KIND_READ, NULL, NULL, link_churn, 0 },
+	{ "tick", 100, KIND_READ, NULL, NULL, line_tick, 0 },
+	{ "churn", 20, KIND_READ, NULL, NULL, line_churn, 0 },
 	{ NULL },
 };
 

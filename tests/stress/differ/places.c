@@ -12,7 +12,7 @@
 
 #define PLACE_BYTES (DIFFER_VALUE_MAX + 2 * DIFFER_BEYOND)
 
-void places_open(struct differ *d, struct link *l)
+void places_open(struct differ *d, struct line *l)
 {
 	char why[640];
 	int rc;
@@ -38,7 +38,7 @@ static void check(struct differ *d, const char *kind, const uint8_t *at, size_t 
 			      bytes);
 }
 
-static bool in_use(const struct link *l)
+static bool in_use(const struct line *l)
 {
 	for (unsigned i = 0; i < DIFFER_PLACES; i++)
 		if (l->place[i].taken)
@@ -46,7 +46,7 @@ static bool in_use(const struct link *l)
 	return false;
 }
 
-void places_release(struct differ *d, struct link *l)
+void places_release(struct differ *d, struct line *l)
 {
 	int rc = gkv_memory_release(l->memory);
 
@@ -56,7 +56,7 @@ void places_release(struct differ *d, struct link *l)
 		wrong(d, 0, "error", "gkv_memory_release() returned %d", rc);
 }
 
-void places_close(struct differ *d, struct link *l)
+void places_close(struct differ *d, struct line *l)
 {
 	if (l->memory)
 		places_release(d, l);
@@ -65,7 +65,7 @@ void places_close(struct differ *d, struct link *l)
 	l->area = NULL;
 }
 
-struct place *place_take(struct differ *d, struct link *l, size_t cap)
+struct place *place_take(struct differ *d, struct line *l, size_t cap)
 {
 	unsigned first = (unsigned)below(d, DIFFER_PLACES);
 

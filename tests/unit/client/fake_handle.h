@@ -18,7 +18,8 @@ static inline void fake_handle_begin(struct gkv *h, struct fake *f)
 	h->session->settings.timeout_ms = 20000;
 	epochs_init(&h->session->epochs, NULL);
 	epochs_reset(&h->session->epochs, 1, 1, false);
-	h->live = true;
+	h->link.session = h->session;
+	h->link.live = true;
 	h->reader = f->reader;
 	h->reader.err = &h->error;
 }

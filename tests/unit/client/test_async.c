@@ -45,7 +45,7 @@ UNIT_TEST(test_one_call_is_one_chain, set_up, tear_down)
 	for (unsigned i = 0; i < DEPTH; i++)
 		q[i] = request(GKV_OP_GET, i, i);
 	assert_int_equal(gkv_exists(kv, q, 4, NULL), -ENOENT); /* the extent is known now */
-	chains = kv->chains_posted;
+	chains = kv->link.chains_posted;
 	assert_int_equal(gkv_submit(kv, q, DEPTH), DEPTH);
 	assert_int_equal(gkv_submit(kv, q, 1), -EAGAIN);
 	assert_int_equal(gkv_pending(kv), DEPTH);
@@ -57,7 +57,8 @@ UNIT_TEST(test_one_call_is_one_chain, set_up, tear_down)
 			assert_int_equal(c[i].status, -ENOENT);
 		done += (unsigned)n;
 	}
-	assert_int_equal(kv->chains_posted - chains, 1); /* the buckets say that there is none */
+	assert_int_equal(kv->link.chains_posted - chains,
+			 1); /* the buckets say that there is none */
 	memset(slot, 0, sizeof(slot));
 }
 

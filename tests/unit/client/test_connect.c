@@ -236,8 +236,8 @@ UNIT_TEST(test_a_live_handle_does_not_wait_for_who_connects, setup)
 	assert_int_equal(gkv_open(session, NULL, &kv, NULL, 0), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	assert_int_equal(write(ends[1], "?", 1), 1);
-	lifeline = kv->lifeline;
-	kv->lifeline = ends[0];
+	lifeline = kv->link.lifeline;
+	kv->link.lifeline = ends[0];
 	assert_int_equal(session_lock(session, from_ns + 60 * NS_PER_S, &kv->error), 0);
 	kv->clock_at_ns = 0; /* nothing was heard for long: the probe before a write looks */
 	assert_int_equal(gkv_put(kv, "k", 1, "v", 1, NULL), 0);
@@ -247,7 +247,7 @@ UNIT_TEST(test_a_live_handle_does_not_wait_for_who_connects, setup)
 	pthread_join(thread, NULL);
 	assert_in_range(time_now_ns() - from_ns, 0, 15 * NS_PER_S);
 	session_unlock(session);
-	kv->lifeline = lifeline;
+	kv->link.lifeline = lifeline;
 	close(ends[0]);
 	close(ends[1]);
 	gkv_close(kv);

@@ -199,11 +199,11 @@ UNIT_TEST(test_the_clock_is_read_where_nothing_is_known, set_up_ticks, tear_down
 	assert_int_equal(kv->reader.stats.reads, reads);
 	channel_fail(kv, "it is lost");
 	assert_int_equal(gkv_clock(kv, &ms), 0);
-	assert_true(kv->live); /* as any call: not by what is known alone */
+	assert_true(kv->link.live); /* as any call: not by what is known alone */
 	channel_fail(kv, "it is lost");
 	forget(kv);
 	clock_is_right(kv);
-	assert_true(kv->live);
+	assert_true(kv->link.live);
 }
 
 static unsigned unknown; /* times that the root tells nothing */

@@ -260,12 +260,12 @@ UNIT_TEST(test_pause_longer_than_a_call_leaves_the_session, set_up, tear_down)
 
 	assert_int_equal(gkv_put(kv, "k", 1, "value", 5, NULL), 0);
 	assert_int_equal(gkv_open(session, NULL, &other, NULL, 0), 0);
-	kv->live = false;
-	kv->worked = false;
-	kv->chains_done = 0;
-	kv->backoff = (struct backoff){ .step_ms = BACKOFF_LAST_MS,
-					.ended_ns = time_now_ns(),
-					.not_before_ns = time_now_ns() + 1900 * NS_PER_MS };
+	kv->link.live = false;
+	kv->link.worked = false;
+	kv->link.chains_done = 0;
+	kv->link.backoff = (struct backoff){ .step_ms = BACKOFF_LAST_MS,
+					     .ended_ns = time_now_ns(),
+					     .not_before_ns = time_now_ns() + 1900 * NS_PER_MS };
 	assert_int_equal(gkv_get(kv, "k", 1, value, sizeof(value), &len), -ETIMEDOUT);
 	assert_non_null(strstr(gkv_error(kv), "keep breaking"));
 	assert_int_equal(atomic_load(&session->number), number);
@@ -279,9 +279,9 @@ UNIT_TEST(test_pause_longer_than_a_call_leaves_the_session, set_up, tear_down)
 UNIT_TEST(test_news_of_an_older_queue_pair_is_forgotten, set_up, tear_down)
 {
 	assert_int_equal(gkv_put(kv, "k", 1, "value", 5, NULL), 0);
-	atomic_store(&session->qp_lost[kv->number], kv->qp.qp->qp_num);
-	kv->live = false;
+	atomic_store(&session->qp_lost[kv->link.number], kv->link.qp.qp->qp_num);
+	kv->link.live = false;
 	assert_int_equal(gkv_put(kv, "k", 1, "other", 5, NULL), 0);
-	assert_int_equal(atomic_load(&session->qp_lost[kv->number]), 0);
+	assert_int_equal(atomic_load(&session->qp_lost[kv->link.number]), 0);
 	assert_int_equal(kv->reader.stats.reconnects, 1);
 }

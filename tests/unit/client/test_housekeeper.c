@@ -203,20 +203,20 @@ UNIT_TEST(test_ticks, set_up_ticks, tear_down)
 	} while (rc != 1 && time_now_ns() < until_ns);
 	assert_int_equal(rc, 1); /* a request counts as work */
 	/* what it said */
-	assert_int_equal(written()->generation, kv[0]->generation);
+	assert_int_equal(written()->generation, kv[0]->link.generation);
 	assert_int_equal(written()->e, stats().announced);
 	assert_int_equal(written()->not_e, ~stats().announced);
 	assert_int_equal(written()->h, 0); /* nobody has asked for hints to be dropped */
 	assert_int_equal(written()->beat, stats().rounds);
 	assert_true(stats().announced <= stats().epoch && stats().epoch >= 1);
 	/* with the last handle goes the queue pair */
-	assert_non_null(session->keeper->h->qp.qp);
+	assert_non_null(session->keeper->h->link.qp.qp);
 	gkv_close(kv[0]);
 	kv[0] = NULL;
-	assert_null(session->keeper->h->qp.qp);
+	assert_null(session->keeper->h->link.qp.qp);
 	assert_true(gkv_tick(session, NULL, 0) >= 1);
 	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
-	assert_non_null(session->keeper->h->qp.qp);
+	assert_non_null(session->keeper->h->link.qp.qp);
 }
 
 static uint64_t server_figure(const char *name)
@@ -311,17 +311,17 @@ UNIT_TEST(test_a_nudge_opens_no_queue_pair, set_up_ticks, tear_down)
 		housekeeper_nudge(session, until_ns);
 	} while (stats().rounds == before.rounds && time_now_ns() < until_ns);
 	assert_int_equal(stats().messages, before.messages + 2);
-	assert_true(session->keeper->h->live);
+	assert_true(session->keeper->h->link.live);
 	housekeeper_nudge(session, time_now_ns()); /* the call is over */
 	assert_int_equal(stats().messages, before.messages + 2);
-	assert_true(session->keeper->h->live);
-	session->keeper->h->live = false;
+	assert_true(session->keeper->h->link.live);
+	session->keeper->h->link.live = false;
 	housekeeper_nudge(session, until_ns + WAIT_NS);
 	assert_int_equal(stats().messages, before.messages + 2);
-	assert_false(session->keeper->h->live);
+	assert_false(session->keeper->h->link.live);
 	assert_true(handle_current(kv[0])); /* the session has lost nothing by it */
 	assert_true(gkv_tick(session, NULL, 0) >= 1);
-	assert_true(session->keeper->h->live);
+	assert_true(session->keeper->h->link.live);
 }
 
 /* The newest epoch of a server that is gone means nothing to the next one. */
@@ -366,7 +366,7 @@ UNIT_TEST(test_ticks_follow_to_another_server, set_up_ticks, tear_down)
 	}
 	assert_true(stats().rounds >= rounds + 3);
 	assert_true(written()->e < EPOCH_OLD);
-	assert_int_equal(written()->generation, kv[0]->generation);
+	assert_int_equal(written()->generation, kv[0]->link.generation);
 }
 
 /* The news of it waits in the life line when the call finds its queue pair broken. */
@@ -378,13 +378,13 @@ UNIT_TEST(test_a_fenced_session_is_replaced_at_once, set_up_ticks, tear_down)
 
 	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
 	assert_int_equal(gkv_put(kv[0], "k", 1, "value", 5, NULL), 0);
-	news = (struct pollfd){ .fd = kv[0]->lifeline, .events = POLLIN };
+	news = (struct pollfd){ .fd = kv[0]->link.lifeline, .events = POLLIN };
 	assert_int_equal(poll(&news, 1, (int)(WAIT_NS / NS_PER_MS)), 1); /* without a tick */
 	do /* the queue pair may last a moment longer */
 		assert_int_equal(gkv_get(kv[0], "k", 1, value, sizeof(value), NULL), 0);
 	while (!stats().reconnects && time_now_ns() < until_ns);
 	assert_int_equal(stats().reconnects, 1);
-	assert_int_equal(kv[0]->backoff.step_ms, BACKOFF_FIRST_MS); /* no queue pair in vain */
+	assert_int_equal(kv[0]->link.backoff.step_ms, BACKOFF_FIRST_MS); /* no queue pair in vain */
 }
 
 UNIT_TEST(test_tick_without_a_server, set_up_ticks, tear_down)
@@ -408,7 +408,7 @@ UNIT_TEST(test_no_room_for_a_housekeeper, set_up_ticks, tear_down)
 	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
 	gkv_close(kv[0]);
 	kv[0] = NULL;
-	session->keeper->h->number = SESSION_QPS_MAX; /* the server refuses it */
+	session->keeper->h->link.number = SESSION_QPS_MAX; /* the server refuses it */
 	/* the first attempt is free, the others come in the pause after one in vain */
 	for (unsigned i = 0; i < 4; i++) {
 		rc = gkv_open(session, NULL, &second, why, sizeof(why));
@@ -416,9 +416,9 @@ UNIT_TEST(test_no_room_for_a_housekeeper, set_up_ticks, tear_down)
 		assert_null(second);
 		assert_non_null(strstr(why, "no housekeeper"));
 	}
-	session->keeper->h->number = HOUSEKEEPER_QP;
+	session->keeper->h->link.number = HOUSEKEEPER_QP;
 	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0); /* in the pause as well */
-	assert_true(session->keeper->h->live);
+	assert_true(session->keeper->h->link.live);
 	assert_true(gkv_tick(session, NULL, 0) >= 1);
 }
 

@@ -36,9 +36,9 @@ UNIT_TEST(test_both_ends_fit)
 	assert_int_equal(measure_tell(kv, &plan, &told), 0);
 	assert_int_equal(told.verdict, 0);
 	assert_string_equal(told.why, "");
-	assert_int_equal(told.mtu, rdma_mtu_bytes(kv->qp.mtu));
-	assert_int_equal(told.read_depth, kv->qp.rd_initiator);
-	assert_int_equal(told.credits, kv->credits);
+	assert_int_equal(told.mtu, rdma_mtu_bytes(kv->link.qp.mtu));
+	assert_int_equal(told.read_depth, kv->link.qp.rd_initiator);
+	assert_int_equal(told.credits, kv->link.credits);
 	assert_string_equal(told.device, "soft0");
 	assert_string_equal(told.version, gkv_version());
 	assert_int_equal(told.software, 1);
@@ -68,20 +68,20 @@ static int tell_with_other_ends(void)
 UNIT_TEST(test_ends_that_differ)
 {
 	struct rpc_measure look = plan;
-	enum ibv_mtu mtu = kv->qp.mtu;
+	enum ibv_mtu mtu = kv->link.qp.mtu;
 	char wanted[64];
 
-	kv->qp.mtu = IBV_MTU_256;
+	kv->link.qp.mtu = IBV_MTU_256;
 	assert_int_equal(tell_with_other_ends(), -EPROTO);
 	snprintf(wanted, sizeof(wanted), "256 at the client and %u at the", rdma_mtu_bytes(mtu));
 	assert_non_null(strstr(gkv_error(kv), wanted));
 	look.phase = MEASURE_LOOK; /* a mere question is not judged */
 	assert_int_equal(measure_tell(kv, &look, &told), 0);
-	kv->qp.mtu = mtu;
-	kv->qp.rd_initiator++;
+	kv->link.qp.mtu = mtu;
+	kv->link.qp.rd_initiator++;
 	assert_int_equal(tell_with_other_ends(), -EPROTO);
 	assert_non_null(strstr(gkv_error(kv), "READ depth"));
-	kv->qp.rd_initiator--;
+	kv->link.qp.rd_initiator--;
 	assert_int_equal(measure_tell(kv, &plan, &told), 0);
 }
 

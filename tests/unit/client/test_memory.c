@@ -262,7 +262,7 @@ UNIT_TEST(test_outlasts_connections, set_up, tear_down)
 			session_unlock(session);
 		}
 		assert_int_equal(gkv_put(kv, "k", 1, &i, sizeof(i), NULL), 0);
-		kv->live = i % 2;
+		kv->link.live = i % 2;
 		get_and_compare("k", 1, (uint8_t *)&i, sizeof(i), 50);
 	}
 	assert_true(kv->reader.stats.reconnects >= 6);
@@ -279,12 +279,12 @@ UNIT_TEST(test_copied_where_it_must_be, set_up, tear_down)
 	fill(want, sizeof(want), 9);
 	assert_int_equal(gkv_put(kv, "k", 1, want, sizeof(want), NULL), 0);
 	session->dev->attr.max_sge_rd = 2;
-	kv->live = false; /* a queue pair that takes two */
+	kv->link.live = false; /* a queue pair that takes two */
 	get_and_compare("k", 1, want, sizeof(want), 6000);
 	expect_canaries(value + sizeof(want), value + 6000); /* padding comes by a READ only */
 	get_and_compare("k", 1, want, sizeof(want), 40);
 	session->dev->attr.max_sge_rd = pieces;
-	kv->live = false;
+	kv->link.live = false;
 	assert_int_equal(gkv_put_with(kv, "k", 1, want, sizeof(want), &options, NULL), 0);
 	asked = kv->reader.stats.rpc_fallbacks;
 	for (unsigned i = 0; i < 1000 && kv->reader.stats.rpc_fallbacks == asked; i++) {

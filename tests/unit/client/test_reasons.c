@@ -55,7 +55,7 @@ static struct gkv_completion end(unsigned at)
 
 static void wait_until_wanted(void)
 {
-	while (atomic_load(&kv->async->connector.state) != CONNECTOR_WANTED)
+	while (atomic_load(&kv->connector.state) != CONNECTOR_WANTED)
 		assert_int_equal(gkv_wait(kv, NULL, 0, 1), 0);
 }
 
@@ -72,7 +72,7 @@ UNIT_TEST(test_nobody_listens, set_up, tear_down)
 	assert_int_equal(gkv_submit(kv, &large, 1), 1); /* waits for the staging memory */
 	server_stop(server, SIGKILL);
 	submit(GKV_OP_GET, 1);
-	while (kv->async->why.code != -ECONNREFUSED)
+	while (kv->why.code != -ECONNREFUSED)
 		assert_int_equal(gkv_wait(kv, NULL, 0, 1), 0);
 	wrong.key_len = 0; /* the last error of the handle is another one */
 	assert_int_equal(gkv_submit(kv, &wrong, 1), 1);
@@ -108,7 +108,7 @@ UNIT_TEST(test_the_loss_is_told, set_up, tear_down)
 		expect_words(tended ? "loss 1" : "loss 0");
 	}
 	assert_int_equal(gkv_ping(kv, NULL), 0);
-	assert_int_equal(kv->lost.code, 0);
+	assert_int_equal(kv->link.lost.code, 0);
 }
 
 /* A SEND may be told after its reply: what comes late would free a slot again. */
@@ -120,7 +120,7 @@ static void until_all_are_sent(void)
 		assert_int_equal(handle_begin(kv), 0);
 		assert_true(channel_poll(kv) >= 0);
 		due = 0;
-		for (unsigned k = 0; k < kv->credits; k++)
+		for (unsigned k = 0; k < kv->link.credits; k++)
 			due += kv->slot[k].send_due;
 		handle_end(kv, 0);
 		if (due)
@@ -134,7 +134,7 @@ static void all_are_in_use(bool sent, bool due, const char *words)
 {
 	until_all_are_sent();
 	kv->session->settings.timeout_ms = SOON_MS;
-	for (unsigned i = 0; i < kv->credits; i++) {
+	for (unsigned i = 0; i < kv->link.credits; i++) {
 		kv->slot[i].send_due = sent;
 		kv->slot[i].reply_due = due && i == 1;
 		kv->requests->taken[i] = !sent;
@@ -143,7 +143,7 @@ static void all_are_in_use(bool sent, bool due, const char *words)
 	expect_words("no request could be sent");
 	expect_words("within 50 ms");
 	expect_words(words);
-	for (unsigned i = 0; i < kv->credits; i++)
+	for (unsigned i = 0; i < kv->link.credits; i++)
 		kv->requests->taken[i] = kv->slot[i].send_due = kv->slot[i].reply_due = false;
 	kv->session->settings.timeout_ms = WAIT_MS;
 	assert_int_equal(gkv_ping(kv, NULL), 0);
@@ -229,7 +229,7 @@ static bool is_welcomed(void)
 {
 	const char *step = trace_step(session);
 
-	return atomic_load(&kv->async->connector.state) == CONNECTOR_BUSY && step &&
+	return atomic_load(&kv->connector.state) == CONNECTOR_BUSY && step &&
 	       strcmp(step, "welcome") == 0;
 }
 
@@ -258,7 +258,8 @@ UNIT_TEST(test_a_silent_server, set_up, tear_down)
 	close(fd);
 }
 
-/* An attempt that nobody began leaves no error behind, and certainly no success. */
+/* An attempt that nobody began leaves no error behind, and certainly no success: what is known then
+ * is why that of a call failed. */
 UNIT_TEST(test_an_attempt_that_was_not_begun, set_up, tear_down)
 {
 	struct gkv_completion c;
@@ -280,8 +281,8 @@ UNIT_TEST(test_an_attempt_that_was_not_begun, set_up, tear_down)
 	c = end(0);
 	pthread_mutex_unlock(&session->keeper->round_lock);
 	assert_true(rc < 0);
-	assert_int_equal(c.status, -ECONNRESET);
-	expect_words("was lost");
+	assert_int_equal(c.status, -ECONNREFUSED);
+	expect_words("Connection refused");
 	expect_words("waiting for its turn");
 }
 
@@ -293,9 +294,9 @@ UNIT_TEST(test_a_session_that_is_closed, set_up, tear_down)
 
 	server_stop(server, SIGKILL);
 	submit(GKV_OP_GET, 0);
-	while (kv->async->connector.due_ns < time_now_ns() + SOON_MS * NS_PER_MS)
+	while (kv->connector.due_ns < time_now_ns() + SOON_MS * NS_PER_MS)
 		assert_int_equal(gkv_wait(kv, NULL, 0, 1), 0);
-	kv->async->connector.due_ns += 10 * WAIT_MS * NS_PER_MS;
+	kv->connector.due_ns += 10 * WAIT_MS * NS_PER_MS;
 	p.fd = gkv_fd(kv);
 	assert_int_equal(gkv_arm(kv), 0);
 	assert_int_equal(poll(&p, 1, 0), 0);

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * Another queue pair for a handle: connecting takes milliseconds, or seconds where the server does
+ * not answer.
+ *
+ *	IDLE -- due --> WANTED -- taken --> BUSY -- tried --> DONE -- the handle takes it --> IDLE
+ *	   \____________________________/^
+ *	          by the call itself
+ *
+ * A call that waits steps this machine until there is a queue pair, and makes the attempts itself.
+ * With operations in flight gkv_poll() steps it, and the attempts are the housekeeper's thread's;
+ * where there is no thread, they are made in gkv_poll().
+ *
+ * Ownership. The state is the only word that two threads write. WANTED: whoever takes it, by
+ * compare-and-swap with acquire, has the fresh link and all that lies beside it until DONE is
+ * stored with release; the handle's thread has them otherwise, and the rest always. What the fresh
+ * link shares with the handle is the memory that replies go to: so the old queue pair is destroyed
+ * before, and gkv_close() waits while it is BUSY.
+ *
+ * Pace. A queue pair that broke before it did any work is not replaced at once (link.backoff), and
+ * connections have a back-off of their own, which all handles of the session share.
+ */
+#include "client/src/link/connector.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "client/src/link/handle.h"
+#include "client/src/link/trace.h"
+
+static void set_state(struct connector *c, enum connector_state state)
+{
+	/* release pairs with connector_state() and connector_take(): the fresh link */
+	atomic_store_explicit(&c->state, state, memory_order_release);
+}
+
+bool connector_take(struct connector *c)
+{
+	uint32_t expected = CONNECTOR_WANTED;
+
+	/* acquire pairs with set_state() */
+	return atomic_compare_exchange_strong_explicit(&c->state, &expected, CONNECTOR_BUSY,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+void connector_try(struct connector *c, uint64_t until_ns)
+{
+	c->rc = link_attempt(&c->fresh, until_ns, &c->next_ns, &c->again);
+	if (c->rc)
+		link_close(&c->fresh);
+}
+
+void connector_tried(struct connector *c)
+{
+	set_state(c, CONNECTOR_DONE);
+}
+
+/* What came of it: as connector_step(). */
+static int finish(struct gkv *h)
+{
+	struct connector *c = &h->connector;
+
+	h->link = c->fresh;
+	h->link.err = &h->error;
+	c->due_ns = c->rc ? c->next_ns : 0;
+	set_state(c, CONNECTOR_IDLE);
+	if (c->rc) {
+		h->error = h->why = c->error;
+		if (c->again)
+			return -EINPROGRESS;
+		return c->rc == -ESHUTDOWN ? -ECONNRESET : c->rc; /* by ourselves, for good */
+	}
+	handle_enter(h);
+	h->reader.stats.reconnects += h->connected_before;
+	h->connected_before = true;
+	bell_ring(&h->session->bell); /* its queue pair is to be made again as well */
+	return 0;
+}
+
+/* Whether an attempt is due: the fresh link is as the handle's then. */
+static bool prepare(struct gkv *h)
+{
+	struct connector *c = &h->connector;
+	const uint64_t now = time_now_ns();
+	const uint64_t due = backoff_due(&h->link.backoff, now);
+
+	if (due > c->due_ns)
+		c->due_ns = due;
+	if (c->due_ns > now && !bell_stopped(&h->session->bell))
+		return false;
+	c->fresh = h->link;
+	c->fresh.err = &c->error;
+	c->error = h->why; /* where nobody comes to try */
+	return true;
+}
+
+int connector_step(struct gkv *h, bool here)
+{
+	struct connector *c = &h->connector;
+	bool ours = here && connector_take(c); /* nobody has begun */
+
+	if (!h->down)
+		handle_disconnect(h);
+	if (connector_state(c) == CONNECTOR_IDLE && prepare(h)) {
+		c->wanted_ns = time_now_ns();
+		set_state(c, here ? CONNECTOR_BUSY : CONNECTOR_WANTED);
+		ours = here;
+		if (!here)
+			bell_ring(&h->session->bell);
+	}
+	if (ours) {
+		connector_try(c, handle_deadline(h)); /* it is this call's time */
+		connector_tried(c);
+	}
+	return connector_state(c) == CONNECTOR_DONE ? finish(h) : -EINPROGRESS;
+}
+
+/* The time of a call is over. Of the attempt that another thread makes for the handle nothing is
+ * known here but how far any has come. */
+int connector_why(struct gkv *h)
+{
+	const enum connector_state state = connector_state(&h->connector);
+	const struct settings *o = &h->session->settings;
+	const char *known;
+	char step[64] = "waiting for its turn";
+
+	h->error = h->why;
+	if (state == CONNECTOR_IDLE || state == CONNECTOR_DONE)
+		return h->why.code;
+	known = state == CONNECTOR_BUSY ? trace_step(h->session) : NULL;
+	if (known)
+		snprintf(step, sizeof(step), "at step %s", known);
+	return error_set(&h->error, h->why.code,
+			 "%.400s; the next attempt to connect to %s:%s is %s after %llu ms%s",
+			 h->why.text, o->host, o->port, step,
+			 (unsigned long long)((time_now_ns() - h->connector.wanted_ns) / NS_PER_MS),
+			 known ? " (is kv-server alive there?)" : "");
+}
+
+/* The pause is longer than the call may take; why the last queue pair broke is known still. */
+static int never_due(struct gkv *h)
+{
+	if (!h->link.lost.code)
+		return error_set(
+			&h->error, -ETIMEDOUT,
+			"queue pairs to %s:%s keep breaking, and the next one is due after "
+			"the %u ms of this call (the log of kv-server may say more)",
+			h->session->settings.host, h->session->settings.port,
+			h->session->settings.timeout_ms);
+	h->error = h->link.lost;
+	error_prefix(&h->error, "queue pairs keep breaking, the next one is due after this call");
+	h->error.code = -ETIMEDOUT;
+	return -ETIMEDOUT;
+}
+
+/* Its time is over, and there is no queue pair. */
+static int overdue(struct gkv *h, uint64_t deadline_ns)
+{
+	if (connector_state(&h->connector) == CONNECTOR_BUSY) {
+		connector_why(h);
+		h->error.code = -ETIMEDOUT;
+		return -ETIMEDOUT;
+	}
+	if (backoff_due(&h->link.backoff, deadline_ns) > deadline_ns &&
+	    h->link.backoff.ended_ns < deadline_ns) /* not by an attempt that took all of it */
+		return never_due(h);
+	h->error = h->why;
+	return h->why.code;
+}
+
+int handle_connect(struct gkv *h)
+{
+	const uint64_t deadline_ns = handle_deadline(h);
+	struct connector *c = &h->connector;
+	int rc;
+
+	handle_disconnect(h);
+	for (;;) {
+		rc = connector_step(h, true);
+		if (rc == 0 ? handle_current(h) : rc != -EINPROGRESS)
+			return rc;
+		if (connector_state(c) == CONNECTOR_BUSY) /* another thread's */
+			time_sleep(NS_PER_MS);
+		else /* without the lock */
+			backoff_sleep(c->due_ns, deadline_ns);
+		if (time_now_ns() >= deadline_ns)
+			return overdue(h, deadline_ns);
+	}
+}
+
+void connector_end(struct gkv *h)
+{
+	struct connector *c = &h->connector;
+
+	if (connector_take(c)) /* nobody has begun */
+		set_state(c, CONNECTOR_IDLE);
+	while (connector_state(c) == CONNECTOR_BUSY)
+		time_sleep(NS_PER_MS);
+	if (connector_state(c) == CONNECTOR_DONE)
+		finish(h);
+}
