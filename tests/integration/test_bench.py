@@ -12,23 +12,6 @@ from kvt_client import assert_error, run
 from kvt_gate import BY_NAME, FOLDER, gate_reads
 from kvt_process import BUILD, DEVICE, HOST, program
 
-NAMES = ["grace-bench", "growth-bench", "index-bench", "soft-bench"]
-
-
-@pytest.mark.no_device
-@pytest.mark.parametrize("name", NAMES)
-def test_help_and_version(name):
-    for flag in ("--help", "-h"):
-        result = run([program(name), flag])
-        assert result.rc == 0 and result.err == ""
-        assert result.out.startswith(f"Usage: {name} ".encode())
-    for flag in ("--version", "-V"):
-        result = run([program(name), flag])
-        assert result.rc == 0 and re.match(name.encode() + rb" \S+ \(libibverbs \S+, liburcu \S+, "
-                                           rb"layout \d+ hash [0-9a-f]{16}\)\n$", result.out)
-    result = run([program(name), "--frobnicate"])
-    assert result.rc == 2 and result.out == b"" and "Usage: " in result.err
-
 
 @pytest.mark.no_device
 @pytest.mark.parametrize("name, words, said", [

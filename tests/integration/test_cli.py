@@ -223,19 +223,6 @@ def test_every_counter_is_explained_in_its_group(cli):
         assert explained(lacking) != there | only_when_full, f"no {name} is noticed"
 
 
-@pytest.mark.no_device
-def test_help_and_version():
-    for name in ("kv-cli", "kv-server"):
-        for flag in ("--help", "-h"):
-            result = run([program(name), flag])
-            assert result.rc == 0 and result.err == ""
-            assert b"sage" in result.out and len(result.out.splitlines()) > 10
-        result = run([program(name), "--version"])
-        assert result.rc == 0 and result.err == ""
-        for word in (b"ibverbs", b"urcu", b"ayout"):
-            assert word in result.out, result.out
-
-
 @pytest.mark.parametrize("words", [["frobnicate"], ["get"], ["put", "a"], ["get", "a", "b"],
                                    ["--frobnicate", "get", "a"], ["del"], ["exists"], ["mget"],
                                    ["put", "a", "b", "c"], ["load", "--format", "xml", "x"],

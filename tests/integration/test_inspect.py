@@ -55,16 +55,6 @@ def inspect(shared, cli, tmp_path_factory):
 
 
 @pytest.mark.no_device
-def test_help_and_version():
-    for flag in ("--help", "-h"):
-        result = run([program("kv-inspect"), flag])
-        assert result.rc == 0 and result.err == ""
-        assert result.out.startswith(b"Usage: kv-inspect ") and b"Example:" in result.out
-    result = run([program("kv-inspect"), "--version"])
-    assert result.rc == 0 and re.match(rb"kv-inspect \S+ \(libibverbs ", result.out)
-
-
-@pytest.mark.no_device
 @pytest.mark.parametrize("words, said", [
     ([], "a command is wanted"), (["frobnicate"], "no command"), (["root", "x"], "too many words"),
     (["key"], "too few words"), (["key", ""], "0 bytes"), (["key", "k" * 1025], "1025 bytes"),
@@ -81,12 +71,6 @@ def test_wrong_usage(words, said):
     result = run([program("kv-inspect"), *words])
     assert_error(result, 2, who="kv-inspect")
     assert result.out == b"" and said in result.err
-
-
-@pytest.mark.no_device
-def test_an_unknown_option_shows_the_usage():
-    result = run([program("kv-inspect"), "--frobnicate", "root"])
-    assert result.rc == 2 and result.out == b"" and "Usage: " in result.err
 
 
 def test_no_server():

@@ -39,19 +39,6 @@ def document(*words, **how):
 
 
 @pytest.mark.no_device
-def test_help_and_version():
-    for flag in ("--help", "-h"):
-        result = bench(flag)
-        assert result.rc == 0 and result.err == ""
-        assert result.out.startswith(b"Usage: kv-bench ") and b"Examples:" in result.out
-    for flag in ("--version", "-V"):
-        assert re.match(rb"kv-bench \S+ \(libibverbs \S+, liburcu \S+, layout \d+ hash "
-                        rb"[0-9a-f]{16}\)\n$", bench(flag).out)
-    result = bench("--frobnicate")
-    assert result.rc == 2 and result.out == b"" and "Usage: " in result.err
-
-
-@pytest.mark.no_device
 @pytest.mark.parametrize("words, said", [
     (["a"], "no arguments"), (["-w", "A,E"], "ordered ranges"), (["-w", "e"], "ordered ranges"),
     (["-w", "G"], "none of A, B, C, D, F"), (["-w", ""], "empty"), (["-w", "A,a"], "twice"),

@@ -29,19 +29,6 @@ def document(*words, seconds=60):
     return json.loads(result.out)
 
 
-def test_help_and_version():
-    for flag in ("--help", "-h"):
-        result = bench(flag)
-        assert result.rc == 0 and result.err == ""
-        assert result.out.startswith(b"Usage: kv-rcu-bench ") and b"Examples:" in result.out
-    for flag in ("--version", "-V"):
-        result = bench(flag)
-        assert re.match(rb"kv-rcu-bench \S+ \(libibverbs \S+, liburcu \S+, layout \d+ hash "
-                        rb"[0-9a-f]{16}\)\n$", result.out), result.out
-    result = bench("--frobnicate")
-    assert result.rc == 2 and result.out == b"" and "Usage: " in result.err
-
-
 @pytest.mark.parametrize("words, said", [
     (["a"], "no arguments"), (["-r", "0"], "1 to 1024"), (["-u", "257"], "1 to 256"),
     (["-t", "0"], "0.01 to 3600"), (["-t", "3s"], "0.01 to 3600"), (["-t", "nan"], "0.01 to 3600"),

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""What INTERFACE promises of every program: --help, --version, and an option that there is not."""
+import re
+
+import pytest
+
+from kvt_client import run
+from kvt_process import program
+
+USERS = ["kv-server", "kv-cli", "kv-inspect", "kv-bw", "kv-lat", "kv-bench", "kv-rcu-bench"]
+MAINTAINERS = ["grace-bench", "growth-bench", "index-bench", "soft-bench"]
+
+
+@pytest.mark.no_device
+@pytest.mark.parametrize("name", USERS + MAINTAINERS)
+def test_help_version_and_an_unknown_option(name):
+    for flag in ("--help", "-h"):
+        result = run([program(name), flag])
+        assert result.rc == 0 and result.err == "" and len(result.out.splitlines()) > 10
+        assert result.out.startswith(f"Usage: {name} ".encode())
+        assert b"\nExample" in result.out or name in MAINTAINERS
+    for flag in ("--version", "-V"):
+        result = run([program(name), flag])
+        assert result.rc == 0 and result.err == ""
+        assert re.fullmatch(name.encode() + rb" \S+ \(libibverbs \S+, liburcu \S+, layout \d+ "
+                            rb"hash [0-9a-f]{16}\)\n", result.out)
+    result = run([program(name), "--frobnicate"])
+    assert result.rc == 2 and result.out == b"" and "--frobnicate" in result.err
+    assert "Usage: " in result.err or f"see {name} --help" in result.err
