@@ -96,7 +96,7 @@ struct line {
 	uint64_t life; /* of the server, the last one that answered it */
 };
 
-enum kind { KIND_READ, KIND_PUT, KIND_DEL, KIND_INCR, KIND_TOUCH };
+enum kind { KIND_READ, KIND_PUT, KIND_DEL, KIND_INCR, KIND_TOUCH, KIND_APPEND, KIND_GETDEL };
 
 struct op;
 
@@ -107,7 +107,7 @@ struct action {
 	uint32_t key;
 	struct shape shape; /* of what is written */
 	struct gkv_write_options options;
-	int64_t delta;
+	int64_t delta; /* of an append: the digit */
 	size_t cap;
 	uint8_t *place; /* of a get, cap bytes */
 	uint64_t floor; /* a version that was told before it began */
@@ -208,6 +208,8 @@ void shape_fill(const struct differ *d, const struct shape *s, uint8_t *out);
 bool shape_number(const struct differ *d, const struct shape *s, int64_t *out);
 struct shape shape_of_number(struct differ *d, uint32_t key, int64_t number);
 struct shape shape_choose(struct differ *d, uint32_t key);
+/* shape_append - @number with a digit at its end. */
+struct shape shape_append(struct differ *d, uint32_t key, int64_t number, int64_t digit);
 /* key_choose - with nothing in flight; for a write, one that is not in doubt. */
 uint32_t key_choose(struct differ *d, enum kind kind);
 void keys_create(struct differ *d);

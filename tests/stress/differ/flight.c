@@ -64,12 +64,15 @@ static void announce(struct differ *d, const struct action *a)
 
 	if (a->op->kind == KIND_PUT)
 		past_add(d, a->key, &a->shape);
-	if (a->op->kind != KIND_INCR)
+	if (a->op->kind != KIND_INCR && a->op->kind != KIND_APPEND)
 		return;
 	s = shape_of_number(d, a->key, a->delta);
 	past_add(d, a->key, &s);
 	if (r->there && shape_number(d, &r->shape, &number)) {
-		s = shape_of_number(d, a->key, (int64_t)((uint64_t)number + (uint64_t)a->delta));
+		s = a->op->kind == KIND_APPEND
+			    ? shape_append(d, a->key, number, a->delta)
+			    : shape_of_number(d, a->key,
+					      (int64_t)((uint64_t)number + (uint64_t)a->delta));
 		past_add(d, a->key, &s);
 	}
 }
@@ -98,6 +101,13 @@ static void request(struct differ *d, struct flight *f, struct gkv_request *q)
 			wrong(d, a->key, "error", "out of memory");
 		q->len = a->shape.len;
 		shape_fill(d, &a->shape, q->value);
+	}
+	if (q->op == GKV_OP_APPEND) {
+		q->value = f->memory = malloc(1);
+		if (!f->memory)
+			wrong(d, a->key, "error", "out of memory");
+		*f->memory = (uint8_t)('0' + a->delta);
+		q->len = 1;
 	}
 	if (f->brief)
 		q->timeout_ms = 1 + (unsigned)below(d, BRIEF_MS);

@@ -50,6 +50,7 @@ int expected(const struct differ *d, const struct action *a, const struct record
 	case KIND_READ:
 		return !there ? -ENOENT : a->has_len && a->cap < r->shape.len ? -EMSGSIZE : 0;
 	case KIND_TOUCH:
+	case KIND_GETDEL:
 		return there ? 0 : -ENOENT;
 	case KIND_INCR:
 		if (!there)
@@ -58,6 +59,7 @@ int expected(const struct differ *d, const struct action *a, const struct record
 			return -EDOM;
 		return __builtin_add_overflow(number, a->delta, &sum) ? -ERANGE : 0;
 	case KIND_PUT:
+	case KIND_APPEND:
 	case KIND_DEL:
 		break;
 	}
@@ -71,7 +73,7 @@ int expected(const struct differ *d, const struct action *a, const struct record
 		       : r->version && r->version == a->options.version ? 0
 									: -EEXIST;
 	}
-	return there || a->op->kind == KIND_PUT ? 0 : -ENOENT;
+	return there || a->op->kind != KIND_DEL ? 0 : -ENOENT;
 }
 
 /* How many bytes of the value the call has shown. */
@@ -175,9 +177,15 @@ static void judge_read(struct differ *d, struct action *a, struct record *r)
 	d->met[a->status ? MET_CUT : MET_FOUND]++;
 }
 
-/* A record was written, with a version that is new. */
-static void written(struct differ *d, struct action *a, struct record *r, uint64_t ttl_ms)
+/*
+ * A record was written, with a version that is new. @kept: what it was before, where it expires as
+ * that; @unsure: or, as that may have expired just before, as a new one.
+ */
+static void written(struct differ *d, struct action *a, struct record *r, const struct record *kept,
+		    bool unsure)
 {
+	const uint64_t ttl_ms = a->options.ttl_ms;
+
 	r->there = true;
 	r->version = 0;
 	r->floor = a->floor;
@@ -185,6 +193,13 @@ static void written(struct differ *d, struct action *a, struct record *r, uint64
 	r->or_never = false;
 	r->expiry_first = ttl_ms ? a->begun_ms + ttl_ms : 0;
 	r->expiry_last = ttl_ms ? a->after_ms + 1 + ttl_ms : 0;
+	if (kept) {
+		r->or_never = kept->or_never || (unsure && !ttl_ms);
+		if (!unsure || !ttl_ms || kept->expiry_first < r->expiry_first)
+			r->expiry_first = kept->expiry_first;
+		if (!unsure || !ttl_ms || kept->expiry_last > r->expiry_last)
+			r->expiry_last = kept->expiry_last;
+	}
 	if (a->has_meta)
 		judge_meta(d, a, r);
 	else if (a->has_version)
@@ -207,17 +222,29 @@ static void judge_incr(struct differ *d, struct action *a, struct record *r, boo
 	if (a->has_sum && a->sum != number)
 		wrong(d, a->key, "sum", "%" PRId64 " instead of %" PRId64, a->sum, number);
 	r->shape = shape_of_number(d, a->key, number);
-	written(d, a, r, 0);
-	if (!as_there)
-		return;
-	r->expiry_first = before.expiry_first; /* it expires as before */
-	r->expiry_last = before.expiry_last;
-	r->or_never = as_gone || before.or_never;
+	written(d, a, r, as_there ? &before : NULL, as_gone);
+}
+
+static void judge_append(struct differ *d, struct action *a, struct record *r, bool as_there,
+			 bool as_gone)
+{
+	const struct record before = *r;
+	int64_t number = 0;
+
+	if (as_there && as_gone && a->has_meta) /* the length says which it was */
+		as_there = a->meta.value_len > 1;
+	if (as_there)
+		shape_number(d, &r->shape, &number);
+	r->shape = shape_append(d, a->key, number, a->delta);
+	written(d, a, r, as_there ? &before : NULL, as_gone);
 }
 
 static void judge_done(struct differ *d, struct action *a, struct record *r, bool as_there,
 		       bool as_gone)
 {
+	const struct record before = *r;
+	const bool keeps = a->options.flags & GKV_KEEP_EXPIRY && as_there;
+
 	r->touched += a->op->kind != KIND_READ;
 	switch (a->op->kind) {
 	case KIND_READ:
@@ -225,13 +252,20 @@ static void judge_done(struct differ *d, struct action *a, struct record *r, boo
 		break;
 	case KIND_PUT:
 		r->shape = a->shape;
-		written(d, a, r, a->options.ttl_ms);
+		written(d, a, r, keeps ? &before : NULL, as_gone);
+		break;
+	case KIND_GETDEL:
+		judge_read(d, a, r);
+		r->there = false;
 		break;
 	case KIND_DEL:
 		r->there = false;
 		break;
 	case KIND_TOUCH:
-		written(d, a, r, a->options.ttl_ms);
+		written(d, a, r, NULL, false);
+		break;
+	case KIND_APPEND:
+		judge_append(d, a, r, as_there, as_gone);
 		break;
 	case KIND_INCR:
 		judge_incr(d, a, r, as_there, as_gone);

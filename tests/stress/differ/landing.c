@@ -44,8 +44,8 @@ static void take(struct differ *d, struct flight *f, const struct gkv_completion
 	a->status = c->status;
 	a->meta = c->meta;
 	a->version = c->meta.version;
-	a->has_meta =
-		a->op->kind == KIND_READ || a->op->kind == KIND_PUT || a->op->kind == KIND_TOUCH;
+	a->has_meta = a->op->kind == KIND_READ || a->op->kind == KIND_PUT ||
+		      a->op->kind == KIND_TOUCH || a->op->kind == KIND_APPEND;
 	a->has_version = a->has_meta || a->op->kind == KIND_INCR;
 	a->has_sum = a->op->kind == KIND_INCR;
 	a->sum = c->sum;
@@ -77,7 +77,8 @@ static void judge_orphaned_write(struct differ *d, struct flight *f)
 	if (a->status == -EREMOTEIO)
 		return;
 	a->has_version = a->has_meta = false; /* they may be of the other life */
-	if (old && (!new || (a->op->kind == KIND_INCR && sum != a->delta)))
+	if (old && (!new || (a->op->kind == KIND_INCR && sum != a->delta) ||
+		    (a->op->kind == KIND_APPEND && a->meta.value_len != 1)))
 		return; /* it is gone with the old server */
 	judge(d, a);
 	if ((old || between) && a->status == 0)

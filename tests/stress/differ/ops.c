@@ -11,6 +11,8 @@
 #include "common/base/time.h"
 #include "tests/stress/differ/differ.h"
 
+#define APPEND_LIMIT 100000000000000000 /* of a number that another digit fits behind */
+
 static uint64_t choose_ttl(struct differ *d)
 {
 	return below(d, 4) ? 0 : below(d, 5) ? 10 + below(d, 290) : 100000 + below(d, 100000);
@@ -96,6 +98,8 @@ static void prepare_put_with(struct differ *d, struct action *a)
 	if (a->options.condition == GKV_IF_VERSION)
 		a->options.version = choose_version(d, a->key);
 	a->options.ttl_ms = choose_ttl(d);
+	if (a->options.condition != GKV_IF_ABSENT && below(d, 3) == 0)
+		a->options.flags = GKV_KEEP_EXPIRY;
 }
 
 static void run_put(struct differ *d, struct action *a)
@@ -174,6 +178,54 @@ static void run_incr(struct differ *d, struct action *a)
 	a->status = gkv_incr(a->end->kv, k->bytes, k->len, a->delta, a->has_sum ? &a->sum : NULL);
 }
 
+static void prepare_incr_with(struct differ *d, struct action *a)
+{
+	prepare_incr(d, a);
+	a->options.ttl_ms = choose_ttl(d);
+}
+
+static void run_incr_with(struct differ *d, struct action *a)
+{
+	const struct key *k = &d->keys[a->key];
+
+	a->has_sum = a->has_meta = true;
+	a->status = gkv_incr_with(a->end->kv, k->bytes, k->len, a->delta, &a->options, &a->sum,
+				  &a->meta);
+}
+
+/* A digit, to a number that is one with it too; where there is none, on the condition that not. */
+static void prepare_append(struct differ *d, struct action *a)
+{
+	const struct record *r = &d->record[a->key];
+	int64_t number;
+
+	a->delta = 1 + (int64_t)below(d, 9);
+	a->options.ttl_ms = choose_ttl(d);
+	if (r->there && (!shape_number(d, &r->shape, &number) || !number ||
+			 number >= APPEND_LIMIT || number <= -APPEND_LIMIT))
+		a->options.condition = GKV_IF_ABSENT;
+	else if (below(d, 3) == 0)
+		a->options.condition = GKV_IF_PRESENT;
+}
+
+static void run_append(struct differ *d, struct action *a)
+{
+	const struct key *k = &d->keys[a->key];
+	const char digit = (char)('0' + a->delta);
+
+	a->has_meta = true;
+	a->status = gkv_append(a->end->kv, k->bytes, k->len, &digit, 1, &a->options, &a->meta);
+}
+
+static void run_getdel(struct differ *d, struct action *a)
+{
+	const struct key *k = &d->keys[a->key];
+
+	a->has_meta = a->has_bytes = true;
+	a->bytes = d->room;
+	a->status = gkv_getdel(a->end->kv, k->bytes, k->len, d->room, DIFFER_VALUE_MAX, &a->meta);
+}
+
 static void prepare_touch(struct differ *d, struct action *a)
 {
 	a->options.ttl_ms = choose_ttl(d);
@@ -218,6 +270,9 @@ const struct op ops[] = {
 	{ "del", 300, KIND_DEL, NULL, run_del, NULL, GKV_OP_DEL },
 	{ "del_if", 300, KIND_DEL, prepare_del_if, run_del_if, NULL, GKV_OP_DEL },
 	{ "incr", 600, KIND_INCR, prepare_incr, run_incr, NULL, GKV_OP_INCR },
+	{ "incr_with", 300, KIND_INCR, prepare_incr_with, run_incr_with, NULL, GKV_OP_INCR },
+	{ "append", 600, KIND_APPEND, prepare_append, run_append, NULL, GKV_OP_APPEND },
+	{ "getdel", 300, KIND_GETDEL, NULL, run_getdel, NULL, 0 },
 	{ "touch", 400, KIND_TOUCH, prepare_touch, run_touch, NULL, GKV_OP_TOUCH },
 	{ "submit", 1000, KIND_READ, NULL, NULL, flight_submit, 0 },
 	{ "collect", 2000, KIND_READ, NULL, NULL, flight_collect, 0 },

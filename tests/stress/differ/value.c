@@ -60,6 +60,12 @@ struct shape shape_of_number(struct differ *d, uint32_t key, int64_t number)
 			       .len = (uint32_t)snprintf(NULL, 0, "%" PRId64, number) };
 }
 
+struct shape shape_append(struct differ *d, uint32_t key, int64_t number, int64_t digit)
+{
+	return shape_of_number(
+		d, key, (int64_t)((uint64_t)number * 10 + (uint64_t)(number < 0 ? -digit : digit)));
+}
+
 static uint32_t choose_len(struct differ *d)
 {
 	static const uint32_t edges[] = { 0, 1, 127, 128, 129, 8191, 8192, 8193, 65536, 100000 };
