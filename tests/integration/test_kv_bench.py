@@ -40,6 +40,7 @@ def document(*words, **how):
 
 @pytest.mark.no_device
 @pytest.mark.parametrize("words, said", [
+    (["--recods=4"], "did you mean --records?"), (["-jk"], "-k wants a value"), (["-jZ"], "-Z is"),
     (["a"], "no arguments"), (["-w", "A,E"], "ordered ranges"), (["-w", "e"], "ordered ranges"),
     (["-w", "G"], "none of A, B, C, D, F"), (["-w", ""], "empty"), (["-w", "A,a"], "twice"),
     (["-p", "mysql"], "none of redis, memcached, tcp, all"), (["-p", "redis,"], "empty"),

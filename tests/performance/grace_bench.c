@@ -31,6 +31,7 @@
 #include "common/base/time.h"
 #include "tests/performance/grace_bench.h"
 #include "tools/lib/store.h"
+#include "tools/lib/option_rows.h"
 
 #define BEGIN_S 30u /* for a client to begin with an order; connecting included */
 
@@ -47,54 +48,42 @@ static struct grace_bench bench = { .o = { .memory = "256M",
 					   .slice_ms = 50,
 					   .idle_s = 10 } };
 
+#define OPTION_BASE bench.o
+
 static const struct program_option options[] = {
-	{ "binary", 'B', PROGRAM_TEXT, .value = &bench.o.binary },
-	{ "memory", 'M', PROGRAM_TEXT, .value = &bench.o.memory },
-	{ "device", 'd', PROGRAM_TEXT, .value = &bench.o.device },
-	{ "connect", 'C', PROGRAM_CHOICE, .value = &bench.o.connect, .words = "tcp|cm" },
-	{ "listen", 'l', PROGRAM_TEXT, .value = &bench.o.host },
-	{ "workers", 'w', PROGRAM_NUMBER, .value = &bench.o.workers, .min = 2,
-	  .max = GRACE_WORKERS_MAX },
-	{ "keys", 'k', PROGRAM_NUMBER, .value = &bench.o.keys, .min = 1, .max = 100000000 },
-	{ "value", 'v', PROGRAM_NUMBER, .value = &bench.o.value_len, .min = 0, .max = 65536 },
-	{ "puts", 'p', PROGRAM_NUMBER, .value = &bench.o.puts, .min = 0, .max = 100 },
-	{ "rounds", 'r', PROGRAM_NUMBER, .value = &bench.o.rounds, .min = 1,
-	  .max = GRACE_ROUNDS_MAX },
-	{ "lease", 'L', PROGRAM_NUMBER, .value = &bench.o.lease_ms, .min = 100, .max = 60000 },
-	{ "slice", 'T', PROGRAM_NUMBER, .value = &bench.o.slice_ms, .min = 5, .max = 10000 },
-	{ "deferred-max", 'D', PROGRAM_SIZE, .value = &bench.o.deferred_bytes, .min = 1 << 20,
-	  .max = 1ull << 40 },
-	{ "idle", 'i', PROGRAM_NUMBER, .value = &bench.o.idle_s, .min = 1, .max = 600 },
-	{ "json", 'j', PROGRAM_FLAG, .value = &bench.o.json },
-	{ "check", 'c', PROGRAM_FLAG, .value = &bench.o.check },
+	OPTION_BINARY(binary),
+	TEXT("memory", 'M', "SIZE", memory, "its memory [256M]"),
+	OPTION_DEVICE(device),
+	OPTION_CONNECT(connect),
+	OPTION_LISTEN(host),
+	NUMBER("workers", 'w', "N", workers, 2, GRACE_WORKERS_MAX, "clients at work, 2 to 14 [4]"),
+	NUMBER("keys", 'k', "N", keys, 1, 100000000, "records [100000]"),
+	NUMBER("value", 'v', "BYTES", value_len, 0, 65536, "their length [64]"),
+	NUMBER("puts", 'p', "PERCENT", puts, 0, 100,
+	       "of the workers' operations; the rest are GETs [5]"),
+	NUMBER("rounds", 'r', "N", rounds, 1, GRACE_ROUNDS_MAX,
+	       "alternating rounds of each kind, 1 to 99 [9]"),
+	NUMBER("lease", 'L', "MS", lease_ms, 100, 60000, "its lease, from 100 [1000]"),
+	NUMBER("slice", 'T', "MS", slice_ms, 5, 10000, "for which a rate is taken, from 5 [50]"),
+	SIZE("deferred-max", 'D', deferred_bytes, 1 << 20, 1ull << 40,
+	     "that may be deferred [the server's: a quarter of memory]"),
+	NUMBER("idle", 'i', "SECONDS", idle_s, 1, 600, "that the idle client is watched [10]"),
+	OPTION_JSON(json),
+	OPTION_CHECK(check),
 	{ NULL },
 };
 
 const struct program grace_program = {
 	.name = "grace-bench",
-	.usage =
-		"Usage: grace-bench [OPTIONS]\n\n"
-		"What clients that are stopped, stuck or idle cost the others: rates beside a stopped\n"
-		"client against rates without, the time until it is fenced, deferred bytes under\n"
-		"stuck sections, messages of an idle client and of a GET. Starts a kv-server and its\n"
-		"clients as processes; wants two idle cores.\n\n"
-		"  -B, --binary FILE       the kv-server to start [of the same build]\n"
-		"  -M, --memory SIZE       its memory [256M]\n"
-		"  -L, --lease MS          its lease, from 100 [1000]\n"
-		"  -D, --deferred-max SIZE that may be deferred [the server's: a quarter of memory]\n"
-		"  -d, --device NAME       RDMA device [auto]\n"
-		"  -C, --connect tcp|cm    how queue pairs are connected [tcp]\n"
-		"  -l, --listen HOST       address of the server [127.0.0.1]\n"
-		"  -w, --workers N         clients at work, 2 to 14 [4]\n"
-		"  -k, --keys N            records [100000]\n"
-		"  -v, --value BYTES       their length [64]\n"
-		"  -p, --puts PERCENT      of the workers' operations; the rest are GETs [5]\n"
-		"  -r, --rounds N          alternating rounds of each kind, 1 to 99 [9]\n"
-		"  -T, --slice MS          for which a rate is taken, from 5 [50]\n"
-		"  -i, --idle SECONDS      that the idle client is watched [10]\n"
-		"  -c, --check             exit with 1 where a promise is not kept\n"
-		"  -j, --json              one JSON document\n\n"
-		"Example:\n  grace-bench --device soft0 --check\n",
+	.usage = "Usage: grace-bench [OPTIONS]\n\n"
+		 "What clients that are stopped, stuck or idle cost the others: rates beside a "
+		 "stopped\n"
+		 "client against rates without, the time until it is fenced, deferred bytes under\n"
+		 "stuck sections, messages of an idle client and of a GET. Starts a kv-server and "
+		 "its\n"
+		 "clients as processes; wants two idle cores.\n\n",
+	.notes = "\n"
+		 "Example:\n  grace-bench --device soft0 --check\n",
 	.options = options,
 };
 
@@ -286,8 +275,8 @@ int main(int argc, char **argv)
 	if (program_options(&grace_program, argc, argv, &status))
 		return status;
 	if (!slices_fit(b)) {
-		die("usage",
-		    "two leases have at most 4096 slices, all rounds 65536 (give a longer --slice)");
+		die("usage", "two leases have at most 4096 slices, all rounds 65536 (give a longer "
+			     "--slice)");
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "tools/lib/option_rows.h"
 #include "server/reclaim/qsbr.h"
 #include "tests/performance/growth_bench.h"
 
@@ -28,36 +29,31 @@ static struct growth_bench bench = { .o = { .keys = 10000000,
 					    .memory_bytes = 4ull << 30 },
 				     .seed = 1 };
 
+#define OPTION_BASE bench.o
+
 static const struct program_option options[] = {
-	{ "keys", 'k', PROGRAM_NUMBER, .value = &bench.o.keys, .min = 2, .max = 1000000000 },
-	{ "start", 'b', PROGRAM_NUMBER, .value = &bench.o.start, .min = 1, .max = 1000000000 },
-	{ "value", 'v', PROGRAM_NUMBER, .value = &bench.o.value_len, .min = GROWTH_VALUE_MIN,
-	  .max = 65536 },
-	{ "rate", 'R', PROGRAM_NUMBER, .value = &bench.o.rate, .min = 100, .max = 100000000 },
-	{ "slice", 'T', PROGRAM_NUMBER, .value = &bench.o.slice_ms, .min = 10, .max = 10000 },
-	{ "memory", 'M', PROGRAM_SIZE, .value = &bench.o.memory_bytes, .min = 8 << 20,
-	  .max = 1ull << 40 },
-	{ "json", 'j', PROGRAM_FLAG, .value = &bench.o.json },
-	{ "check", 'c', PROGRAM_FLAG, .value = &bench.o.check },
+	NUMBER("keys", 'k', "N", keys, 2, 1000000000, "that the table grows to [10000000]"),
+	NUMBER("start", 'b', "N", start, 1, 1000000000, "that it has at first [100000]"),
+	NUMBER("value", 'v', "BYTES", value_len, GROWTH_VALUE_MIN, 65536,
+	       "of each record, from 8 [64]"),
+	NUMBER("rate", 'R', "N", rate, 100, 100000000, "inserts a second [as many as it can]"),
+	NUMBER("slice", 'T', "MS", slice_ms, 10, 10000, "length of a slice, 10 to 10000 [100]"),
+	SIZE("memory", 'M', memory_bytes, 8 << 20, 1ull << 40, "of the server [4G]"),
+	OPTION_JSON(json),
+	OPTION_CHECK(check),
 	{ NULL },
 };
 
 const struct program growth_program = {
 	.name = "growth-bench",
-	.usage =
-		"Usage: growth-bench [OPTIONS]\n\n"
-		"One-sided GETs while the table grows, against the same on a still table and on one that\n"
-		"is overwritten, in alternating slices of one run; and how long inserts take. Holds a\n"
-		"server in its own process, on soft0; wants two idle cores.\n\n"
-		"  -k, --keys N       that the table grows to [10000000]\n"
-		"  -b, --start N      that it has at first [100000]\n"
-		"  -v, --value BYTES  of each record, from 8 [64]\n"
-		"  -R, --rate N       inserts a second [as many as it can]\n"
-		"  -T, --slice MS     length of a slice, 10 to 10000 [100]\n"
-		"  -M, --memory SIZE  of the server [4G]\n"
-		"  -c, --check        exit with 1 where a promise is not kept\n"
-		"  -j, --json         one JSON document\n\n"
-		"Example:\n  growth-bench --keys 10000000 --check\n",
+	.usage = "Usage: growth-bench [OPTIONS]\n\n"
+		 "One-sided GETs while the table grows, against the same on a still table and on "
+		 "one that\n"
+		 "is overwritten, in alternating slices of one run; and how long inserts take. "
+		 "Holds a\n"
+		 "server in its own process, on soft0; wants two idle cores.\n\n",
+	.notes = "\n"
+		 "Example:\n  growth-bench --keys 10000000 --check\n",
 	.options = options,
 };
 

@@ -17,6 +17,7 @@
  * how much of each side lies on them.
  */
 #include "tests/performance/index_bench.h"
+#include "tools/lib/option_rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,48 +36,45 @@ static struct index_bench bench = { .o = { .records = 10000000,
 					   .group = 32,
 					   .table = "order" } };
 
+#define OPTION_BASE bench.o
+
 static const struct program_option options[] = {
-	{ "records", 'n', PROGRAM_NUMBER, .value = &bench.o.records, .min = 1, .max = 1000000000 },
-	{ "value", 'v', PROGRAM_NUMBER, .value = &bench.o.value_len, .min = 8, .max = 1024 },
-	{ "rounds", 'r', PROGRAM_NUMBER, .value = &bench.o.rounds, .min = 1,
-	  .max = INDEX_ROUNDS_MAX },
-	{ "lookups", 'l', PROGRAM_NUMBER, .value = &bench.o.lookups, .min = 1, .max = 1000000000 },
-	{ "writers", 'w', PROGRAM_NUMBER, .value = &bench.o.writers, .min = 1,
-	  .max = INDEX_WRITERS_MAX },
-	{ "group", 'g', PROGRAM_NUMBER, .value = &bench.o.group, .min = 1, .max = INDEX_GROUP_MAX },
-	{ "bound", 'b', PROGRAM_FLAG, .value = &bench.o.bound },
-	{ "table", 't', PROGRAM_CHOICE, .value = &bench.o.table, .words = "order|chunk|mmap" },
-	{ "cpu-time", 'C', PROGRAM_FLAG, .value = &bench.o.cpu },
-	{ "quick", 'q', PROGRAM_FLAG, .value = &bench.o.quick },
-	{ "check", 'c', PROGRAM_FLAG, .value = &bench.o.check },
-	{ "json", 'j', PROGRAM_FLAG, .value = &bench.o.json },
+	NUMBER("records", 'n', "N", records, 1, 1000000000, "records in each table [10000000]"),
+	NUMBER("value", 'v', "BYTES", value_len, 8, 1024,
+	       "their length, 8 to 1024, a multiple of 8; keys have 16 [64]"),
+	NUMBER("rounds", 'r', "N", rounds, 1, INDEX_ROUNDS_MAX,
+	       "rounds that take turns, 1 to 99 [3]"),
+	NUMBER("lookups", 'l', "N", lookups, 1, 1000000000,
+	       "look-ups a round, of each sort [as many as records]"),
+	NUMBER("writers", 'w', "N", writers, 1, INDEX_WRITERS_MAX,
+	       "writers in the phases with several, 1 to 64 [2]"),
+	NUMBER("group", 'g', "N", group, 1, INDEX_GROUP_MAX,
+	       "operations whose keys GraceKV is told together, as a worker knows them of requests "
+	       "that it polled together, 1 to 64 [32]"),
+	FLAG("bound", 'b', bound,
+	     "tell cds_lfht the number of records: it then grows by the length of its chains, "
+	     "faster and to more memory; without a number that has no end"),
+	CHOICE("table", 't', "order|chunk|mmap", table, "order|chunk|mmap",
+	       "how cds_lfht keeps its buckets [order]"),
+	FLAG("cpu-time", 'C', cpu,
+	     "CPU time of the threads instead of the clock, for machines that are busy; waits are "
+	     "not in it"),
+	FLAG("quick", 'q', quick, "without the phases that time each operation"),
+	FLAG("check", 'c', check, "exit with 1 where something promised is not kept"),
+	OPTION_JSON(json),
 	{ NULL },
 };
 
 const struct program index_program = {
 	.name = SELF,
-	.usage =
-		"Usage: " SELF " [OPTIONS]\n\n"
-		"The local index against liburcu's cds_lfht, as ratios in one run; pauses of writers\n"
-		"while the index grows; bytes for a record. Wants reserved hugepages for both, and\n"
-		"says how many: echo N > /proc/sys/vm/nr_hugepages\n\n"
-		"  -n, --records N   records in each table [10000000]\n"
-		"  -v, --value BYTES their length, 8 to 1024, a multiple of 8; keys have 16 [64]\n"
-		"  -r, --rounds N    rounds that take turns, 1 to 99 [3]\n"
-		"  -l, --lookups N   look-ups a round, of each sort [as many as records]\n"
-		"  -w, --writers N   writers in the phases with several, 1 to 64 [2]\n"
-		"  -g, --group N     operations whose keys GraceKV is told together, as a worker\n"
-		"                    knows them of requests that it polled together, 1 to 64 [32]\n"
-		"  -b, --bound       tell cds_lfht the number of records: it then grows by the length\n"
-		"                    of its chains, faster and to more memory; without a number that\n"
-		"                    has no end\n"
-		"  -t, --table order|chunk|mmap  how cds_lfht keeps its buckets [order]\n"
-		"  -q, --quick       without the phases that time each operation\n"
-		"  -C, --cpu-time    CPU time of the threads instead of the clock, for machines that\n"
-		"                    are busy; waits are not in it\n"
-		"  -c, --check       exit with 1 where something promised is not kept\n"
-		"  -j, --json        one JSON document\n\n"
-		"Example:\n  " SELF " --records 10000000 --rounds 5 --check\n",
+	.usage = "Usage: " SELF " [OPTIONS]\n\n"
+		 "The local index against liburcu's cds_lfht, as ratios in one run; pauses of "
+		 "writers\n"
+		 "while the index grows; bytes for a record. Wants reserved hugepages for both, "
+		 "and\n"
+		 "says how many: echo N > /proc/sys/vm/nr_hugepages\n\n",
+	.notes = "\n"
+		 "Example:\n  " SELF " --records 10000000 --rounds 5 --check\n",
 	.options = options,
 };
 

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "common/base/table.h"
-#include "tools/lib/program.h"
+#include "tools/lib/option_rows.h"
 #include "tools/lib/samples.h"
 #include "tests/performance/soft_kinds.h"
 
@@ -39,27 +39,27 @@ struct bench {
 
 static struct bench bench = { .o = { .area = 64 << 20, .rounds = 9, .ops = 200000 } };
 
+#define OPTION_BASE bench.o
+
 static const struct program_option options[] = {
-	{ "area", 'a', PROGRAM_SIZE, .value = &bench.o.area, .min = 1 << 20, .max = 64ull << 30 },
-	{ "rounds", 'r', PROGRAM_NUMBER, .value = &bench.o.rounds, .min = 1, .max = ROUNDS_MAX },
-	{ "ops", 'n', PROGRAM_NUMBER, .value = &bench.o.ops, .min = SOFT_LIST, .max = 100000000 },
-	{ "check", 'c', PROGRAM_FLAG, .value = &bench.o.check },
-	{ "json", 'j', PROGRAM_FLAG, .value = &bench.o.json },
+	SIZE("area", 'a', area, 1 << 20, 64ull << 30,
+	     "memory of the other process, twice: mapped and private [64M]"),
+	NUMBER("rounds", 'r', "N", rounds, 1, ROUNDS_MAX, "rounds that take turns, 1 to 99 [9]"),
+	NUMBER("ops", 'n', "N", ops, SOFT_LIST, 100000000,
+	       "copies a round; fewer of what is slower [200000]"),
+	FLAG("check", 'c', check, "exit with 1 where a promised ratio is not kept"),
+	OPTION_JSON(json),
 	{ NULL },
 };
 
 static const struct program program = {
 	.name = SELF,
-	.usage =
-		"Usage: " SELF " [OPTIONS]\n\n"
-		"What the software device soft0 costs beyond copies of memory, as ratios in one run,\n"
-		"between this process and another one that it starts. This is not RDMA.\n\n"
-		"  -a, --area SIZE  memory of the other process, twice: mapped and private [64M]\n"
-		"  -r, --rounds N   rounds that take turns, 1 to 99 [9]\n"
-		"  -n, --ops N      copies a round; fewer of what is slower [200000]\n"
-		"  -c, --check      exit with 1 where a promised ratio is not kept\n"
-		"  -j, --json       one JSON document\n\n"
-		"Example:\n  " SELF " --rounds 21 --check\n",
+	.usage = "Usage: " SELF " [OPTIONS]\n\n"
+		 "What the software device soft0 costs beyond copies of memory, as ratios in one "
+		 "run,\n"
+		 "between this process and another one that it starts. This is not RDMA.\n\n",
+	.notes = "\n"
+		 "Example:\n  " SELF " --rounds 21 --check\n",
 	.options = options,
 };
 

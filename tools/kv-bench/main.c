@@ -16,6 +16,7 @@
 #include "tools/kv-bench/kv_bench.h"
 #include "tools/lib/stop.h"
 #include "tools/lib/report.h"
+#include "tools/lib/option_rows.h"
 
 #define SELF "kv-bench"
 
@@ -32,33 +33,51 @@ static struct bench bench = { .o = { .records = 100000,
 				     .device = "auto",
 				     .connect = "tcp" } };
 
+#define OPTION_BASE bench.o
+
 static const struct program_option options[] = {
-	{ "workload", 'w', PROGRAM_TEXT, .value = &bench.o.workloads_text },
-	{ "peer", 'p', PROGRAM_LIST, .value = bench.o.peers_text },
-	{ "server", 's', PROGRAM_TEXT, .value = &bench.o.server },
-	{ "binary", 'B', PROGRAM_TEXT, .value = &bench.o.binary },
-	{ "device", 'd', PROGRAM_TEXT, .value = &bench.o.device },
-	{ "connect", 'C', PROGRAM_CHOICE, .value = &bench.o.connect, .words = "tcp|cm" },
-	{ "listen", 'l', PROGRAM_TEXT, .value = &bench.o.host },
-	{ "records", 'k', PROGRAM_NUMBER, .value = &bench.o.records, .min = 1, .max = 1000000000 },
-	{ "fields", 'f', PROGRAM_NUMBER, .value = &bench.o.fields, .min = 1, .max = 1000 },
-	{ "field-length", 'v', PROGRAM_NUMBER, .value = &bench.o.field_len, .min = 1,
-	  .max = RECORD_MAX },
-	{ "distribution", 0, PROGRAM_CHOICE, .value = &bench.o.distribution_text,
-	  .words = "uniform|zipfian|latest" },
-	{ "operations", 'n', PROGRAM_NUMBER, .value = &bench.o.operations, .min = 1,
-	  .max = 1000000000000 },
-	{ "seconds", 't', PROGRAM_TEXT, .value = &bench.o.seconds },
-	{ "rounds", 'r', PROGRAM_NUMBER, .value = &bench.o.rounds, .min = 1, .max = ROUNDS_MAX },
-	{ "threads", 'T', PROGRAM_NUMBER, .value = &bench.o.threads, .min = 1, .max = THREADS_MAX },
-	{ "depth", 'D', PROGRAM_NUMBER, .value = &bench.o.depth, .min = 1, .max = DEPTH_MAX },
-	{ "target", 0, PROGRAM_NUMBER, .value = &bench.o.target, .min = 1, .max = 1000000000 },
-	{ "seed", 0, PROGRAM_NUMBER, .value = &bench.o.seed, .min = 0, .max = UINT64_MAX },
-	{ "sizes", 0, PROGRAM_TEXT, .value = &bench.o.sizes_text },
-	{ "depths", 0, PROGRAM_TEXT, .value = &bench.o.depths_text },
-	{ "check", 'c', PROGRAM_FLAG, .value = &bench.o.check },
-	{ "json", 'j', PROGRAM_FLAG, .value = &bench.o.json },
-	{ "report", 'o', PROGRAM_TEXT, .value = &bench.o.report },
+	TEXT("workload", 'w', "LIST", workloads_text,
+	     "of A (50 % updates), B (5 % updates), C (reads alone), D (5 % inserts, reads of what "
+	     "is new), F (50 % read-modify-writes) [all]; E needs ordered ranges, which there are "
+	     "not yet"),
+	LIST("peer", 'p', peers_text,
+	     "of redis, memcached, tcp, all; may be given again. They are started from the PATH, "
+	     "and ended. tcp, a server of ours that keeps nothing, goes with the others [none]"),
+	TEXT("server", 's', "HOST:PORT", server,
+	     "a running kv-server, which keeps the records; $GRACEKV_SERVER is not taken for it "
+	     "[one of its own]"),
+	OPTION_BINARY(binary),
+	OPTION_DEVICE(device),
+	OPTION_CONNECT(connect),
+	OPTION_LISTEN(host),
+	NUMBER("records", 'k', "N", records, 1, 1000000000, "that are loaded [100000]"),
+	NUMBER("fields", 'f', "N", fields, 1, 1000, "of a record, 1 to 1000 [10]"),
+	NUMBER("field-length", 'v', "BYTES", field_len, 1, RECORD_MAX,
+	       "of a field; a record is 1 MiB at most [100]"),
+	CHOICE("distribution", 0, "D", distribution_text, "uniform|zipfian|latest",
+	       "uniform, zipfian (0.99, scattered) or latest [the workload's]"),
+	NUMBER("operations", 'n', "N", operations, 1, 1000000000000,
+	       "of each cell in a round, instead of a time"),
+	TEXT("seconds", 't', "S", seconds, "of each cell in a round, 0.01 to 3600 [1]"),
+	NUMBER("rounds", 'r', "N", rounds, 1, ROUNDS_MAX, "1 to 99 [5]"),
+	NUMBER("threads", 'T', "N", threads, 1, THREADS_MAX, "with a connection each, 1 to 64 [1]"),
+	NUMBER("depth", 'D', "N", depth, 1, DEPTH_MAX,
+	       "operations in flight for each thread, pipelined over sockets; beside one at a "
+	       "time, which is always measured [16]"),
+	NUMBER("target", 0, "OPS", target, 1, 1000000000,
+	       "operations a second, whatever becomes of them; latencies count from when they were "
+	       "meant to start [as fast as may be]"),
+	NUMBER("seed", 0, "N", seed, 0, UINT64_MAX, "of random numbers [1]"),
+	TEXT("sizes", 0, "LIST", sizes_text,
+	     "GETs one by one of values of these sizes; none [with --report "
+	     "64,256,1024,4096,16K,64K]"),
+	TEXT("depths", 0, "LIST", depths_text,
+	     "workload C with so many in flight; none [with --report 1,2,4,8,16,32]"),
+	FLAG("check", 'c', check,
+	     "exit with 1 where a promise is not kept: GETs of 64 and 1024 B at least 10 times "
+	     "redis's and memcached's, one client each"),
+	OPTION_JSON(json),
+	OPTION_REPORT(report),
 	{ NULL },
 };
 
@@ -66,47 +85,16 @@ static const struct program program = {
 	.name = SELF,
 	.usage =
 		"Usage: " SELF " [OPTIONS]\n\n"
-		"The core workloads of YCSB on this store, and on others in the same run, in rounds that\n"
-		"take turns. A record is one value that holds its fields; an update writes all of it\n"
-		"(YCSB: writeallfields=true). What was read is compared with what was written.\n\n"
-		"  -w, --workload LIST      of A (50 % updates), B (5 % updates), C (reads alone), D (5 %\n"
-		"                           inserts, reads of what is new), F (50 % read-modify-writes)\n"
-		"                           [all]; E needs ordered ranges, which there are not yet\n"
-		"  -p, --peer LIST          of redis, memcached, tcp, all; may be given again. They are\n"
-		"                           started from the PATH, and ended. tcp, a server of ours that\n"
-		"                           keeps nothing, goes with the others [none]\n"
-		"  -s, --server HOST:PORT   a running kv-server; it keeps the records [an own one]\n"
-		"  -B, --binary FILE        the kv-server to start [of the same build]\n"
-		"  -d, --device NAME        RDMA device [auto]\n"
-		"  -C, --connect tcp|cm     how queue pairs are connected [tcp]\n"
-		"  -l, --listen HOST        address of the kv-server that it starts [127.0.0.1]\n"
-		"  -k, --records N          that are loaded [100000]\n"
-		"  -f, --fields N           of a record, 1 to 1000 [10]\n"
-		"  -v, --field-length BYTES of a field; a record is 1 MiB at most [100]\n"
-		"      --distribution D     uniform, zipfian (0.99, scattered) or latest [the workload's]\n"
-		"  -t, --seconds S          of each cell in a round, 0.01 to 3600 [1]\n"
-		"  -n, --operations N       of each cell in a round, instead of a time\n"
-		"  -r, --rounds N           1 to 99 [5]\n"
-		"  -T, --threads N          with a connection each, 1 to 64 [1]\n"
-		"  -D, --depth N            operations in flight for each thread, pipelined over sockets;\n"
-		"                           beside one at a time, which is always measured [16]\n"
-		"      --target OPS         operations a second, whatever becomes of them; latencies\n"
-		"                           count from when they were meant to start [as fast as may be]\n"
-		"      --seed N             of random numbers [1]\n"
-		"      --sizes LIST         GETs one by one of values of these sizes; none\n"
-		"                           [with --report 64,256,1024,4096,16K,64K]\n"
-		"      --depths LIST        workload C with so many in flight; none\n"
-		"                           [with --report 1,2,4,8,16,32]\n"
-		"  -c, --check              exit with 1 where a promise is not kept: GETs of 64 and 1024 B\n"
-		"                           at least 10 times redis's and memcached's, one client each\n"
-		"  -j, --json               one JSON document\n"
-		"  -o, --report FOLDER      also write report.md, results.json and plots (SVG) there\n"
-		"  -h, --help               this text\n"
-		"  -V, --version            versions\n\n"
-		"Examples:\n"
-		"  " SELF " --workload C --seconds 3\n"
-		"  " SELF " --workload A,B,C,D,F --peer redis --peer memcached --report report\n"
-		"  " SELF " --workload A --peer redis --target 20000 --threads 2\n",
+		"The core workloads of YCSB on this store, and on others in the same run, in "
+		"rounds that\n"
+		"take turns. A record is one value that holds its fields; an update writes all of "
+		"it\n"
+		"(YCSB: writeallfields=true). What was read is compared with what was written.\n\n",
+	.notes = "\n"
+		 "Examples:\n"
+		 "  " SELF " --workload C --seconds 3\n"
+		 "  " SELF " --workload A,B,C,D,F --peer redis --peer memcached --report report\n"
+		 "  " SELF " --workload A --peer redis --target 20000 --threads 2\n",
 	.options = options,
 };
 

@@ -8,12 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/lib/option_rows.h"
 #include "tools/lib/words.h"
 
-#define SERVER	     "GRACEKV_SERVER"
-#define HELP_MAX     12000u
-#define HELP_INDENT  30u
-#define HELP_COLUMNS 96u
+#define SERVER "GRACEKV_SERVER"
 
 static struct {
 	struct perf_options o;
@@ -24,96 +22,93 @@ static struct {
 
 enum which { BOTH, BW, LAT };
 
+#define OPTION_BASE given
+
 struct row {
 	enum which which;
-	const char *argument; /* NULL: it takes none */
 	struct program_option option;
-	const char *words;
 };
 
-#define FLAG(w, name, letter, field, words)                                              \
-	{                                                                                \
-		w, NULL, { name, letter, PROGRAM_FLAG, &given.field, 0, 0, NULL }, words \
-	}
-#define TEXT(w, name, letter, arg, field, words)                                        \
-	{                                                                               \
-		w, arg, { name, letter, PROGRAM_TEXT, &given.field, 0, 0, NULL }, words \
-	}
-#define SIZE(w, name, letter, arg, field, min, max, words)                                  \
-	{                                                                                   \
-		w, arg, { name, letter, PROGRAM_SIZE, &given.field, min, max, NULL }, words \
-	}
-#define NUMBER(w, name, letter, arg, field, min, max, words)                                  \
-	{                                                                                     \
-		w, arg, { name, letter, PROGRAM_NUMBER, &given.field, min, max, NULL }, words \
-	}
-
 static const struct row rows[] = {
-	TEXT(BOTH, "ib-dev", 'd', "DEV", o.device, "RDMA device [auto]"),
-	NUMBER(BOTH, "ib-port", 'i', "N", o.ib_port, 1, 255, "its port [the first ACTIVE one]"),
-	NUMBER(BOTH, "gid-index", 'x', "N", o.gid_index, 0, 255, "of its GID table [chosen]"),
-	NUMBER(BOTH, "mtu", 'm', "BYTES", o.mtu, 256, 4096,
-	       "256 to 4096 [the port's]; refused where both ends settle on less"),
-	NUMBER(BOTH, "port", 'p', "PORT", port, 1, 65535, "TCP port of kv-server [7471]"),
-	FLAG(BOTH, "rdma_cm", 'R', o.cm, "queue pairs are connected by the RDMA CM"),
-	NUMBER(BOTH, "inline_size", 'I', "BYTES", o.inline_bytes, 0, 65536,
-	       "requests up to so many go inline [what the device takes of 128]"),
-	FLAG(BOTH, "CPU-freq", 'F', cpu_freq, "does nothing; taken for scripts of perftest's"),
-	TEXT(BW, "op", 0, "OP", op, "get, put, or mixed:R, a share R of them GETs, 0 to 1 [get]"),
-	TEXT(LAT, "op", 0, "OP", op,
-	     "get, put, mixed:R, a share R of them GETs, or mget:N, N keys in one call [get]"),
-	TEXT(BW, "size", 's', "LIST", size, "bytes of a value, 1 to 16M; or several: 64,4K [64K]"),
-	TEXT(LAT, "size", 's', "LIST", size, "bytes of a value, 1 to 16M; or several: 64,4K [64]"),
-	FLAG(BOTH, "all", 'a', all, "all sizes, 2 bytes to 8 MiB in powers of two"),
-	NUMBER(BOTH, "keys", 0, "N", o.keys, 1, PERF_KEYS_MAX,
-	       "records [1000]; fewer of those that would take over a quarter of the server's "
-	       "free memory"),
-	TEXT(BOTH, "dist", 0, "D", dist, "uniform, or zipf:S, S above 0 and below 1 [uniform]"),
-	FLAG(BOTH, "no-hints", 0, o.no_hints, "GETs go by the index: two READs, not one"),
-	SIZE(BOTH, "hints", 0, "SIZE", o.hint_bytes, 64, 1ull << 36,
-	     "memory for hints [enough for all keys, at least 64M]"),
-	TEXT(BOTH, "name", 0, "TEXT", o.name,
-	     "what keys begin with, .SIZE.NUMBER behind it; runs at once want names of their own [the "
-	     "tool and a number of the run]"),
-	FLAG(BOTH, "keep", 0, o.keep, "leave the records, to a run with that --name and --keys"),
-	NUMBER(BOTH, "iters", 'n', "N", o.iterations, 1, 1000000000000,
-	       "operations of each queue pair [those of -D]"),
-	TEXT(BOTH, "duration", 'D', "SECONDS", seconds,
-	     "0.01 to 86400 [1, without -n; of -U 1000 operations]"),
-	TEXT(BOTH, "warm-up", 0, "SECONDS", warm,
-	     "operations before the run, which do not count [1000, or 0.2 s of them]"),
-	TEXT(BOTH, "idle", 0, "SECONDS", idle,
-	     "ask for nothing before the run, and tell the server's CPU of that time as well"),
-	NUMBER(BW, "tx-depth", 't', "N", o.depth, 1, 4096,
-	       "operations in flight on a queue pair [128]; fewer of large values, all in 128 MiB; "
-	       "of PUTs those beyond 8 wait in the library"),
-	NUMBER(BOTH, "qp", 'q', "N", o.qps, 1, PERF_QPS_MAX, "handles, each a queue pair [1]"),
-	NUMBER(BOTH, "threads", 0, "N", o.threads, 1, PERF_QPS_MAX, "share the handles out [1]"),
-	NUMBER(BW, "post_list", 'l', "N", o.post_list, 1, 4096,
-	       "operations handed over by one gkv_submit(), behind one doorbell [1]"),
-	NUMBER(BW, "cq-mod", 'Q', "N", o.moderation, 1, 4096,
-	       "completions that are collected before more is handed over [1]; of raw READs "
-	       "every Nth is signalled, or one of each list"),
-	FLAG(BOTH, "events", 'e', o.events, "sleep until there is an event, and do not poll"),
-	TEXT(BOTH, "rate", 0, "OPS", rate,
-	     "so many operations per second of all threads, an open loop: each has an intended "
-	     "start, and its latency counts from there"),
-	FLAG(BOTH, "raw", 0, o.raw,
-	     "measure what the device does alone as well, on the same queue pairs; rounds of "
-	     "both take turns"),
-	FLAG(BOTH, "raw-checksum", 0, o.raw_checksum,
-	     "as --raw, with the checksum of each block that a GET computes as well"),
-	NUMBER(BOTH, "rounds", 0, "N", o.rounds, 1, PERF_ROUNDS_MAX,
-	       "parts of the run [1; with --raw 10, fewer where -n is below 5000]"),
-	FLAG(BOTH, "report-cycles", 'C', o.cycles,
-	     "latencies in cycles of the time stamp counter; JSON has us"),
-	FLAG(BOTH, "report-histogram", 'H', o.histogram, "print the histogram of latencies"),
-	FLAG(BOTH, "report-unsorted", 'U', o.unsorted,
-	     "print each latency, thread by thread, in order; wants -n"),
-	FLAG(BW, "report_gbits", 0, o.gbits, "bandwidth in Gb/s, not MiB/s; JSON has bytes"),
-	FLAG(LAT, "report_gbits", 0, o.gbits, "does nothing; taken for scripts of perftest's"),
-	FLAG(BOTH, "json", 0, o.json, "one JSON document, not a table"),
-	TEXT(BOTH, "out_json_file", 0, "FILE", o.json_file, "that document to a file as well"),
+	{ BOTH, TEXT("ib-dev", 'd', "DEV", o.device, "RDMA device [auto]") },
+	{ BOTH, NUMBER("ib-port", 'i', "N", o.ib_port, 1, 255, "its port [the first ACTIVE one]") },
+	{ BOTH, NUMBER("gid-index", 'x', "N", o.gid_index, 0, 255, "of its GID table [chosen]") },
+	{ BOTH, NUMBER("mtu", 'm', "BYTES", o.mtu, 256, 4096,
+		       "256 to 4096 [the port's]; refused where both ends settle on less") },
+	{ BOTH, NUMBER("port", 'p', "PORT", port, 1, 65535, "TCP port of kv-server [7471]") },
+	{ BOTH, FLAG("rdma_cm", 'R', o.cm, "queue pairs are connected by the RDMA CM") },
+	{ BOTH, NUMBER("inline_size", 'I', "BYTES", o.inline_bytes, 0, 65536,
+		       "requests up to so many go inline [what the device takes of 128]") },
+	{ BOTH, FLAG("CPU-freq", 'F', cpu_freq, "does nothing; taken for scripts of perftest's") },
+	{ BW,
+	  TEXT("op", 0, "OP", op, "get, put, or mixed:R, a share R of them GETs, 0 to 1 [get]") },
+	{ LAT,
+	  TEXT("op", 0, "OP", op,
+	       "get, put, mixed:R, a share R of them GETs, or mget:N, N keys in one call [get]") },
+	{ BW,
+	  TEXT("size", 's', "LIST", size, "bytes of a value, 1 to 16M; or several: 64,4K [64K]") },
+	{ LAT,
+	  TEXT("size", 's', "LIST", size, "bytes of a value, 1 to 16M; or several: 64,4K [64]") },
+	{ BOTH, FLAG("all", 'a', all, "all sizes, 2 bytes to 8 MiB in powers of two") },
+	{ BOTH,
+	  NUMBER("keys", 0, "N", o.keys, 1, PERF_KEYS_MAX,
+		 "records [1000]; fewer of those that would take over a quarter of the server's "
+		 "free memory") },
+	{ BOTH, TEXT("dist", 0, "D", dist, "uniform, or zipf:S, S above 0 and below 1 [uniform]") },
+	{ BOTH, FLAG("no-hints", 0, o.no_hints, "GETs go by the index: two READs, not one") },
+	{ BOTH, SIZE("hints", 0, o.hint_bytes, 64, 1ull << 36,
+		     "memory for hints [enough for all keys, at least 64M]") },
+	{ BOTH,
+	  TEXT("name", 0, "TEXT", o.name,
+	       "what keys begin with, .SIZE.NUMBER behind it; runs at once want names of their own "
+	       "[the "
+	       "tool and a number of the run]") },
+	{ BOTH,
+	  FLAG("keep", 0, o.keep, "leave the records, to a run with that --name and --keys") },
+	{ BOTH, NUMBER("iters", 'n', "N", o.iterations, 1, 1000000000000,
+		       "operations of each queue pair [those of -D]") },
+	{ BOTH, TEXT("duration", 'D', "SECONDS", seconds,
+		     "0.01 to 86400 [1, without -n; of -U 1000 operations]") },
+	{ BOTH, TEXT("warm-up", 0, "SECONDS", warm,
+		     "operations before the run, which do not count [1000, or 0.2 s of them]") },
+	{ BOTH,
+	  TEXT("idle", 0, "SECONDS", idle,
+	       "ask for nothing before the run, and tell the server's CPU of that time as well") },
+	{ BW,
+	  NUMBER("tx-depth", 't', "N", o.depth, 1, 4096,
+		 "operations in flight on a queue pair [128]; fewer of large values, all in 128 "
+		 "MiB; "
+		 "of PUTs those beyond 8 wait in the library") },
+	{ BOTH, NUMBER("qp", 'q', "N", o.qps, 1, PERF_QPS_MAX, "handles, each a queue pair [1]") },
+	{ BOTH,
+	  NUMBER("threads", 0, "N", o.threads, 1, PERF_QPS_MAX, "share the handles out [1]") },
+	{ BW, NUMBER("post_list", 'l', "N", o.post_list, 1, 4096,
+		     "operations handed over by one gkv_submit(), behind one doorbell [1]") },
+	{ BW, NUMBER("cq-mod", 'Q', "N", o.moderation, 1, 4096,
+		     "completions that are collected before more is handed over [1]; of raw READs "
+		     "every Nth is signalled, or one of each list") },
+	{ BOTH, FLAG("events", 'e', o.events, "sleep until there is an event, and do not poll") },
+	{ BOTH,
+	  TEXT("rate", 0, "OPS", rate,
+	       "so many operations per second of all threads, an open loop: each has an intended "
+	       "start, and its latency counts from there") },
+	{ BOTH,
+	  FLAG("raw", 0, o.raw,
+	       "measure what the device does alone as well, on the same queue pairs; rounds of "
+	       "both take turns") },
+	{ BOTH, FLAG("raw-checksum", 0, o.raw_checksum,
+		     "as --raw, with the checksum of each block that a GET computes as well") },
+	{ BOTH, NUMBER("rounds", 0, "N", o.rounds, 1, PERF_ROUNDS_MAX,
+		       "parts of the run [1; with --raw 10, fewer where -n is below 5000]") },
+	{ BOTH, FLAG("report-cycles", 'C', o.cycles,
+		     "latencies in cycles of the time stamp counter; JSON has us") },
+	{ BOTH, FLAG("report-histogram", 'H', o.histogram, "print the histogram of latencies") },
+	{ BOTH, FLAG("report-unsorted", 'U', o.unsorted,
+		     "print each latency, thread by thread, in order; wants -n") },
+	{ BW, FLAG("report_gbits", 0, o.gbits, "bandwidth in Gb/s, not MiB/s; JSON has bytes") },
+	{ LAT, FLAG("report_gbits", 0, o.gbits, "does nothing; taken for scripts of perftest's") },
+	{ BOTH, FLAG("json", 0, o.json, "one JSON document, not a table") },
+	{ BOTH, TEXT("out_json_file", 0, "FILE", o.json_file, "that document to a file as well") },
 };
 
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
@@ -123,15 +118,6 @@ static const char about[] =
 	"which are given here alone. For each size records are put, read once, so that hints lead to\n"
 	"them, measured, and deleted: the store is left as it was. SIGINT, SIGTERM and SIGHUP end the\n"
 	"run with what has been measured by then, and exit status 3.\n\n";
-
-static const char notes_bw[] =
-	"\nBW peak is that of the fastest slice of the run: 1/100 of it to twice that, and 1000\n"
-	"operations or more; a run without two such slices is one slice. MiB are 2^20 bytes of\n"
-	"values, Gb 10^9 bits, Mpps millions of operations per second.\n";
-
-static const char notes_lat[] =
-	"\nOne operation at a time on each thread, by the calls that wait. t_typical is the median;\n"
-	"percentiles are right to 1/64 of themselves. -H: so many took this long or less.\n";
 
 static const char notes[] =
 	"\n--raw: of GETs RDMA READs of as many bytes as a GET's READ has, where their records are; with\n"
@@ -143,32 +129,37 @@ static const char notes[] =
 	"On soft0, the software device, all this is copies of memory and our code, not RDMA.\n\n"
 	"Exit status: 0; 2 wrong usage; 3 something failed, or SIGINT.\n\n";
 
-static const char examples_bw[] =
-	"Examples:\n"
-	"  kv-bw -a 10.0.0.1\n"
-	"  kv-bw -s 64 -D 5 -q 4 --threads 2 -l 16 --raw 10.0.0.1\n"
-	"  kv-bw --op put --rate 100000 -s 1K -D 10 --json 10.0.0.1:7471\n";
-
-static const char examples_lat[] = "Examples:\n"
-				   "  kv-lat -a 10.0.0.1\n"
-				   "  kv-lat --no-hints -s 64 -D 5 --raw 10.0.0.1\n"
-				   "  kv-lat --op put --rate 10000 -D 10 -H 10.0.0.1:7471\n";
-
-static char usage[HELP_MAX];
 static struct program_option listed[ROWS + 1];
 
+#define BOTH_PROGRAMS .options = listed, .about = about, .notes = notes, .operand = &given.o.server
+
 const struct program perf_bw_program = {
+	BOTH_PROGRAMS,
 	.name = "kv-bw",
-	.usage = usage,
-	.options = listed,
-	.operand = &given.o.server,
+	.usage =
+		"Usage: kv-bw [OPTIONS] [HOST[:PORT]]\n\n"
+		"The bandwidth of a key-value store, as ib_read_bw and ib_send_bw tell a device's. BW\n"
+		"peak is that of the fastest slice of the run: 1/100 of it to twice that, and 1000\n"
+		"operations or more; a run without two such slices is one slice. MiB are 2^20 bytes\n"
+		"of values, Gb 10^9 bits, Mpps millions of operations per second.\n\n",
+	.examples = "Examples:\n"
+		    "  kv-bw -a 10.0.0.1\n"
+		    "  kv-bw -s 64 -D 5 -q 4 --threads 2 -l 16 --raw 10.0.0.1\n"
+		    "  kv-bw --op put --rate 100000 -s 1K -D 10 --json 10.0.0.1:7471\n",
 };
 
 const struct program perf_lat_program = {
+	BOTH_PROGRAMS,
 	.name = "kv-lat",
-	.usage = usage,
-	.options = listed,
-	.operand = &given.o.server,
+	.usage =
+		"Usage: kv-lat [OPTIONS] [HOST[:PORT]]\n\n"
+		"The latency of a key-value store, as ib_read_lat and ib_send_lat tell a device's. One\n"
+		"operation at a time on each thread, by the calls that wait. t_typical is the median;\n"
+		"percentiles are right to 1/64 of themselves. -H: so many took this long or less.\n\n",
+	.examples = "Examples:\n"
+		    "  kv-lat -a 10.0.0.1\n"
+		    "  kv-lat --no-hints -s 64 -D 5 --raw 10.0.0.1\n"
+		    "  kv-lat --op put --rate 10000 -D 10 -H 10.0.0.1:7471\n",
 };
 
 const struct program *perf_program(const struct perf_options *o)
@@ -176,62 +167,16 @@ const struct program *perf_program(const struct perf_options *o)
 	return o->latency ? &perf_lat_program : &perf_bw_program;
 }
 
-/* One option in --help: its words begin at HELP_INDENT, broken between words. */
-static void help_row(FILE *out, const struct row *r)
-{
-	char head[HELP_COLUMNS], letter[8] = "    ";
-	unsigned at = HELP_INDENT;
-	const char *words = r->words;
-
-	if (r->option.letter)
-		snprintf(letter, sizeof(letter), "-%c, ", r->option.letter);
-	snprintf(head, sizeof(head), "  %s--%s%s%s", letter, r->option.name, r->argument ? " " : "",
-		 r->argument ? r->argument : "");
-	fprintf(out, "%-*s", (int)HELP_INDENT, head);
-	while (*words) {
-		unsigned len = (unsigned)strcspn(words, " ");
-		bool first = at == HELP_INDENT;
-
-		if (!first && at + 1 + len > HELP_COLUMNS) {
-			fprintf(out, "\n%*s", (int)HELP_INDENT, "");
-			at = HELP_INDENT;
-			first = true;
-		}
-		fprintf(out, "%s%.*s", first ? "" : " ", (int)len, words);
-		at += len + !first;
-		words += len + (words[len] == ' ');
-	}
-	fputc('\n', out);
-}
-
-/* The rows of this program, and its --help. */
+/* The rows of this program. */
 static void prepare(bool latency)
 {
-	FILE *out = fmemopen(usage, sizeof(usage), "w");
 	unsigned n = 0;
 
-	if (out)
-		fprintf(out,
-			"Usage: %s [OPTIONS] [HOST[:PORT]]\n\n%s of a key-value store, as %s.\n%s",
-			latency ? "kv-lat" : "kv-bw", latency ? "The latency" : "The bandwidth",
-			latency ? "ib_read_lat and ib_send_lat measure a device's"
-				: "ib_read_bw and ib_send_bw measure a device's",
-			about);
 	for (unsigned i = 0; i < ROWS; i++) {
-		if (rows[i].which == (latency ? BW : LAT))
-			continue;
-		listed[n++] = rows[i].option;
-		if (out)
-			help_row(out, &rows[i]);
+		if (rows[i].which != (latency ? BW : LAT))
+			listed[n++] = rows[i].option;
 	}
 	listed[n] = (struct program_option){ 0 };
-	if (!out)
-		return;
-	fprintf(out, "  -h, --help                  this text\n");
-	fprintf(out, "  -V, --version               versions\n");
-	fprintf(out, "%s%s%s", latency ? notes_lat : notes_bw, notes,
-		latency ? examples_lat : examples_bw);
-	fclose(out);
 }
 
 static void defaults(bool latency)

@@ -214,7 +214,7 @@ static bool signalled(const struct perf_thread *t, struct perf_raw *x, unsigned 
 	return true;
 }
 
-/* A chain of READs that is not posted yet. */
+/* A chain of READs that is not posted yet: large, and never zeroed. */
 struct reads {
 	struct ibv_send_wr wr[2 * READER_BATCH];
 	struct ibv_sge sge[2 * READER_BATCH];
@@ -265,13 +265,14 @@ static void add_block(struct reads *c, struct perf_thread *t, const struct perf_
 static int chain(struct perf_thread *t, struct perf_raw *x, unsigned count, unsigned list)
 {
 	const struct perf_keys *k = &t->p->keys;
-	const uint64_t now = ticks_now();
-	struct reads c = { .count = 0 };
+	const uint64_t first = x->posted;
+	struct reads c;
+	uint64_t now;
 
+	c.count = 0;
 	for (unsigned i = 0; i < count; i++) {
 		uint64_t key = perf_draw(t, bench_random(&t->random)), id = x->posted++;
 
-		x->f->since[id % x->depth] = now;
 		x->todo--;
 		if (k->bucket)
 			add(&c, t, x, id, &k->bucket[key], BUCKET_BYTES, t->p->o.latency);
@@ -280,6 +281,9 @@ static int chain(struct perf_thread *t, struct perf_raw *x, unsigned count, unsi
 		else
 			add_block(&c, t, x, id, &k->place[key], signalled(t, x, list));
 	}
+	now = ticks_now();
+	for (uint64_t id = first; id < x->posted; id++)
+		x->f->since[id % x->depth] = now;
 	return post(t, x, &c);
 }
 
@@ -317,8 +321,9 @@ static int completed_read(struct perf_thread *t, struct perf_raw *x, const struc
 		return perf_fail(t, -EPROTO, "a raw READ",
 				 "a completion of nothing that was posted");
 	if (x->next) {
-		struct reads c = { .count = 0 };
+		struct reads c;
 
+		c.count = 0;
 		add_block(&c, t, x, wc->wr_id, x->next, true);
 		x->next = NULL;
 		return post(t, x, &c);

@@ -10,6 +10,7 @@
 #include "tools/kv-inspect/live.h"
 #include "tools/kv-inspect/reads.h"
 #include "tools/kv-inspect/tool.h"
+#include "tools/lib/option_rows.h"
 
 #define TIMEOUT_MS_MAX 3600000u
 #define ROWS_DEFAULT   1000u
@@ -22,51 +23,46 @@ static struct {
 	struct program_words words;
 } given = { .rows = ROWS_DEFAULT, .bytes = BYTES_DEFAULT };
 
+#define OPTION_BASE given
+
 static const struct program_option options[] = {
-	{ "server", 's', PROGRAM_TEXT, .value = &given.server },
-	{ "device", 'd', PROGRAM_TEXT, .value = &given.device },
-	{ "gid-index", 'x', PROGRAM_TEXT, .value = &given.gid_index },
-	{ "ib-port", 'i', PROGRAM_NUMBER, .value = &given.ib_port, .min = 1, .max = 255 },
-	{ "connect", 'C', PROGRAM_CHOICE, .value = &given.connect, .words = "tcp|cm" },
-	{ "timeout", 't', PROGRAM_NUMBER, .value = &given.timeout_ms, .min = 1,
-	  .max = TIMEOUT_MS_MAX },
-	{ "rows", 'n', PROGRAM_NUMBER, .value = &given.rows, .min = 0, .max = 1000000000 },
-	{ "bytes", 'b', PROGRAM_NUMBER, .value = &given.bytes, .min = 0, .max = VALUE_MAX },
-	{ "json", 'j', PROGRAM_FLAG, .value = &given.json },
+	TEXT("server", 's', "HOST:PORT", server,
+	     "the server ($GRACEKV_SERVER, else 127.0.0.1:7471)"),
+	TEXT("device", 'd', "NAME", device,
+	     "RDMA device ($GRACEKV_DEVICE, else the first that works)"),
+	TEXT("gid-index", 'x', "N|auto", gid_index, "GID of the device's port, 0 to 255"),
+	NUMBER("ib-port", 'i', "N", ib_port, 1, 255, "port of the device"),
+	CHOICE("connect", 'C', "tcp|cm", connect, "tcp|cm",
+	       "how the queue pair is connected ($GRACEKV_CONNECT, else tcp)"),
+	NUMBER("timeout", 't', "MS", timeout_ms, 1, TIMEOUT_MS_MAX,
+	       "of one step, connecting included [5000]"),
+	NUMBER("rows", 'n', "N", rows, 0, 1000000000,
+	       "rows, or violations, printed at most, 0: all [1000]"),
+	NUMBER("bytes", 'b', "N", bytes, 0, VALUE_MAX, "of a value, printed at most [64]"),
+	OPTION_JSON(json),
 	{ NULL },
 };
 
 static const struct program program = {
 	.name = "kv-inspect",
-	.usage =
-		"Usage: kv-inspect [OPTIONS] COMMAND [WORD]\n\n"
-		"Look into the memory of a running kv-server, by one-sided READs alone: nothing is\n"
-		"written, no request is sent.\n\n"
-		"Commands:\n"
-		"  root                  every field of the root page\n"
-		"  extents               the extent table\n"
-		"  directory [PREFIX]    its entries; those that name one segment are one row\n"
-		"  segment PREFIX|HASH   its buckets, and how full they are\n"
-		"  bucket HASH|PREFIX:N  its header and slots\n"
-		"  key KEY               the way of a look-up, step by step; exit 1: not found\n"
-		"  block EXTENT:OFFSET   a record by its place, verified; exit 1: there is none\n"
-		"  check                 all of it; exit 1: something is not as it should be\n\n"
-		"  PREFIX is bits, as 010011, HASH 0x and 16 digits, N 0 to 79, OFFSET bytes.\n\n"
-		"Options:\n"
-		"  -s, --server HOST:PORT  the server ($GRACEKV_SERVER, else 127.0.0.1:7471)\n"
-		"  -d, --device NAME       RDMA device ($GRACEKV_DEVICE, else the first that works)\n"
-		"  -x, --gid-index N|auto  GID of the device's port, 0 to 255\n"
-		"  -i, --ib-port N         port of the device\n"
-		"  -C, --connect tcp|cm    how the queue pair is connected ($GRACEKV_CONNECT, else\n"
-		"                          tcp)\n"
-		"  -t, --timeout MS        of one step, connecting included [5000]\n"
-		"  -n, --rows N            rows, or violations, printed at most, 0: all [1000]\n"
-		"  -b, --bytes N           of a value, printed at most [64]\n"
-		"  -j, --json              one JSON document\n"
-		"  -h, --help              this text\n"
-		"  -V, --version           what it was built with\n\n"
-		"Exit: 0 good, 1 the answer is no, 2 wrong usage, 3 failed.\n\n"
-		"Example:\n  kv-inspect key greeting && kv-inspect check\n",
+	.usage = "Usage: kv-inspect [OPTIONS] COMMAND [WORD]\n\n"
+		 "Look into the memory of a running kv-server, by one-sided READs alone: nothing "
+		 "is\n"
+		 "written, no request is sent.\n\n"
+		 "Commands:\n"
+		 "  root                  every field of the root page\n"
+		 "  extents               the extent table\n"
+		 "  directory [PREFIX]    its entries; those that name one segment are one row\n"
+		 "  segment PREFIX|HASH   its buckets, and how full they are\n"
+		 "  bucket HASH|PREFIX:N  its header and slots\n"
+		 "  key KEY               the way of a look-up, step by step; exit 1: not found\n"
+		 "  block EXTENT:OFFSET   a record by its place, verified; exit 1: there is none\n"
+		 "  check                 all of it; exit 1: something is not as it should be\n\n"
+		 "  PREFIX is bits, as 010011, HASH 0x and 16 digits, N 0 to 79, OFFSET bytes.\n\n"
+		 "Options:\n",
+	.notes = "\n"
+		 "Exit: 0 good, 1 the answer is no, 2 wrong usage, 3 failed.\n\n"
+		 "Example:\n  kv-inspect key greeting && kv-inspect check\n",
 	.options = options,
 	.words = &given.words,
 };

@@ -13,62 +13,55 @@
 
 #include "common/base/log.h"
 #include "tools/kv-rcu-bench/rcu_bench.h"
+#include "tools/lib/option_rows.h"
 
 #define SELF "kv-rcu-bench"
 
 static struct rcu_bench bench;
 
+#define OPTION_BASE bench.o
+
 static const struct program_option options[] = {
-	{ "readers", 'r', PROGRAM_NUMBER, .value = &bench.o.readers, .min = 1, .max = READERS_MAX },
-	{ "updaters", 'u', PROGRAM_NUMBER, .value = &bench.o.updaters, .min = 1,
-	  .max = UPDATERS_MAX },
-	{ "time", 't', PROGRAM_TEXT, .value = &bench.o.time },
-	{ "pause", 'i', PROGRAM_TEXT, .value = &bench.o.pauses_text },
-	{ "strategy", 's', PROGRAM_TEXT, .value = &bench.o.strategies_text },
-	{ "objects", 'n', PROGRAM_NUMBER, .value = &bench.o.objects, .min = 1, .max = OBJECTS_MAX },
-	{ "rounds", 'R', PROGRAM_NUMBER, .value = &bench.o.rounds, .min = 1, .max = ROUNDS_MAX },
-	{ "deferred-max", 'm', PROGRAM_SIZE, .value = &bench.o.deferred_max,
-	  .min = RCU_DEFERRED_MIN * sizeof(struct rcu_object), .max = 1ull << 40 },
-	{ "check", 'c', PROGRAM_FLAG, .value = &bench.o.check },
-	{ "broken", 'b', PROGRAM_FLAG, .value = &bench.o.broken },
-	{ "json", 'j', PROGRAM_FLAG, .value = &bench.o.json },
-	{ "report", 'o', PROGRAM_TEXT, .value = &bench.o.report },
+	NUMBER("readers", 'r', "N", readers, 1, READERS_MAX,
+	       "threads that read [fits the machine: a core for each thread, a fifth of them "
+	       "updaters, at most 32 and 8]"),
+	NUMBER("updaters", 'u', "N", updaters, 1, UPDATERS_MAX, "threads that update [likewise]"),
+	TEXT("time", 't', "SECONDS", time,
+	     "for each strategy at each pause in each round, 0.01 to 3600 [3]"),
+	TEXT("pause", 'i', "US,...", pauses_text,
+	     "between updates, 1 to 1000000 us; busy up to 1 ms, so that it is exact and costs a "
+	     "core [1,2,5,20,100]"),
+	TEXT("strategy", 's', "LIST", strategies_text,
+	     "of sync, delay, batch, gpc, liburcu, hazard, epoch, remote; and floor, malloc and "
+	     "exchange alone, which goes with gpc [all]"),
+	NUMBER("objects", 'n', "N", objects, 1, OBJECTS_MAX, "shared pointers, 1 to 4096 [1]"),
+	NUMBER("rounds", 'R', "N", rounds, 1, ROUNDS_MAX,
+	       "rounds in which all strategies take turns [1; --check: 9]"),
+	SIZE("deferred-max", 'm', deferred_max, RCU_DEFERRED_MIN * sizeof(struct rcu_object),
+	     1ull << 40,
+	     "objects that may wait to be freed; updaters of delay, gpc, liburcu and epoch then "
+	     "wait, at least 128K; remote: a quarter of its store, at least 16M [256M]"),
+	FLAG("check", 'c', check, "exit with 1 where a promise of gpc is not kept"),
+	FLAG("broken", 'b', broken,
+	     "strategies wait for nobody: readers must notice, and the program fails; shows that "
+	     "its checks work"),
+	OPTION_JSON(json),
+	OPTION_REPORT(report),
 	{ NULL },
 };
 
 static const struct program program = {
 	.name = SELF,
-	.usage =
-		"Usage: " SELF " [OPTIONS]\n\n"
-		"Ways of reclaiming memory under readers, in one run: updates at each pause, reads,\n"
-		"grace periods, and the time of an update.\n\n"
-		"  -r, --readers N        threads that read [fits the machine: a core for each\n"
-		"                         thread, a fifth of them updaters, at most 32 and 8]\n"
-		"  -u, --updaters N       threads that update [likewise]\n"
-		"  -t, --time SECONDS     for each strategy at each pause in each round, 0.01 to\n"
-		"                         3600 [3]\n"
-		"  -i, --pause US,...     between updates, 1 to 1000000 us; busy up to 1 ms, so that\n"
-		"                         it is exact and costs a core [1,2,5,20,100]\n"
-		"  -s, --strategy LIST    of sync, delay, batch, gpc, liburcu, hazard, epoch, remote;\n"
-		"                         and floor, malloc and exchange alone, which goes with gpc\n"
-		"                         [all]\n"
-		"  -n, --objects N        shared pointers, 1 to 4096 [1]\n"
-		"  -R, --rounds N         rounds in which all strategies take turns [1; --check: 9]\n"
-		"  -m, --deferred-max SIZE  objects that may wait to be freed; updaters of delay, gpc,\n"
-		"                         liburcu and epoch then wait, at least 128K; remote: a quarter\n"
-		"                         of its store, at least 16M [256M]\n"
-		"  -c, --check            exit with 1 where a promise of gpc is not kept\n"
-		"  -b, --broken           strategies wait for nobody: readers must notice, and the\n"
-		"                         program fails; shows that its checks work\n"
-		"  -j, --json             one JSON document\n"
-		"  -o, --report FOLDER    also write report.md, results.json and plots (SVG) there\n"
-		"  -h, --help             this text\n"
-		"  -V, --version          versions\n\n"
-		"Examples:\n"
-		"  " SELF " -t 1\n"
-		"  " SELF
-		" --readers 32 --updaters 8 --report study   # the study that it repeats\n"
-		"  " SELF " --strategy gpc,liburcu --check\n",
+	.usage = "Usage: " SELF " [OPTIONS]\n\n"
+		 "Ways of reclaiming memory under readers, in one run: updates at each pause, "
+		 "reads,\n"
+		 "grace periods, and the time of an update.\n\n",
+	.notes = "\n"
+		 "Examples:\n"
+		 "  " SELF " -t 1\n"
+		 "  " SELF
+		 " --readers 32 --updaters 8 --report study   # the study that it repeats\n"
+		 "  " SELF " --strategy gpc,liburcu --check\n",
 	.options = options,
 };
 

@@ -11,11 +11,14 @@
 #include <string.h>
 
 #include "common/base/descriptors.h"
+#include "common/base/nearest.h"
 #include "common/base/parse.h"
 #include "common/layout/version.h"
 
-#define JSON_SCHEMA 1
-#define LONG_ONLY   256 /* what getopt_long() returns for options without a letter: from here on */
+#define JSON_SCHEMA  1
+#define HELP_INDENT  30 /* where the words of an option begin */
+#define HELP_COLUMNS 96
+#define LONG_ONLY    256 /* what getopt_long() returns for options without a letter: from here on */
 
 int program_failed(const struct program *p, const char *what, const char *why)
 {
@@ -96,6 +99,78 @@ static int take(const struct program_option *o, const char *text, struct error *
 	return -EINVAL;
 }
 
+/* @text between words, from column @indent on. */
+static void help_words(const char *text, unsigned indent)
+{
+	unsigned at = indent;
+
+	while (*text) {
+		unsigned len = (unsigned)strcspn(text, " ");
+		bool first = at == indent;
+
+		if (!first && at + 1 + len > HELP_COLUMNS) {
+			printf("\n%*s", (int)indent, "");
+			at = indent;
+			first = true;
+		}
+		printf("%s%.*s", first ? "" : " ", (int)len, text);
+		at += len + !first;
+		text += len + (text[len] == ' ');
+	}
+	putchar('\n');
+}
+
+static void help_row(const struct program_option *o)
+{
+	char letter[8] = "    ";
+	int at;
+
+	if (o->letter)
+		snprintf(letter, sizeof(letter), "-%c, ", o->letter);
+	at = printf("  %s--%s%s%s", letter, o->name, o->argument ? " " : "",
+		    o->argument ? o->argument : "");
+	printf("%*s", at < HELP_INDENT ? HELP_INDENT - at : 1, "");
+	help_words(o->help, at < HELP_INDENT ? HELP_INDENT : (unsigned)at + 1);
+}
+
+static void print_help(const struct program *p)
+{
+	static const struct program_option both[] = {
+		{ .name = "help", .letter = 'h', .help = "this text" },
+		{ .name = "version", .letter = 'V', .help = "versions" },
+	};
+
+	printf("%s%s", p->usage, p->about ? p->about : "");
+	for (const struct program_option *o = p->options; o->name; o++)
+		help_row(o);
+	help_row(&both[0]);
+	help_row(&both[1]);
+	printf("%s%s", p->notes ? p->notes : "", p->examples ? p->examples : "");
+}
+
+/* @letter: '?', or ':' of an option without its value. */
+static int unknown(const struct program *p, int letter, const char *word, struct error *err)
+{
+	const char *alone = (const char[]){ '-', (char)optopt, 0 }; /* of a cluster of letters */
+	struct nearest near = { 0 };
+	char spelt[64];
+
+	if (optopt > 0 && optopt < LONG_ONLY)
+		word = alone;
+	if (letter == ':')
+		return error_set(err, -EINVAL, "%.80s wants a value (see --help)", word);
+	if (word != alone) {
+		snprintf(spelt, sizeof(spelt), "%.*s", (int)strcspn(word, "="), word);
+		near = nearest_to(spelt + strspn(spelt, "-"));
+		for (const struct program_option *o = p->options; o->name; o++)
+			nearest_try(&near, o->name);
+	}
+	if (near.name)
+		return error_set(err, -EINVAL, "%.80s is no option (did you mean --%s? See --help)",
+				 word, near.name);
+	return error_set(err, -EINVAL, "%.80s is no option (see --help)", word);
+}
+
 /* For getopt_long(): @letters has 2 * PROGRAM_OPTIONS_MAX + 3 bytes. */
 static void for_getopt(const struct program_option *options, struct option *out, char *letters)
 {
@@ -123,13 +198,11 @@ static void for_getopt(const struct program_option *options, struct option *out,
 static int option(const struct program *p, int letter, int *status, struct error *err)
 {
 	if (letter == 'h')
-		fputs(p->usage, stdout);
+		print_help(p);
 	else if (letter == 'V')
 		version_print(stdout, p->name, GRACEKV_VERSION);
-	else if (letter == '?')
-		fputs(p->usage, stderr);
-	*status = letter == '?' ? 2 : 0;
-	if (letter < LONG_ONLY && strchr("hV?", letter))
+	*status = 0;
+	if (letter == 'h' || letter == 'V')
 		return 1;
 	if (letter >= LONG_ONLY)
 		return take(&p->options[letter - LONG_ONLY], optarg, err);
@@ -143,7 +216,7 @@ static int option(const struct program *p, int letter, int *status, struct error
 int program_options(const struct program *p, int argc, char **argv, int *status)
 {
 	struct option options[PROGRAM_OPTIONS_MAX + 3];
-	char letters[2 * PROGRAM_OPTIONS_MAX + 3];
+	char letters[2 * PROGRAM_OPTIONS_MAX + 4];
 	struct error err = { 0 };
 	int c, rc = 0;
 
@@ -151,9 +224,12 @@ int program_options(const struct program *p, int argc, char **argv, int *status)
 		*status = 3;
 		return -1;
 	}
-	for_getopt(p->options, options, letters);
+	letters[0] = ':'; /* an option without its value is told from one that is unknown */
+	for_getopt(p->options, options, letters + 1);
+	opterr = 0;
 	while (rc == 0 && (c = getopt_long(argc, argv, letters, options, NULL)) != -1)
-		rc = option(p, c, status, &err);
+		rc = c == '?' || c == ':' ? unknown(p, c, argv[optind - 1], &err)
+					  : option(p, c, status, &err);
 	if (rc > 0) {
 		*status = program_end(p, *status);
 		return -1;

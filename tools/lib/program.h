@@ -28,6 +28,7 @@ struct program_option {
 	void *value; /* of the kind's type; left as it is where the option is not given */
 	uint64_t min, max; /* of a number or a size */
 	const char *words; /* "get|put" */
+	const char *argument, *help; /* what --help calls its value, and says of it */
 };
 
 /* Words that are no options: what stands after them, or between. */
@@ -38,7 +39,8 @@ struct program_words {
 
 struct program {
 	const char *name;
-	const char *usage; /* what --help prints */
+	/* What --help prints, two before the options and two after them; only the first is wanted. */
+	const char *usage, *about, *notes, *examples;
 	const struct program_option *options; /* at most PROGRAM_OPTIONS_MAX, besides -h and -V */
 	const char **operand; /* NULL: none is taken; otherwise one, or else what it says already */
 	struct program_words *words; /* not NULL: any number are taken, instead */

@@ -4,44 +4,39 @@
 #include <string.h>
 
 #include "tests/linearizability/client/member.h"
-#include "tools/lib/program.h"
+#include "tools/lib/option_rows.h"
 
 #define ROLES "actors|grow|press"
 
 static struct member_options given = { .role = "actors", .threads = 2, .process = 1 };
 
+#define OPTION_BASE given
+
 static const struct program_option options[] = {
-	{ "server", 's', PROGRAM_TEXT, .value = &given.server },
-	{ "device", 'd', PROGRAM_TEXT, .value = &given.device },
-	{ "board", 'b', PROGRAM_TEXT, .value = &given.board },
-	{ "folder", 'f', PROGRAM_TEXT, .value = &given.folder },
-	{ "role", 'r', PROGRAM_CHOICE, .value = &given.role, .words = ROLES },
-	{ "seed", 'S', PROGRAM_NUMBER, .value = &given.seed, .max = UINT64_MAX },
-	{ "process", 'p', PROGRAM_NUMBER, .value = &given.process, .min = 1, .max = 1000000 },
-	{ "threads", 't', PROGRAM_NUMBER, .value = &given.threads, .min = 1,
-	  .max = MEMBER_THREADS_MAX },
-	{ "pace", 'P', PROGRAM_NUMBER, .value = &given.pace_us, .max = 1000000 },
+	TEXT("server", 's', "HOST:PORT", server, ""),
+	OPTION_DEVICE(device),
+	TEXT("board", 'b', "FILE", board, "made by the supervisor"),
+	TEXT("folder", 'f', "DIR", folder, "for the history: history.PROCESS.THREAD"),
+	CHOICE("role", 'r', "WHAT", role, ROLES, ROLES " [actors]"),
+	NUMBER("seed", 'S', "N", seed, 0, UINT64_MAX, "of all choices [0]"),
+	NUMBER("process", 'p', "N", process, 1, 1000000,
+	       "number of this process, which no other had in DIR [1]"),
+	NUMBER("threads", 't', "N", threads, 1, MEMBER_THREADS_MAX, "[2]"),
+	NUMBER("pace", 'P', "US", pace_us, 0, 1000000,
+	       "a pause of so many microseconds, on the average, between eight operations [0]"),
 	{ NULL },
 };
 
 static const struct program program = {
 	.name = "lin-client",
-	.usage =
-		"Usage: lin-client --server HOST:PORT --board FILE --folder DIR [OPTIONS]\n\n"
-		"A client process of tests/linearizability, as its supervisor run.py starts it: makes\n"
-		"operations on the keys that the board names and records them in DIR.\n\n"
-		"  -s, --server HOST:PORT\n"
-		"  -d, --device NAME  [auto]\n"
-		"  -b, --board FILE   made by the supervisor\n"
-		"  -f, --folder DIR   for the history: history.PROCESS.THREAD\n"
-		"  -r, --role WHAT    " ROLES " [actors]\n"
-		"  -p, --process N    number of this process, which no other had in DIR [1]\n"
-		"  -t, --threads N    [2]\n"
-		"  -P, --pace US      a pause of so many microseconds, on the average, between eight\n"
-		"                     operations [0]\n"
-		"  -S, --seed N       of all choices [0]\n\n"
-		"Exit status: 0 it was told to stop; 1 an answer that cannot be, on stderr as WRONG;\n"
-		"2 wrong usage; 3 it could not run.\n",
+	.usage = "Usage: lin-client --server HOST:PORT --board FILE --folder DIR [OPTIONS]\n\n"
+		 "A client process of tests/linearizability, as its supervisor run.py starts it: "
+		 "makes\n"
+		 "operations on the keys that the board names and records them in DIR.\n\n",
+	.notes = "\n"
+		 "Exit status: 0 it was told to stop; 1 an answer that cannot be, on stderr as "
+		 "WRONG;\n"
+		 "2 wrong usage; 3 it could not run.\n",
 	.options = options,
 };
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "tests/stress/growth/growth.h"
-#include "tools/lib/program.h"
+#include "tools/lib/option_rows.h"
 
 #define REMOTES_MAX 8u
 
@@ -25,48 +25,42 @@ static struct options given = {
 
 #define LIES "none|miss|stale|early|foreign|torn|twice"
 
+#define OPTION_BASE given
+
 static const struct program_option options[] = {
-	{ "seed", 's', PROGRAM_NUMBER, .value = &given.seed, .min = 1, .max = UINT64_MAX },
-	{ "keys", 'k', PROGRAM_NUMBER, .value = &given.keys, .min = 2, .max = 100000000 },
-	{ "keep", 'K', PROGRAM_NUMBER, .value = &given.keep, .min = 1, .max = 1000000 },
-	{ "memory", 'M', PROGRAM_SIZE, .value = &given.memory_bytes, .min = 8 << 20,
-	  .max = 1ull << 40 },
-	{ "slots", 'S', PROGRAM_NUMBER, .value = &given.slots, .min = 0, .max = 1u << 30 },
-	{ "writers", 'w', PROGRAM_NUMBER, .value = &given.writers, .min = 1, .max = MODEL_WRITERS },
-	{ "locals", 'l', PROGRAM_NUMBER, .value = &given.locals, .min = 0, .max = LOCALS_MAX },
-	{ "remotes", 'r', PROGRAM_NUMBER, .value = &given.remotes, .min = 0, .max = REMOTES_MAX },
-	{ "rounds", 'n', PROGRAM_NUMBER, .value = &given.rounds, .min = 0, .max = 1000 },
-	{ "used-up", 'u', PROGRAM_NUMBER, .value = &given.used_up, .min = 0, .max = 1000000 },
-	{ "weak", 'W', PROGRAM_NUMBER, .value = &given.weak, .min = 0, .max = 1000000 },
-	{ "disturb", 'd', PROGRAM_NUMBER, .value = &given.disturb, .min = 0, .max = 1 },
-	{ "lie", 'L', PROGRAM_CHOICE, .value = &given.lie, .words = LIES },
-	{ "seconds", 't', PROGRAM_NUMBER, .value = &given.seconds, .min = 1, .max = 86400 },
+	NUMBER("seed", 's', "N", seed, 1, UINT64_MAX, "of all choices [from the system; printed]"),
+	NUMBER("keys", 'k', "N", keys, 2, 100000000, "that the table grows to [1000000]"),
+	NUMBER("keep", 'K', "N", keep, 1, 1000000, "that it shrinks to [1000]"),
+	SIZE("memory", 'M', memory_bytes, 8 << 20, 1ull << 40, "of the server [2G]"),
+	NUMBER("slots", 'S', "N", slots, 0, 1u << 30,
+	       "an index of this size to begin with, which need not grow"),
+	NUMBER("writers", 'w', "N", writers, 1, MODEL_WRITERS, "1 to 8 [2]"),
+	NUMBER("locals", 'l', "N", locals, 0, LOCALS_MAX, "local readers, 0 to 8 [1]"),
+	NUMBER("remotes", 'r', "N", remotes, 0, REMOTES_MAX,
+	       "remote readers, processes, 0 to 8 [4]"),
+	NUMBER("rounds", 'n', "N", rounds, 0, 1000, "of growing, shrinking, growing, ... [3]"),
+	NUMBER("used-up", 'u', "N", used_up, 0, 1000000,
+	       "some blocks have so many incarnations left, some segments one; 0: all have all "
+	       "[0]"),
+	NUMBER("weak", 'W', "N", weak, 0, 1000000,
+	       "seed of SOFTRDMA_WEAK in half of them, 0: in none [1]"),
+	NUMBER("disturb", 'd', "0|1", disturb, 0, 1,
+	       "interrupt threads at random moments for up to 4 ms [1]"),
+	CHOICE("lie", 'L', "WHAT", lie, LIES,
+	       "do one thing wrong behind the judge's back, to see it found: " LIES),
+	NUMBER("seconds", 't', "N", seconds, 1, 86400, "then the watchdog ends it [600]"),
 	{ NULL },
 };
 
 static const struct program program = {
 	.name = "stress",
-	.usage =
-		"Usage: stress [OPTIONS]\n\n"
-		"A server that grows and shrinks under writers, local readers and remote readers; every\n"
-		"answer is judged. README.md beside its source says how.\n\n"
-		"  -s, --seed N       of all choices [from the system; printed]\n"
-		"  -k, --keys N       that the table grows to [1000000]\n"
-		"  -K, --keep N       that it shrinks to [1000]\n"
-		"  -n, --rounds N     of growing, shrinking, growing, ... [3]\n"
-		"  -M, --memory SIZE  of the server [2G]\n"
-		"  -S, --slots N      an index of this size to begin with, which need not grow\n"
-		"  -w, --writers N    1 to 8 [2]\n"
-		"  -l, --locals N     local readers, 0 to 8 [1]\n"
-		"  -r, --remotes N    remote readers, processes, 0 to 8 [4]\n"
-		"  -W, --weak N       seed of SOFTRDMA_WEAK in half of them, 0: in none [1]\n"
-		"  -u, --used-up N    some blocks have so many incarnations left, some segments one;\n"
-		"                     0: all have all [0]\n"
-		"  -d, --disturb 0|1  interrupt threads at random moments for up to 4 ms [1]\n"
-		"  -L, --lie WHAT     do one thing wrong behind the judge's back, to see it found:\n"
-		"                     " LIES "\n"
-		"  -t, --seconds N    then the watchdog ends it [600]\n\n"
-		"Exit status: 0 all was right; 1 wrong answers; 2 wrong usage; 3 it could not run.\n",
+	.usage = "Usage: stress [OPTIONS]\n\n"
+		 "A server that grows and shrinks under writers, local readers and remote readers; "
+		 "every\n"
+		 "answer is judged. README.md beside its source says how.\n\n",
+	.notes = "\n"
+		 "Exit status: 0 all was right; 1 wrong answers; 2 wrong usage; 3 it could not "
+		 "run.\n",
 	.options = options,
 };
 
