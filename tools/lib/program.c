@@ -158,7 +158,8 @@ static int unknown(const struct program *p, int letter, const char *word, struct
 	if (optopt > 0 && optopt < LONG_ONLY)
 		word = alone;
 	if (letter == ':')
-		return error_set(err, -EINVAL, "%.80s wants a value (see --help)", word);
+		return error_set(err, -EINVAL, "%.80s wants a value (see %s --help)", word,
+				 p->name);
 	if (word != alone) {
 		snprintf(spelt, sizeof(spelt), "%.*s", (int)strcspn(word, "="), word);
 		near = nearest_to(spelt + strspn(spelt, "-"));
@@ -166,9 +167,10 @@ static int unknown(const struct program *p, int letter, const char *word, struct
 			nearest_try(&near, o->name);
 	}
 	if (near.name)
-		return error_set(err, -EINVAL, "%.80s is no option (did you mean --%s? See --help)",
-				 word, near.name);
-	return error_set(err, -EINVAL, "%.80s is no option (see --help)", word);
+		return error_set(err, -EINVAL,
+				 "%.80s is no option (did you mean --%s? See %s --help)", word,
+				 near.name, p->name);
+	return error_set(err, -EINVAL, "%.80s is no option (see %s --help)", word, p->name);
 }
 
 /* For getopt_long(): @letters has 2 * PROGRAM_OPTIONS_MAX + 3 bytes. */
