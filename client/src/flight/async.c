@@ -267,7 +267,7 @@ void async_lost(struct async *a)
 {
 	a->quiet_ns = 0;
 	wait_unwatch(a);
-	lanes_lost(a);
+	async_close_lanes(a, true);
 	window_again(&a->asks);
 }
 

@@ -214,7 +214,6 @@ void lanes_destroy(struct async *a);
 void lanes_step(struct async *a);
 /* lane_drop - an operation ends before its READs: they bring it nothing. */
 void lane_drop(struct async *a, struct op *op);
-void lanes_lost(struct async *a);
 
 /* Requests (ask.c). */
 void asks_create(struct async *a);

@@ -228,14 +228,6 @@ static void lane_again(struct async *a, struct lane *lane)
 	lane_end(a, lane, -ECONNRESET);
 }
 
-void lanes_lost(struct async *a)
-{
-	for (unsigned i = HANDLE_LANES; i-- > 0;) {
-		if (a->lane[i].count)
-			lane_again(a, &a->lane[i]);
-	}
-}
-
 unsigned async_close_lanes(struct async *a, bool all)
 {
 	unsigned closed = 0;

@@ -28,7 +28,7 @@ bool flights_connect(struct gkv_session *s, unsigned *next)
 			continue;
 		connector_try(c, time_now_ns() + most_ms * NS_PER_MS);
 		pthread_mutex_lock(&s->flights->lock); /* until it is signalled it stays */
-		connector_tried(c);
+		connector_set(c, CONNECTOR_DONE);
 		wait_signal(a);
 		pthread_mutex_unlock(&s->flights->lock);
 		*next = number + 1;

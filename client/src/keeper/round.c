@@ -49,11 +49,12 @@ static void count(_Atomic uint64_t *counter, uint64_t n)
 
 int round_create(struct gkv_session *s, struct error *err)
 {
-	struct gkv *h = handle_new(s, HOUSEKEEPER_QP, CREDITS);
+	struct gkv *h = calloc(1, sizeof(*h));
 	int rc;
 
 	if (!h)
 		return error_set(err, -ENOMEM, "out of memory for a session's housekeeper");
+	handle_init(h, s, HOUSEKEEPER_QP, CREDITS);
 	rc = handle_fetch_create(h);
 	if (rc) {
 		*err = h->error;

@@ -29,17 +29,11 @@
 #include "client/src/link/handle.h"
 #include "client/src/link/trace.h"
 
-static void set_state(struct connector *c, enum connector_state state)
-{
-	/* release pairs with connector_state() and connector_take(): the fresh link */
-	atomic_store_explicit(&c->state, state, memory_order_release);
-}
-
 bool connector_take(struct connector *c)
 {
 	uint32_t expected = CONNECTOR_WANTED;
 
-	/* acquire pairs with set_state() */
+	/* acquire pairs with connector_set() */
 	return atomic_compare_exchange_strong_explicit(&c->state, &expected, CONNECTOR_BUSY,
 						       memory_order_acquire, memory_order_relaxed);
 }
@@ -51,11 +45,6 @@ void connector_try(struct connector *c, uint64_t until_ns)
 		link_close(&c->fresh);
 }
 
-void connector_tried(struct connector *c)
-{
-	set_state(c, CONNECTOR_DONE);
-}
-
 /* What came of it: as connector_step(). */
 static int finish(struct gkv *h)
 {
@@ -64,7 +53,7 @@ static int finish(struct gkv *h)
 	h->link = c->fresh;
 	h->link.err = &h->error;
 	c->due_ns = c->rc ? c->next_ns : 0;
-	set_state(c, CONNECTOR_IDLE);
+	connector_set(c, CONNECTOR_IDLE);
 	if (c->rc) {
 		h->error = h->why = c->error;
 		if (c->again)
@@ -104,20 +93,19 @@ int connector_step(struct gkv *h, bool here)
 		handle_disconnect(h);
 	if (connector_state(c) == CONNECTOR_IDLE && prepare(h)) {
 		c->wanted_ns = time_now_ns();
-		set_state(c, here ? CONNECTOR_BUSY : CONNECTOR_WANTED);
+		connector_set(c, here ? CONNECTOR_BUSY : CONNECTOR_WANTED);
 		ours = here;
 		if (!here)
 			bell_ring(&h->session->bell);
 	}
 	if (ours) {
 		connector_try(c, handle_deadline(h)); /* it is this call's time */
-		connector_tried(c);
+		connector_set(c, CONNECTOR_DONE);
 	}
 	return connector_state(c) == CONNECTOR_DONE ? finish(h) : -EINPROGRESS;
 }
 
-/* The time of a call is over. Of the attempt that another thread makes for the handle nothing is
- * known here but how far any has come. */
+/* Of an attempt that another thread makes nothing is known here but how far any has come. */
 int connector_why(struct gkv *h)
 {
 	const enum connector_state state = connector_state(&h->connector);
@@ -138,35 +126,21 @@ int connector_why(struct gkv *h)
 			 known ? " (is kv-server alive there?)" : "");
 }
 
-/* The pause is longer than the call may take; why the last queue pair broke is known still. */
-static int never_due(struct gkv *h)
-{
-	if (!h->link.lost.code)
-		return error_set(
-			&h->error, -ETIMEDOUT,
-			"queue pairs to %s:%s keep breaking, and the next one is due after "
-			"the %u ms of this call (the log of kv-server may say more)",
-			h->session->settings.host, h->session->settings.port,
-			h->session->settings.timeout_ms);
-	h->error = h->link.lost;
-	error_prefix(&h->error, "queue pairs keep breaking, the next one is due after this call");
-	h->error.code = -ETIMEDOUT;
-	return -ETIMEDOUT;
-}
-
-/* Its time is over, and there is no queue pair. */
+/* The time of a call is over, and there is no queue pair. */
 static int overdue(struct gkv *h, uint64_t deadline_ns)
 {
-	if (connector_state(&h->connector) == CONNECTOR_BUSY) {
-		connector_why(h);
+	const struct backoff *b = &h->link.backoff;
+	const bool busy = connector_state(&h->connector) == CONNECTOR_BUSY;
+	/* longer than the call may take; not by an attempt that took all of it */
+	const bool pause = backoff_due(b, deadline_ns) > deadline_ns && b->ended_ns < deadline_ns;
+
+	connector_why(h);
+	if (!busy && pause)
+		error_prefix(&h->error, "queue pairs keep breaking (the log of kv-server may say "
+					"why), and the next one is due after this call");
+	if (busy || pause)
 		h->error.code = -ETIMEDOUT;
-		return -ETIMEDOUT;
-	}
-	if (backoff_due(&h->link.backoff, deadline_ns) > deadline_ns &&
-	    h->link.backoff.ended_ns < deadline_ns) /* not by an attempt that took all of it */
-		return never_due(h);
-	h->error = h->why;
-	return h->why.code;
+	return h->error.code;
 }
 
 int handle_connect(struct gkv *h)
@@ -194,7 +168,7 @@ void connector_end(struct gkv *h)
 	struct connector *c = &h->connector;
 
 	if (connector_take(c)) /* nobody has begun */
-		set_state(c, CONNECTOR_IDLE);
+		connector_set(c, CONNECTOR_IDLE);
 	while (connector_state(c) == CONNECTOR_BUSY)
 		time_sleep(NS_PER_MS);
 	if (connector_state(c) == CONNECTOR_DONE)

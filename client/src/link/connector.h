@@ -29,17 +29,22 @@ int connector_step(struct gkv *h, bool here);
 
 static inline enum connector_state connector_state(const struct connector *c)
 {
-	/* acquire pairs with connector_tried(): the fresh link */
+	/* acquire pairs with connector_set(): the fresh link */
 	return atomic_load_explicit(&c->state, memory_order_acquire);
+}
+
+static inline void connector_set(struct connector *c, enum connector_state state)
+{
+	/* release pairs with connector_state() and connector_take(): the fresh link */
+	atomic_store_explicit(&c->state, state, memory_order_release);
 }
 
 /* connector_take - WANTED becomes BUSY: connector_try() is the caller's to call. Any thread. */
 bool connector_take(struct connector *c);
 
-/* connector_try - one attempt, until @until_ns at most, by whoever has taken it; */
+/* connector_try - one attempt, until @until_ns at most, by whoever has taken it. DONE comes after
+ * it; from then on it is the handle's thread's, and may be gone. */
 void connector_try(struct connector *c, uint64_t until_ns);
-/* connector_tried - after it: DONE. It is the handle's thread's from here on, and may be gone. */
-void connector_tried(struct connector *c);
 
 /* connector_why - there is no queue pair: h->error says why, and what goes on. Returns its code. */
 int connector_why(struct gkv *h);

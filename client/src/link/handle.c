@@ -186,15 +186,6 @@ void handle_init(struct gkv *h, struct gkv_session *s, unsigned number, unsigned
 	h->owned = s->settings.flags & GKV_CHECK_THREADS;
 }
 
-struct gkv *handle_new(struct gkv_session *s, unsigned number, unsigned credits_wish)
-{
-	struct gkv *h = calloc(1, sizeof(*h));
-
-	if (h)
-		handle_init(h, s, number, credits_wish);
-	return h;
-}
-
 void handle_buffers_destroy(struct gkv *h)
 {
 	rdma_buffer_destroy(&h->arena);
