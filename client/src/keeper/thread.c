@@ -203,7 +203,7 @@ int gkv_tick(struct gkv_session *s, char *why, size_t cap)
 	if (rc)
 		return error_tell(&err, rc, why, cap);
 	rc = round_keep(s, deadline_ns);
-	error_tell(&s->keeper->h->error, rc < 0 ? rc : 0, why, cap);
+	error_tell(rc < 0 ? &s->keeper->h->error : &err, rc < 0 ? rc : 0, why, cap);
 	pthread_mutex_unlock(&s->keeper->round_lock);
 	return rc;
 }

@@ -34,6 +34,7 @@ int main()
 	gkv_stats stats;
 	gkv_session_stats session_stats;
 	gkv_write_options write = {};
+	gkv_request request[8] = {};
 	gkv_visit how = visit;
 
 	gkv_options_init(&options);
@@ -44,6 +45,16 @@ int main()
 		    write.condition == GKV_ALWAYS &&
 		    gkv_put_with(nullptr, "k", 1, "v", 1, &write, nullptr) == -EINVAL &&
 		    gkv_scan(nullptr, nullptr, how, nullptr) == -EINVAL;
+	gkv_request_init(&request[0], GKV_OP_EXISTS, "k", 1, nullptr);
+	gkv_request_get(&request[1], "k", 1, request, 1, nullptr);
+	gkv_request_exists(&request[2], "k", 1, nullptr);
+	gkv_request_put(&request[3], "k", 1, "v", 1, nullptr);
+	gkv_request_append(&request[4], "k", 1, "v", 1, nullptr);
+	gkv_request_del(&request[5], "k", 1, nullptr);
+	gkv_request_incr(&request[6], "k", 1, -1, nullptr);
+	gkv_request_touch(&request[7], "k", 1, 1000, how ? &write : nullptr);
+	for (const gkv_request &one : request)
+		good = good && one.key_len == 1 && (one.user != nullptr) == (one.op == GKV_OP_TOUCH);
 	std::printf("%s %s\n", gkv_version(), good ? "good" : "bad");
 	return 0;
 }

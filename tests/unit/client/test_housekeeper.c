@@ -402,6 +402,7 @@ UNIT_TEST(test_tick_without_a_server, set_up_ticks, tear_down)
 UNIT_TEST(test_no_room_for_a_housekeeper, set_up_ticks, tear_down)
 {
 	struct gkv *second = NULL;
+	uint64_t until_ns;
 	char why[640];
 	int rc;
 
@@ -419,7 +420,17 @@ UNIT_TEST(test_no_room_for_a_housekeeper, set_up_ticks, tear_down)
 	session->keeper->h->link.number = HOUSEKEEPER_QP;
 	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0); /* in the pause as well */
 	assert_true(session->keeper->h->link.live);
-	assert_true(gkv_tick(session, NULL, 0) >= 1);
+	assert_true(gkv_tick(session, why, sizeof(why)) >= 1);
+	assert_string_equal(why, "");
+	session->keeper->h->link.number = SESSION_QPS_MAX;
+	session->keeper->h->link.live = false;
+	until_ns = time_now_ns() + WAIT_NS;
+	do { /* an attempt, or a pause */
+		rc = gkv_tick(session, why, sizeof(why));
+	} while (rc > 0 && time_now_ns() < until_ns);
+	assert_true(rc < 0);
+	assert_non_null(strstr(why, "no housekeeper"));
+	session->keeper->h->link.number = HOUSEKEEPER_QP;
 }
 
 /* A gkv_open() that another thread's gkv_session_close() has overtaken. */
