@@ -21,19 +21,25 @@ static const uint8_t conditions[] = {
 	[RPC_DEL] = BIT(RPC_IF_VERSION),
 };
 
-/* It brings a value that the store keeps. */
-static bool stores(const struct rpc_request *r)
+/* Operations, as bits: they have a key; a value; one that the store keeps; a time to live. */
+#define STORED (BIT(RPC_PUT) | BIT(RPC_APPEND))
+#define VALUED (STORED | BIT(RPC_PING) | BIT(RPC_MEASURE))
+#define KEYED  ~(BIT(RPC_PING) | BIT(RPC_STATS) | BIT(RPC_MEASURE))
+#define LIVES  (STORED | BIT(RPC_TOUCH) | BIT(RPC_INCR))
+
+static bool is(const struct rpc_request *r, uint32_t operations)
 {
-	return r->op == RPC_PUT || r->op == RPC_APPEND;
+	return BIT(r->op) & operations;
 }
 
 /* What a write may be bound to, and when its record may expire. */
 static int check_terms(const struct rpc_request *r, const char **why)
 {
-	bool lives = stores(r) || r->op == RPC_TOUCH || r->op == RPC_INCR;
 	bool named = r->condition == RPC_IF_VERSION || r->op == RPC_INCR;
 
-	if (r->ttl_ms > (lives ? RPC_TTL_MAX_MS : 0))
+	if (!r->ttl_ms && !r->condition && !r->operand && !(r->flags & RPC_KEEP_EXPIRY))
+		return 0; /* as most */
+	if (r->ttl_ms > (is(r, LIVES) ? RPC_TTL_MAX_MS : 0))
 		return reject(why, -EINVAL, "the time to live is out of range");
 	if (r->condition > RPC_IF_VERSION ||
 	    (r->condition != RPC_ALWAYS && !(conditions[r->op] & BIT(r->condition))))
@@ -48,13 +54,11 @@ static int check_terms(const struct rpc_request *r, const char **why)
 /* What each op carries: (key, value). */
 static int check_lengths(const struct rpc_request *r, uint32_t len, const char **why)
 {
-	bool keyed = r->op != RPC_PING && r->op != RPC_STATS && r->op != RPC_MEASURE;
-	bool valued = stores(r) || r->op == RPC_PING || r->op == RPC_MEASURE;
 	uint64_t want = RPC_REQUEST_BYTES + (uint64_t)r->key_len;
 
-	if (keyed ? r->key_len < KEY_MIN || r->key_len > KEY_MAX : r->key_len != 0)
+	if (is(r, KEYED) ? r->key_len < KEY_MIN || r->key_len > KEY_MAX : r->key_len != 0)
 		return reject(why, -EINVAL, "the key length is out of range");
-	if (!valued && (r->value_len || r->flags & RPC_INLINE_VALUE))
+	if (!is(r, VALUED) && (r->value_len || r->flags & RPC_INLINE_VALUE))
 		return reject(why, -EINVAL, "the operation carries no value");
 	if (r->value_len > VALUE_MAX)
 		return reject(why, -EINVAL, "the value length is out of range");
@@ -62,9 +66,9 @@ static int check_lengths(const struct rpc_request *r, uint32_t len, const char *
 		if (r->value_len > RPC_EAGER_MAX)
 			return reject(why, -EINVAL, "the inline value is over the eager limit");
 		want += r->value_len;
-	} else if (!stores(r) && r->value_len) {
+	} else if (!is(r, STORED) && r->value_len) {
 		return reject(why, -EINVAL, "only a stored value may lie in staging memory");
-	} else if (stores(r) && (r->value_len == 0 || r->staging_len < r->value_len)) {
+	} else if (is(r, STORED) && (r->value_len == 0 || r->staging_len < r->value_len)) {
 		return reject(why, -EINVAL, "the staging memory does not hold the value");
 	}
 	if (want != len)

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/mutant.h"
 #include "common/base/time.h"
 
 /* A search tree of entries by id (tsearch), and its size. */
@@ -157,30 +156,4 @@ int client_queue_pair(struct client_entry *e, unsigned handle, unsigned slots)
 	}
 	pthread_mutex_unlock(&e->lock);
 	return rc;
-}
-
-enum client_verdict client_check(struct client_entry *e, uint64_t generation, unsigned handle,
-				 unsigned slot, uint64_t sequence, bool retry,
-				 const struct client_reply **reply)
-{
-	const struct client_reply *last = &e->replies[handle][slot];
-
-	if (e->generation != generation)
-		return CLIENT_STALE;
-	if (last->sequence == sequence) {
-		*reply = last;
-		return CLIENT_REPEAT;
-	}
-	if (sequence < last->sequence)
-		return retry ? CLIENT_UNKNOWN : CLIENT_STALE;
-	if (retry && sequence < e->first_sequence)
-		return CLIENT_UNKNOWN;
-	return CLIENT_APPLY;
-}
-
-void client_store(struct client_entry *e, unsigned handle, unsigned slot,
-		  const struct client_reply *reply)
-{
-	if (!MUTANT(forget_reply))
-		e->replies[handle][slot] = *reply;
 }

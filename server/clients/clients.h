@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
+#include "common/base/mutant.h"
 #include "common/layout/limits.h"
 
 #define CLIENTS_MAX 4096u /* ids remembered; the longest absent one gives way */
@@ -79,10 +80,29 @@ enum client_verdict {
 };
 
 /* client_check - must hold the entry's lock. @retry: it may have been sent before. */
-enum client_verdict client_check(struct client_entry *e, uint64_t generation, unsigned handle,
-				 unsigned slot, uint64_t sequence, bool retry,
-				 const struct client_reply **reply);
+static inline enum client_verdict client_check(const struct client_entry *e, uint64_t generation,
+					       unsigned handle, unsigned slot, uint64_t sequence,
+					       bool retry, const struct client_reply **reply)
+{
+	const struct client_reply *last = &e->replies[handle][slot];
+
+	if (e->generation != generation)
+		return CLIENT_STALE;
+	if (last->sequence == sequence) {
+		*reply = last;
+		return CLIENT_REPEAT;
+	}
+	if (sequence < last->sequence)
+		return retry ? CLIENT_UNKNOWN : CLIENT_STALE;
+	if (retry && sequence < e->first_sequence)
+		return CLIENT_UNKNOWN;
+	return CLIENT_APPLY;
+}
 
 /* client_store - must hold the entry's lock, after CLIENT_APPLY. */
-void client_store(struct client_entry *e, unsigned handle, unsigned slot,
-		  const struct client_reply *reply);
+static inline void client_store(const struct client_entry *e, unsigned handle, unsigned slot,
+				const struct client_reply *reply)
+{
+	if (!MUTANT(forget_reply))
+		e->replies[handle][slot] = *reply;
+}

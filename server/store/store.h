@@ -150,6 +150,10 @@ bool store_put_waits(struct store_worker *w, const void *key, uint32_t key_len);
 int store_put_commit(struct store_worker *w, struct store_put *put, const struct store_terms *terms,
 		     struct store_result *out);
 
+/* store_put_publish - the same, but unless it returns 0 the block is still the caller's. */
+int store_put_publish(struct store_worker *w, struct store_put *put,
+		      const struct store_terms *terms, struct store_result *out);
+
 /* store_put_abort - give the block back; it never was published. */
 void store_put_abort(struct store_worker *w, struct store_put *put);
 

@@ -70,10 +70,6 @@ int store_look_up(struct store *s, uint64_t hash, const void *key, uint32_t key_
  */
 int store_check_terms(const struct store_terms *t, const struct block *b, struct store_result *out);
 
-/* store_put_publish - store_put_commit(), but unless it returns 0 the block is the caller's. */
-int store_put_publish(struct store_worker *w, struct store_put *put,
-		      const struct store_terms *terms, struct store_result *out);
-
 /*
  * store_delete_expired - delete the record, if it is there still and has expired by terms->now_ms:
  * before "absent" is said, or somebody may find it later. Returns 0: it is not there (any more);

@@ -69,6 +69,11 @@ static struct store_terms terms_of(const struct write_door *d, const struct writ
 	};
 }
 
+static uint64_t expiry_of(const struct write_request *ask)
+{
+	return store_expiry(ask->now_ns, ask->ttl_ms);
+}
+
 /*
  * There is no memory (-ENOMEM), too much waits for grace periods (-EBUSY), or memory grows
  * (-EAGAIN). Where some is on its way the client is told to come again, for as long as sessions may
@@ -80,7 +85,7 @@ static int short_status(const struct write_door *d, const struct write_request *
 	struct store *s = d->store->store;
 	bool comes;
 
-	if (rc != -ENOMEM && rc != -EBUSY && rc != -EAGAIN)
+	if (rc == 0 || (rc != -ENOMEM && rc != -EBUSY && rc != -EAGAIN))
 		return rc;
 	comes = rc == -EAGAIN || reclaim_wanting(s->reclaim) || store_sweeps(s);
 	if (rc == -ENOMEM && !comes && ask->waited_ms)
@@ -113,32 +118,29 @@ static int apply(struct write_door *d, struct write *w)
 {
 	const struct write_request *ask = &w->ask;
 	const struct store_terms terms = terms_of(d, ask);
-	const uint64_t expiry_ms = store_expiry(ask->now_ns, ask->ttl_ms);
 	struct store_result result;
 	int rc = -EINVAL;
 
 	switch (ask->op) {
 	case WRITE_PUT:
-		rc = store_put_commit(d->store, &w->put, &terms, &result);
-		if (rc == 0)
-			w->put.block = NULL; /* the store's now */
+		rc = store_put_publish(d->store, &w->put, &terms, &result);
 		break;
 	case WRITE_APPEND:
 		rc = store_append_commit(d->store, &w->put, &terms, &result);
-		if (rc == 0)
-			w->put.block = NULL;
 		break;
 	case WRITE_DEL:
 		rc = store_del(d->store, ask->key, ask->key_len, &terms, &result);
 		break;
 	case WRITE_INCR:
-		rc = store_incr(d->store, ask->key, ask->key_len, (int64_t)ask->operand, expiry_ms,
-				&terms, &w->result.number, &result);
+		rc = store_incr(d->store, ask->key, ask->key_len, (int64_t)ask->operand,
+				expiry_of(ask), &terms, &w->result.number, &result);
 		break;
 	case WRITE_TOUCH:
-		rc = store_touch(d->store, ask->key, ask->key_len, expiry_ms, &terms, &result);
+		rc = store_touch(d->store, ask->key, ask->key_len, expiry_of(ask), &terms, &result);
 		break;
 	}
+	if (rc == 0)
+		w->put.block = NULL; /* the store's now */
 	take_result(&w->result, rc, &result);
 	return rc;
 }

@@ -44,7 +44,7 @@ static void remember(struct client_entry *e, uint64_t sequence, int status)
 
 UNIT_TEST(a_repeat_gets_the_first_reply)
 {
-	const struct client_reply *reply;
+	const struct client_reply *reply = NULL;
 	struct clients *c;
 	struct client_entry *e;
 	bool resumed;
@@ -69,7 +69,7 @@ UNIT_TEST(a_repeat_gets_the_first_reply)
 /* A request that was lost on its way, and nothing else happened: it may be applied. */
 UNIT_TEST(a_lost_request_is_applied)
 {
-	const struct client_reply *reply;
+	const struct client_reply *reply = NULL;
 	struct clients *c;
 	struct client_entry *e;
 	bool resumed;
@@ -86,7 +86,7 @@ UNIT_TEST(a_lost_request_is_applied)
 /* A server that restarted knows nothing of what was sent to the one before it. */
 UNIT_TEST(a_retry_to_a_stranger_is_unknown)
 {
-	const struct client_reply *reply;
+	const struct client_reply *reply = NULL;
 	struct clients *c;
 	struct client_entry *e;
 	bool resumed;
