@@ -42,7 +42,7 @@ const struct setting settings[SETTINGS_COUNT] = {
 			"a client that announces nothing for this time is fenced, 10ms to 10m",
 			"clients were told it when they connected" },
 	[SET_DEFERRED_MAX] = { "deferred-max", 0, "SIZE", "0",
-			       "replaced records that may wait for readers; writes wait beyond; 0: "
+			       "replaced records that may wait for readers before writes wait; 0: "
 			       "a quarter of memory",
 			       "replaced records are counted against it already" },
 	[SET_CONNECT] = { "connect", 0, "tcp|cm", "tcp",
@@ -249,13 +249,13 @@ void settings_print_help(void)
 	print_option("-c, --config FILE", "INI file with the long names above, '-' kept");
 	print_option("-h, --help", "this text");
 	print_option("-V, --version", "versions of this program, its libraries and the layout");
-	puts("\nA flag goes before the environment (GRACEKV_LISTEN, ...), that before the file. An empty\n"
-	     "variable is not set. The log warns of a GRACEKV_ variable that nothing reads.\n"
+	puts("\nA flag overrides the environment (GRACEKV_LISTEN, ...), which overrides the file. An empty\n"
+	     "variable counts as not set. The log warns of a GRACEKV_ variable that nothing reads.\n"
 	     "The file has lines such as 'memory = 512M', and may have the section [kv-server].\n"
-	     "\nSignals: SIGTERM and SIGINT stop the server in order. SIGHUP reloads the file: the log's\n"
-	     "level and format change at once; of each other setting that has changed the log says\n"
-	     "why it waits for the next start. SIGUSR1 and SIGUSR2 are ignored.\n"
-	     "Exit: 0 stopped, 2 wrong usage, 3 it cannot be done on this machine.\n\n"
+	     "\nSignals: SIGTERM and SIGINT stop the server cleanly. SIGHUP reloads the file: the log's\n"
+	     "level and format change at once; for every other changed setting the log says why it\n"
+	     "waits for the next start. SIGUSR1 and SIGUSR2 are ignored.\n"
+	     "Exit: 0 stopped, 2 wrong usage, 3 the server cannot run on this machine.\n\n"
 	     "Example:\n  kv-server --listen 127.0.0.1:7471 --memory 512M\n"
 	     "  kv-cli -s 127.0.0.1:7471 put greeting hello");
 }
