@@ -8,12 +8,16 @@
 
 #include "client/src/flight/async.h"
 
+/* Not the time of an exchange where calls have less: gkv_close() waits for it. */
+static uint64_t attempt_until(const struct settings *o)
+{
+	const uint64_t ms = o->timeout_ms;
+
+	return time_now_ns() + (ms < EXCHANGE_DEADLINE_MS ? ms : EXCHANGE_DEADLINE_MS) * NS_PER_MS;
+}
+
 bool flights_connect(struct gkv_session *s, unsigned *next)
 {
-	/* not the time of an exchange where calls have less: gkv_close() waits for it */
-	const uint64_t call_ms = s->settings.timeout_ms;
-	const uint64_t most_ms = call_ms < EXCHANGE_DEADLINE_MS ? call_ms : EXCHANGE_DEADLINE_MS;
-
 	for (unsigned i = 0; i < SESSION_HANDLES_MAX; i++) {
 		unsigned number = (*next + i) % SESSION_HANDLES_MAX;
 		struct connector *c = NULL;
@@ -26,7 +30,7 @@ bool flights_connect(struct gkv_session *s, unsigned *next)
 		pthread_mutex_unlock(&s->flights->lock);
 		if (!c)
 			continue;
-		connector_try(c, time_now_ns() + most_ms * NS_PER_MS);
+		connector_try(c, attempt_until(&s->settings));
 		pthread_mutex_lock(&s->flights->lock); /* until it is signalled it stays */
 		connector_set(c, CONNECTOR_DONE);
 		wait_signal(a);

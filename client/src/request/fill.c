@@ -74,16 +74,11 @@ static int take_condition(struct gkv *h, struct rpc_call *c,
 	return 0;
 }
 
-int item_known(struct gkv *h, const struct gkv_item *item)
+int item_unknown(struct gkv *h)
 {
-	unsigned any = 0;
-
-	for (unsigned i = 0; i < sizeof(item->reserved) / sizeof(item->reserved[0]); i++)
-		any |= item->reserved[i];
-	return !any ? 0
-		    : error_set(&h->error, -EINVAL,
-				"a reserved field of the item is not 0 (zero items before you set "
-				"fields)");
+	return error_set(
+		&h->error, -EINVAL,
+		"a reserved field of the item is not 0 (zero items before you set fields)");
 }
 
 int write_put(struct gkv *h, struct rpc_call *c, const void *value, size_t value_len,
