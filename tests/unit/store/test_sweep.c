@@ -49,6 +49,12 @@ static int setup(void **state)
 	return open_store(0);
 }
 
+static int setup_clock(void **state)
+{
+	fake_clock_begin(false);
+	return open_store(0);
+}
+
 static int setup_small_bound(void **state)
 {
 	return open_store(1 << 20);
@@ -61,6 +67,7 @@ static int teardown(void **state)
 	store_destroy(&store);
 	qsbr_online();
 	qsbr_unregister();
+	fake_clock_end();
 	return 0;
 }
 
@@ -149,13 +156,10 @@ UNIT_TEST(what_has_expired_goes, setup, teardown)
 }
 
 /* What a pass saw and left is found when its time has come. */
-UNIT_TEST(what_stays_goes_later, setup, teardown)
+UNIT_TEST(what_stays_goes_later, setup_clock, teardown)
 {
 	const unsigned n = 3000;
-	uint64_t now_ms;
-
-	fake_clock_begin(false);
-	now_ms = time_wall_ms();
+	uint64_t now_ms = time_wall_ms();
 
 	for (unsigned i = 0; i < n; i++) {
 		put('a', i, now_ms - 1);
@@ -168,7 +172,6 @@ UNIT_TEST(what_stays_goes_later, setup, teardown)
 	assert_int_equal(counts().records, n);
 	fake_clock_ahead(LATER_MS);
 	sweep_until_expiring(0);
-	fake_clock_end();
 }
 
 UNIT_TEST(nothing_expires, setup, teardown)
