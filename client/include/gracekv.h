@@ -401,10 +401,11 @@ GKV_API int gkv_cas(struct gkv *handle, const void *key, size_t key_len, uint64_
 
 /*
  * gkv_append - add to the end of a value; where the key is not there the record is created. A
- * record that is there expires as before. The server writes the whole value again, so this takes as
- * long as a put of what it is then. @options: NULL: the defaults. @meta: as gkv_put_with();
- * value_len is the length of the whole; may be NULL. -EFBIG: that would be longer than
- * GKV_VALUE_MAX; nothing was changed.
+ * record that is there expires as before. The server writes the whole value again, so an append
+ * takes as long as a put of it. @options: NULL: the defaults.
+ * @meta: as gkv_put_with(); value_len is the length of the whole; may be NULL.
+ * Returns 0; -EEXIST, -ENOENT: the condition does not hold; -EFBIG: the value would be longer than
+ * GKV_VALUE_MAX. Nothing was changed then.
  */
 GKV_API int gkv_append(struct gkv *handle, const void *key, size_t key_len, const void *value,
 		       size_t value_len, const struct gkv_write_options *options,
@@ -420,9 +421,11 @@ GKV_API int gkv_del(struct gkv *handle, const void *key, size_t key_len);
 GKV_API int gkv_del_if(struct gkv *handle, const void *key, size_t key_len, uint64_t version);
 
 /*
- * gkv_getdel - get a record and delete it: what it returns is what it deleted. A one-sided get, and
- * then gkv_del_if() of its version, over again while others write the key. @meta: of that record;
- * also with -EMSGSIZE, the value is longer than @cap and nothing was deleted; may be NULL. -ENOENT.
+ * gkv_getdel - get a record and delete it: what it returns is what it deleted. It is a one-sided get
+ * and gkv_del_if() of the version that was read, over again while others write the key.
+ * @meta: of that record, also with -EMSGSIZE; may be NULL.
+ * Returns 0; -ENOENT: there is none; -EMSGSIZE: the value is longer than @cap, and nothing was
+ * deleted.
  */
 GKV_API int gkv_getdel(struct gkv *handle, const void *key, size_t key_len, void *value, size_t cap,
 		       struct gkv_meta *meta);
@@ -438,9 +441,9 @@ GKV_API int gkv_incr(struct gkv *handle, const void *key, size_t key_len, int64_
 		     int64_t *sum);
 
 /*
- * gkv_incr_with - the same with options; NULL: the defaults. Its condition may be GKV_IF_ABSENT or
- * GKV_IF_PRESENT; for a version there is gkv_cas(). @meta: of the record then; with -EEXIST the
- * version of the one that is there; may be NULL. -ENOENT.
+ * gkv_incr_with - the same with options; NULL: the defaults. Their condition may be GKV_IF_ABSENT or
+ * GKV_IF_PRESENT; for a version there is gkv_cas(). @meta: as gkv_put_with().
+ * Returns as gkv_incr(); -EEXIST, -ENOENT: the condition does not hold.
  */
 GKV_API int gkv_incr_with(struct gkv *handle, const void *key, size_t key_len, int64_t delta,
 			  const struct gkv_write_options *options, int64_t *sum,
