@@ -38,6 +38,13 @@ def document(*words, **how):
     return json.loads(result.out)
 
 
+@pytest.mark.soft_device
+def test_the_server_of_the_environment_is_left_alone():
+    """It may be somebody's store, and records are loaded: that takes --server."""
+    doc = document("-w", "C", env={"GRACEKV_SERVER": "127.0.0.1:1"})
+    assert [one["name"] for one in doc["systems"]] == ["gracekv"] and doc["cells"]
+
+
 @pytest.mark.no_device
 @pytest.mark.parametrize("words, said", [
     (["--recods=4"], "did you mean --records?"), (["-jk"], "-k wants a value"), (["-jZ"], "-Z is"),
