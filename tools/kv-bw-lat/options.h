@@ -71,17 +71,6 @@ static inline bool perf_cold(const struct perf_options *o)
 	return o->no_hints && o->op == PERF_GET;
 }
 
-/* perf_writes, perf_reads - whether there are PUTs, GETs among its operations. */
-static inline bool perf_writes(const struct perf_options *o)
-{
-	return o->op == PERF_PUT || o->op == PERF_MIXED;
-}
-
-static inline bool perf_reads(const struct perf_options *o)
-{
-	return o->op != PERF_PUT;
-}
-
 /* What was given as words (settle.c). All return 0, or a negative errno with @err. */
 
 /* perf_take_sizes - "64" or "64,4K"; NULL: @all of them, powers of two from 2 to 8 MiB. */

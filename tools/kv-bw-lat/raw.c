@@ -277,7 +277,7 @@ static int chain(struct perf_thread *t, struct perf_raw *x, unsigned count, unsi
 		if (k->bucket)
 			add(&c, t, x, id, &k->bucket[key], BUCKET_BYTES, t->p->o.latency);
 		if (k->bucket && t->p->o.latency)
-			x->next = &k->place[key];
+			x->next = k->place[key];
 		else
 			add_block(&c, t, x, id, &k->place[key], signalled(t, x, list));
 	}
@@ -320,12 +320,12 @@ static int completed_read(struct perf_thread *t, struct perf_raw *x, const struc
 	if (wc->wr_id < x->done || wc->wr_id >= x->posted)
 		return perf_fail(t, -EPROTO, "a raw READ",
 				 "a completion of nothing that was posted");
-	if (x->next) {
+	if (x->next.addr) {
 		struct reads c;
 
 		c.count = 0;
-		add_block(&c, t, x, wc->wr_id, x->next, true);
-		x->next = NULL;
+		add_block(&c, t, x, wc->wr_id, &x->next, true);
+		x->next.addr = 0;
 		return post(t, x, &c);
 	}
 	for (; x->done <= wc->wr_id; x->done++) {

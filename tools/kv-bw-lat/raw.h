@@ -10,7 +10,7 @@ struct perf_raw {
 	unsigned depth; /* in flight, at most */
 	uint64_t todo; /* to be posted */
 	uint64_t posted, done;
-	const struct raw_place *next; /* kv-lat: the second READ of a pair; NULL: none is due */
+	struct raw_place next; /* kv-lat: the second READ of a pair; addr 0: none is due */
 	unsigned unsignalled; /* READs after the last one that will be told */
 	uint32_t replied,
 		sent; /* SENDs: slots whose reply, whose completion has come, a bit each */

@@ -16,13 +16,6 @@ void samples_sort(double *v, size_t n)
 	qsort(v, n, sizeof(*v), compare);
 }
 
-double samples_at(const double *sorted, size_t n, double q)
-{
-	size_t rank = (size_t)(q * (double)(n - 1) + 0.5);
-
-	return n ? sorted[rank] : 0;
-}
-
 double samples_median(const double *sorted, size_t n)
 {
 	return n ? (sorted[(n - 1) / 2] + sorted[n / 2]) / 2 : 0;

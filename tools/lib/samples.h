@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
-/* Rounds and latencies: medians, percentiles. */
+/* Rounds: medians, spreads and ratios. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,9 +12,6 @@ struct spread {
 
 /* samples_sort - ascending, in place. */
 void samples_sort(double *v, size_t n);
-
-/* samples_at - the value at quantile @q (0 to 1) of sorted samples, nearest rank. */
-double samples_at(const double *sorted, size_t n, double q);
 
 /* samples_median - of sorted samples; of an even number the mean of the two in the middle. */
 double samples_median(const double *sorted, size_t n);

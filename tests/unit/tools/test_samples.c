@@ -63,13 +63,3 @@ UNIT_TEST(ratio_over_nothing_is_none)
 
 	assert_true(samples_ratios(a, b, ratio, 1).max == 0);
 }
-
-UNIT_TEST(quantiles_are_by_the_nearest_rank)
-{
-	const double v[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
-
-	near(samples_at(v, 11, 0), 1);
-	near(samples_at(v, 11, 0.5), 6);
-	near(samples_at(v, 11, 0.96), 11);
-	near(samples_at(v, 11, 1), 11);
-}
