@@ -87,8 +87,8 @@ enum history_outcome {
  *     26     1  outcome     enum history_outcome
  *     27     1  reserved    0
  *     28     4  status      0 or a negative errno, as the client library returned it
- *     32     8  value       PUT, PUT_NEW, PUT_OLD, CAS: what is written; APPEND: what is added; INCR:
- *                           the delta, int64_t
+ *     32     8  value       PUT, PUT_NEW, PUT_OLD, CAS: what is written; APPEND: what is added;
+ *                           INCR: the delta, int64_t
  *     40     8  expected    CAS, DEL_IF: the version that must be there
  *     48     8  seen        GET, GETDEL: the value; INCR: the sum, int64_t; status 0 only
  *     56     8  version     of the record that was read or written, with -EEXIST of the one that
