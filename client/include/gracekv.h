@@ -421,8 +421,8 @@ GKV_API int gkv_del(struct gkv *handle, const void *key, size_t key_len);
 GKV_API int gkv_del_if(struct gkv *handle, const void *key, size_t key_len, uint64_t version);
 
 /*
- * gkv_getdel - get a record and delete it: what it returns is what it deleted. It is a one-sided get
- * and gkv_del_if() of the version that was read, over again while others write the key.
+ * gkv_getdel - get a record and delete it: what it returns is what it deleted. It is a one-sided
+ * get and gkv_del_if() of the version that was read, over again while others write the key.
  * @meta: of that record, also with -EMSGSIZE; may be NULL.
  * Returns 0; -ENOENT: there is none; -EMSGSIZE: the value is longer than @cap, and nothing was
  * deleted.
@@ -441,8 +441,8 @@ GKV_API int gkv_incr(struct gkv *handle, const void *key, size_t key_len, int64_
 		     int64_t *sum);
 
 /*
- * gkv_incr_with - the same with options; NULL: the defaults. Their condition may be GKV_IF_ABSENT or
- * GKV_IF_PRESENT; for a version there is gkv_cas(). @meta: as gkv_put_with().
+ * gkv_incr_with - the same with options; NULL: the defaults. Their condition may be GKV_IF_ABSENT
+ * or GKV_IF_PRESENT; for a version there is gkv_cas(). @meta: as gkv_put_with().
  * Returns as gkv_incr(); -EEXIST, -ENOENT: the condition does not hold.
  */
 GKV_API int gkv_incr_with(struct gkv *handle, const void *key, size_t key_len, int64_t delta,

@@ -16,7 +16,8 @@ LATE = 5
 
 
 def version(out):
-    return int(re.fullmatch(rb"(?:stored|touched|appended), version (\d+)(?:, size \d+)?\n", out).group(1))
+    said = rb"(?:stored|touched|appended), version (\d+)(?:, size \d+)?\n"
+    return int(re.fullmatch(said, out).group(1))
 
 
 def meta(cli, key):

@@ -34,7 +34,7 @@ static inline int fake_clock_read(clockid_t clock, struct timespec *now)
 	return rc;
 }
 
-/* Who sleeps while the clock stands sets it ahead instead. */
+/* A thread that sleeps while the clock stands sets it ahead instead. */
 static inline int fake_clock_sleep(clockid_t clock, int flags, const struct timespec *time,
 				   struct timespec *left)
 {

@@ -39,7 +39,7 @@ struct program_words {
 
 struct program {
 	const char *name;
-	/* What --help prints, two before the options and two after them; only the first is wanted. */
+	/* What --help prints, two before the options and two after; only the first is wanted. */
 	const char *usage, *about, *notes, *examples;
 	const struct program_option *options; /* at most PROGRAM_OPTIONS_MAX, besides -h and -V */
 	const char **operand; /* NULL: none is taken; otherwise one, or else what it says already */

@@ -99,8 +99,8 @@ struct gkv {
 	bool tended; /* by the housekeeper: the application may be reading error */
 };
 
-/* handle_init - @h, which is zero, of @s, without buffers and connection. @credits_wish: requests in
- * flight that it asks for. */
+/* handle_init - @h, which is zero, of @s, without buffers and connection. @credits_wish: requests
+ * in flight that it asks for. */
 void handle_init(struct gkv *h, struct gkv_session *s, unsigned number, unsigned credits_wish);
 
 /* handle_thread - which thread this is, as a number. */

@@ -86,8 +86,8 @@ void rpc_note(struct gkv *h, bool writes);
  * Returns -EINPROGRESS; 0, or the reply's status: -ENOENT, -EEXIST, -EDOM, -ERANGE, -ENOMEM,
  * -EINVAL, -EREMOTEIO; -ETIMEDOUT: the server said "not now" until the deadline. The call has ended
  * then, and rpc_end() is due when its reply was looked at. h->error holds the sentence, but for
- * -ENOENT. Where the connection is lost in it, -EINPROGRESS with h->link.live false: rpc_again() when
- * the handle is ready again.
+ * -ENOENT. Where the connection is lost in it, -EINPROGRESS with h->link.live false: rpc_again()
+ * when the handle is ready again.
  */
 int rpc_step(struct gkv *h, struct rpc_call *c);
 

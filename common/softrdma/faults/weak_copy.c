@@ -11,7 +11,6 @@
  */
 #include "common/softrdma/faults/weak_copy.h"
 
-
 #include "common/base/time.h"
 #include "common/softrdma/faults/dice.h"
 #include "common/softrdma/faults/fate.h"

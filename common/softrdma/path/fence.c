@@ -34,7 +34,6 @@
  */
 #include "common/softrdma/path/fence.h"
 
-
 #include "common/base/time.h"
 #include "common/softrdma/process/process.h"
 #include "common/softrdma/objects/qp.h"

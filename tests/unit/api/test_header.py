@@ -41,7 +41,8 @@ int main()
 	gkv_stats_get(nullptr, &stats);
 	gkv_session_stats_get(nullptr, &session_stats);
 	bool good = options.timeout_ms == 5000 &&
-		    gkv_open(nullptr, &handle_options, nullptr, nullptr, 0) == -EINVAL && stats.gets == 0 && session_stats.rounds == 0 &&
+		    gkv_open(nullptr, &handle_options, nullptr, nullptr, 0) == -EINVAL &&
+		    stats.gets == 0 && session_stats.rounds == 0 &&
 		    write.condition == GKV_ALWAYS &&
 		    gkv_put_with(nullptr, "k", 1, "v", 1, &write, nullptr) == -EINVAL &&
 		    gkv_scan(nullptr, nullptr, how, nullptr) == -EINVAL;
@@ -54,7 +55,8 @@ int main()
 	gkv_request_incr(&request[6], "k", 1, -1, nullptr);
 	gkv_request_touch(&request[7], "k", 1, 1000, how ? &write : nullptr);
 	for (const gkv_request &one : request)
-		good = good && one.key_len == 1 && (one.user != nullptr) == (one.op == GKV_OP_TOUCH);
+		good = good && one.key_len == 1 &&
+		       (one.user != nullptr) == (one.op == GKV_OP_TOUCH);
 	std::printf("%s %s\n", gkv_version(), good ? "good" : "bad");
 	return 0;
 }
