@@ -117,8 +117,8 @@ build() {
 }
 
 sanitizer_options() {
-    export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:halt_on_error=1:print_summary=1
-    export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+    export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1:halt_on_error=1:print_summary=1
+    export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:abort_on_error=1
     # Its detector of deadlocks follows 63 locks of a thread; a split of a segment holds 65.
     export TSAN_OPTIONS=halt_on_error=1:detect_deadlocks=0
 }

@@ -306,7 +306,7 @@ int gkv_scan(struct gkv *handle, const struct gkv_scan_options *o, gkv_visit vis
 	for (size_t i = 0; rc == 0 && i < fake_used; i++) {
 		const struct fake_record *r = &fake_records[i];
 
-		if (!o ||
+		if (!o || !o->prefix_len ||
 		    (o->prefix_len <= r->key_len && memcmp(r->key, o->prefix, o->prefix_len) == 0))
 			rc = visit(arg, r->key, r->key_len,
 				   o && o->flags & GKV_SCAN_KEYS ? NULL : r->value, &r->meta);

@@ -3,6 +3,7 @@
 #include "tests/unit/kv-cli/run_cli.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,20 @@ char folder[] = "/tmp/kv-cli-test-XXXXXX";
 char out[CAPTURE_MAX], errors[CAPTURE_MAX];
 size_t out_len;
 const char *stdout_path;
+
+/* A sanitizer or an assertion ends the program while stderr is captured: what they said is shown. */
+static int captured_fd, shown_fd;
+
+static void show_last_words(int signal)
+{
+	char text[4096];
+	ssize_t n;
+
+	for (off_t at = 0; (n = pread(captured_fd, text, sizeof(text), at)) > 0; at += n) {
+		if (write(shown_fd, text, (size_t)n) != n)
+			return;
+	}
+}
 
 static size_t capture_end(int fd, int saved, int target, char *text)
 {
@@ -48,6 +63,9 @@ static int run_bytes(const char *input, size_t input_len, va_list words)
 	dup2(in_fd, 0);
 	dup2(out_fd, 1);
 	dup2(err_fd, 2);
+	captured_fd = err_fd;
+	shown_fd = saved[2];
+	signal(SIGABRT, show_last_words);
 	code = cli_run(argc, argv);
 	fflush(stdout);
 	clearerr(stdout);
