@@ -226,7 +226,7 @@ int perf_begin(struct perf *p);
 
 /* Keys (keys.c). */
 int perf_keys_load(struct perf *p, uint64_t size);
-/* perf_keys_find (places.c) - read those that no hint leads to; for --raw, where their blocks are. */
+/* perf_keys_find (places.c) - read those that no hint leads to; for --raw, find their blocks. */
 int perf_keys_find(struct perf *p);
 /* perf_buckets_find - and of the buckets that lead to them, where GETs have no hints. */
 int perf_buckets_find(struct perf *p);

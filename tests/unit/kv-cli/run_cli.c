@@ -20,7 +20,7 @@ char out[CAPTURE_MAX], errors[CAPTURE_MAX];
 size_t out_len;
 const char *stdout_path;
 
-/* A sanitizer or an assertion ends the program while stderr is captured: what they said is shown. */
+/* A sanitizer or an assertion may end the program while stderr is captured: it is shown. */
 static int captured_fd, shown_fd;
 
 static void show_last_words(int signal)
