@@ -2,12 +2,23 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * SOFTRDMA_FAULT, for tests: a list of what shall fail. Calls by number, requests at random under a
- * seed. docs/SOFTRDMA.md has the grammar.
+ * SOFTRDMA_FAULT, for tests: a list of what shall fail or be slow. Calls by number, requests at
+ * random under a seed. docs/SOFTRDMA.md has the grammar.
  */
 #include <stdint.h>
 
-enum fault_point { FAULT_REG_MR, FAULT_CREATE_QP, FAULT_POINTS };
+/* Calls. FAULT_RTR is a modify_qp to RTR, and counts as a FAULT_MODIFY_QP too. */
+enum fault_point {
+	FAULT_ALLOC_PD,
+	FAULT_REG_MR,
+	FAULT_DEREG_MR,
+	FAULT_CREATE_CQ,
+	FAULT_CREATE_QP,
+	FAULT_MODIFY_QP,
+	FAULT_RTR,
+	FAULT_DESTROY_QP,
+	FAULT_POINTS
+};
 
 /* What fates are made of; constant while the device is open. */
 struct soft_fault_rates {
@@ -23,5 +34,14 @@ extern struct soft_fault_rates soft_fault_rates;
 /* soft_fault_start - read the environment. Returns 0 or -EINVAL after a word on stderr. */
 int soft_fault_start(void);
 
-/* soft_fault - count a call at @point. Returns 0, or the errno to fail with. Any thread. */
+/*
+ * soft_fault - count a call at @point and take the time that it shall take. Returns 0, or the errno
+ * to fail with. Any thread, without locks.
+ */
 int soft_fault(enum fault_point point);
+
+/*
+ * soft_fault_lasting - the same for a call that takes an object away. What has failed once fails
+ * ever after: @failed belongs to the object, 0 at first.
+ */
+int soft_fault_lasting(enum fault_point point, int *failed);

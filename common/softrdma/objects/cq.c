@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/softrdma/faults/fault.h"
 #include "common/softrdma/objects/channel.h"
 #include "common/softrdma/process/process.h"
 #include "common/softrdma/path/progress.h"
@@ -30,11 +31,16 @@ struct ibv_cq *softrdma_create_cq(struct ibv_context *context, int cqe, void *cq
 {
 	struct soft_cq *cq;
 	uint32_t slots;
+	int rc = 0;
 
 	if (!process_alive(soft_context(context)->epoch) || cqe < 1 || cqe > SOFT_CQE_MAX ||
 	    comp_vector < 0 || comp_vector >= context->num_comp_vectors ||
-	    (channel && channel->context != context)) {
-		errno = EINVAL;
+	    (channel && channel->context != context))
+		rc = EINVAL;
+	if (rc == 0)
+		rc = soft_fault(FAULT_CREATE_CQ);
+	if (rc) {
+		errno = rc;
 		return NULL;
 	}
 	slots = round_up_pow2((uint32_t)cqe);

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/softrdma/faults/fault.h"
 #include "common/softrdma/path/fence.h"
 #include "common/softrdma/device/port.h"
 #include "common/softrdma/objects/qp.h"
@@ -221,6 +222,11 @@ int softrdma_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 
 	if (!process_alive(qp->epoch))
 		return EINVAL;
+	rc = soft_fault(FAULT_MODIFY_QP);
+	if (rc == 0 && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
+		rc = soft_fault(FAULT_RTR);
+	if (rc)
+		return rc;
 	lock_take(&qp->sq);
 	from = qp_state(qp);
 	to = mask & IBV_QP_STATE ? attr->qp_state : from;

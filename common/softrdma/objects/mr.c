@@ -25,9 +25,10 @@
 struct ibv_pd *softrdma_alloc_pd(struct ibv_context *context)
 {
 	struct soft_pd *pd;
+	int rc = process_alive(soft_context(context)->epoch) ? soft_fault(FAULT_ALLOC_PD) : EINVAL;
 
-	if (!process_alive(soft_context(context)->epoch)) {
-		errno = EINVAL;
+	if (rc) {
+		errno = rc;
 		return NULL;
 	}
 	pd = calloc(1, sizeof(*pd));
@@ -156,9 +157,13 @@ struct ibv_mr *softrdma_reg_mr(struct ibv_pd *base, void *addr, size_t length, u
 int softrdma_dereg_mr(struct ibv_mr *base)
 {
 	struct soft_mr *mr = (struct soft_mr *)base;
+	int rc;
 
 	if (!process_alive(mr->epoch))
 		return EINVAL;
+	rc = soft_fault_lasting(FAULT_DEREG_MR, &mr->dereg_failed);
+	if (rc)
+		return rc;
 	soft_mr_withdraw(mr);
 	soft_file_put(&mr->file);
 	soft_ids_give(&soft_process.mr_ids, mr->index);

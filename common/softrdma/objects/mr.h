@@ -22,6 +22,7 @@ struct soft_mr {
 	uint32_t epoch, index;
 	uint64_t iova; /* the address of base.addr in work requests */
 	unsigned access;
+	int dereg_failed; /* SOFTRDMA_FAULT: with that; only dereg_mr */
 	struct soft_file_ref file;
 };
 

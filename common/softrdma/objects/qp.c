@@ -237,9 +237,13 @@ int softrdma_destroy_qp(struct ibv_qp *base)
 {
 	struct soft_qp *qp = soft_qp(base);
 	uint64_t word;
+	int rc;
 
 	if (!process_alive(qp->epoch))
 		return EINVAL;
+	rc = soft_fault_lasting(FAULT_DESTROY_QP, &qp->destroy_failed);
+	if (rc)
+		return rc;
 	lock_take(&qp->sq);
 	word = atomic_load(&qp->shared->word);
 	/* Number 0: nobody finds it any more. seq_cst and full fence: see fence.c. */

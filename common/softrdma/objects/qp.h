@@ -78,6 +78,7 @@ struct soft_qp {
 	uint64_t asked; /* word of the peer's QP that was asked to execute it, or 0: atomic.c */
 	struct ibv_qp_attr attr; /* as set by modify */
 	struct ibv_qp_cap cap;
+	int destroy_failed; /* SOFTRDMA_FAULT: with that; only destroy_qp */
 	bool writer_stuck; /* see fence.c: the index is not used again */
 	/* The peer's operation that a fence waited for in vain; 0: none. */
 	_Atomic uint64_t stuck_busy;

@@ -170,10 +170,22 @@ UNIT_TEST(test_delay)
 
 UNIT_TEST(test_grammar)
 {
-	static const char *const bad[] = {
-		"drop",	 "drop=0",	  "drop=1/2",	 "rnr=x",      "delay=9999999",
-		"seed=", "reg_mr=ENOMEM", "reg_mr=EX@1", "qp_error=0", "drop=4,what=1"
-	};
+	static const char *const bad[] = { "drop",
+					   "drop=0",
+					   "drop=1/2",
+					   "rnr=x",
+					   "delay=9999999",
+					   "seed=",
+					   "reg_mr=ENOMEM",
+					   "reg_mr=EX@1",
+					   "qp_error=0",
+					   "drop=4,what=1",
+					   "destroy_qp=EBUSY/0",
+					   "slow_rtr=0",
+					   "slow_rtr=1#",
+					   "slow_what=1",
+					   "rtr=EIO",
+					   "while=" };
 
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		setenv("SOFTRDMA_FAULT", bad[i], 1);
