@@ -79,8 +79,9 @@ int index_lookup(const struct index *ix, uint64_t hash, const void *key, uint32_
 
 void index_prefetch(const struct index *ix, const uint64_t *hash, unsigned count, bool write);
 
-/* The writer lock of a hash's bucket. Held briefly: no I/O, no allocation under it. A split or
- * merge of a segment under the hash's top 6 bits holds it for some 100 us. */
+/* The writer lock of a hash's bucket. Held briefly: no I/O under it, and no allocation but by a
+ * writer that lost its races (store/update.c). A split or merge of a segment under the hash's top 6
+ * bits holds it for some 100 us. */
 void index_lock(struct index *ix, uint64_t hash);
 void index_unlock(struct index *ix, uint64_t hash);
 

@@ -76,41 +76,49 @@ static int check_locked(struct store_worker *w, const struct store_put *put,
 	bool late = found && block_expired(old->block, t->now_ms);
 	int rc = store_check_terms(t, found && !late ? old->block : NULL, out);
 
-	if (rc == 0 && (!found || reclaim_reserve(w->reclaim, hit_bytes(old))))
+	if (rc == 0)
 		return 0;
 	index_unlock(w->store->index, put->hash);
-	if (rc == 0)
-		return -EBUSY;
 	if (!late)
 		return rc;
 	rc = store_delete_expired(w, put->hash, put->block->data, put->block->key_len, t, out);
 	return rc < 0 ? rc : rc ? WRITTEN_ANEW : -ENOENT;
 }
 
-int store_put_publish(struct store_worker *w, struct store_put *put,
-		      const struct store_terms *terms, struct store_result *out)
+int store_put_lock(struct store_worker *w, const struct store_put *put,
+		   const struct store_terms *terms, struct index_hit *old, bool *found,
+		   struct store_result *out)
 {
-	struct store *s = w->store;
-	struct block *b = put->block;
-	uint64_t body = block_body_hash(b);
-	struct index_hit old, fresh;
-	bool found;
 	int rc;
 
 	store_retire_late(w);
-	fresh.block = b;
-	fresh.slot = slot_make(slot_fingerprint_of_hash(put->hash),
-			       size_code_for(block_bytes(b->key_len, b->value_len)),
-			       put->place.extent, put->place.offset);
 	do {
-		rc = lock_with_room(w, put, &old, &found);
+		rc = lock_with_room(w, put, old, found);
 		if (rc == 0)
-			rc = check_locked(w, put, terms, &old, found, out);
+			rc = check_locked(w, put, terms, old, *found, out);
 	} while (rc == WRITTEN_ANEW);
-	if (rc)
-		return rc;
-	if (terms->keep && found && !block_expired(old.block, terms->now_ms))
-		b->expiry_ms = old.block->expiry_ms;
+	return rc;
+}
+
+int store_put_finish(struct store_worker *w, struct store_put *put, uint64_t body,
+		     const struct store_terms *terms, const struct index_hit *old, bool found,
+		     struct store_result *out)
+{
+	struct store *s = w->store;
+	struct block *b = put->block;
+	const struct index_hit fresh = {
+		.block = b,
+		.slot = slot_make(slot_fingerprint_of_hash(put->hash),
+				  size_code_for(block_bytes(b->key_len, b->value_len)),
+				  put->place.extent, put->place.offset),
+	};
+
+	if (found && !reclaim_reserve(w->reclaim, hit_bytes(old))) {
+		index_unlock(s->index, put->hash);
+		return -EBUSY;
+	}
+	if (terms->keep && found && !block_expired(old->block, terms->now_ms))
+		b->expiry_ms = old->block->expiry_ms;
 	/* Relaxed: writers of one key are ordered by its bucket's lock. */
 	b->version = atomic_fetch_add_explicit(&s->version, 1, memory_order_relaxed) + 1;
 	b->checksum = block_checksum(b, body);
@@ -121,12 +129,23 @@ int store_put_publish(struct store_worker *w, struct store_put *put,
 		store_put_abort(w, put);
 		return 0;
 	}
-	index_publish(s->index, put->hash, &old, found, b, fresh.slot);
+	index_publish(s->index, put->hash, old, found, b, fresh.slot);
 	store_describe(&fresh, out);
 	index_unlock(s->index, put->hash);
 	if (found)
-		store_retire_old(w, &old);
+		store_retire_old(w, old);
 	return 0;
+}
+
+int store_put_publish(struct store_worker *w, struct store_put *put,
+		      const struct store_terms *terms, struct store_result *out)
+{
+	uint64_t body = block_body_hash(put->block);
+	struct index_hit old;
+	bool found;
+	int rc = store_put_lock(w, put, terms, &old, &found, out);
+
+	return rc ? rc : store_put_finish(w, put, body, terms, &old, found, out);
 }
 
 int store_put_commit(struct store_worker *w, struct store_put *put, const struct store_terms *terms,

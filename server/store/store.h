@@ -192,8 +192,8 @@ int store_del(struct store_worker *w, const void *key, uint32_t key_len,
  * store_append_begin, store_append_commit - an APPEND in the same two steps, and with the same
  * results. The @value_len bytes go behind what is there, at data + key_len + put->base; another
  * block is taken where that has another length in the end. The record expires as before, or at
- * @expiry_ms where there was none. Also -EFBIG: the value would be longer than VALUE_MAX; -EBUSY:
- * others wrote it all the time. Unless it returns 0 the block is still the caller's.
+ * @expiry_ms where there was none. Also -EFBIG: the value would be longer than VALUE_MAX. Unless it
+ * returns 0 the block is still the caller's.
  */
 int store_append_begin(struct store_worker *w, const void *key, uint32_t key_len,
 		       uint32_t value_len, uint64_t expiry_ms, uint64_t now_ms,
@@ -205,8 +205,8 @@ int store_append_commit(struct store_worker *w, struct store_put *put,
  * store_incr - the record's value is a decimal number (wire_rpc.h): add @delta, from 0 where there
  * is no record. It expires as before, or at @expiry_ms where there was none.
  * Returns 0 with @sum; -EDOM: it is no number; -ERANGE: the sum is none of 64 bits; -ENOMEM,
- * -EEXIST, -ENOENT, -EBUSY, -EAGAIN as store_put_commit(), but nothing is left with the caller;
- * -EBUSY also where others wrote it all the time.
+ * -EEXIST, -ENOENT, -EBUSY, -EAGAIN as store_put_commit(), but nothing is left with the caller.
+ * However many others write the record, it is written in the end (update.c: PROGRESS).
  */
 int store_incr(struct store_worker *w, const void *key, uint32_t key_len, int64_t delta,
 	       uint64_t expiry_ms, const struct store_terms *terms, int64_t *sum,

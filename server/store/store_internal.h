@@ -77,3 +77,17 @@ int store_check_terms(const struct store_terms *t, const struct block *b, struct
  */
 int store_delete_expired(struct store_worker *w, uint64_t hash, const void *key, uint32_t key_len,
 			 const struct store_terms *t, struct store_result *out);
+
+/*
+ * store_put_lock, store_put_finish - store_put_publish() in two halves, for a caller that makes the
+ * record between them, out of what is there. The first returns 0 with the lock of the bucket held,
+ * @terms hold, and *@old is the record that stands there, expired or not, where @found; otherwise as
+ * store_put_publish(), and nothing is held. The caller then goes on with the second, or unlocks. It
+ * unlocks; @body: block_body_hash() of the block.
+ */
+int store_put_lock(struct store_worker *w, const struct store_put *put,
+		   const struct store_terms *terms, struct index_hit *old, bool *found,
+		   struct store_result *out);
+int store_put_finish(struct store_worker *w, struct store_put *put, uint64_t body,
+		     const struct store_terms *terms, const struct index_hit *old, bool found,
+		     struct store_result *out);

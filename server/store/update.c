@@ -2,9 +2,12 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * Writes that depend on what is there. The writer looks the record up, makes a new one from it, and
- * publishes that on the condition that nothing was written in between; otherwise it starts over. A
- * writer starts over only because another write went through, so some write always makes progress.
- * After UPDATE_TRIES lost races the client asks again.
+ * publishes that on the condition that nothing was written in between; otherwise it starts over.
+ *
+ * PROGRESS. A writer starts over only because another write went through. After UPDATE_TRIES lost
+ * races it makes the record under the bucket's lock, so it cannot lose for ever. The other writers
+ * of the bucket wait meanwhile: for a value of 16 MiB, some milliseconds. Its block comes from
+ * memory's lists, whose locks follow the bucket's; it waits for no growth there.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +16,7 @@
 #include "common/base/hash.h"
 #include "server/store/store_internal.h"
 
-#define UPDATE_TRIES 64u
+#define UPDATE_TRIES 8u
 #define NUMBER_MAX   20u /* bytes of a decimal number of 64 bits with its sign */
 
 /* Decimal, as printf writes it: no other zeros, signs or spaces. Returns 0, -EDOM or -ERANGE. */
@@ -81,76 +84,153 @@ static struct store_terms over(const struct index_hit *hit, const struct store_t
 	};
 }
 
-/* Put @value on @terms; nothing is left with the caller. */
-static int put_over(struct store_worker *w, const void *key, uint32_t key_len, const void *value,
-		    uint32_t value_len, uint64_t expiry_ms, const struct store_terms terms,
-		    struct store_result *out)
+/* A write that depends on what is there. */
+struct change {
+	/* Make @put's block out of @there, NULL: there is none. Returns 0 or a negative errno. */
+	int (*make)(struct store_worker *w, struct change *c, const struct block *there);
+	struct store_terms terms;
+	const void *key;
+	uint32_t key_len;
+	uint64_t expiry_ms; /* of the new record, */
+	bool keep; /* unless it keeps the one that is there */
+	int64_t delta, sum; /* INCR */
+	struct store_put *put; /* put->block: NULL at first, or with the key */
+};
+
+/* Another block, for a value of @len bytes, where the one in hand has another length. */
+static int fit(struct store_worker *w, struct change *c, uint32_t len)
 {
-	struct store_put put;
-	int rc = store_put_begin(w, key, key_len, value_len, expiry_ms, &put);
+	struct store_put other;
+	int rc;
+
+	if (c->put->block && c->put->block->value_len == len)
+		return 0;
+	rc = store_put_begin(w, c->key, c->key_len, len, c->expiry_ms, &other);
+	if (rc)
+		return rc;
+	if (c->put->block)
+		store_put_abort(w, c->put);
+	*c->put = other;
+	c->key = other.block->data;
+	return 0;
+}
+
+/* The last way: nobody writes it meanwhile. */
+static int change_locked(struct store_worker *w, struct change *c, struct store_result *out)
+{
+	const struct store_terms t = { .now_ms = c->terms.now_ms, .keep = c->keep };
+	struct index_hit old;
+	bool found;
+	int rc = store_put_lock(w, c->put, &c->terms, &old, &found, out);
 
 	if (rc)
 		return rc;
-	memcpy(put.block->data + key_len, value, value_len);
-	rc = store_put_publish(w, &put, &terms, out);
-	if (rc)
+	rc = c->make(w, c, found && !block_expired(old.block, t.now_ms) ? old.block : NULL);
+	if (rc) {
+		index_unlock(w->store->index, c->put->hash);
+		return rc;
+	}
+	return store_put_finish(w, c->put, block_body_hash(c->put->block), &t, &old, found, out);
+}
+
+/* Unless it returns 0 the block in hand, if any, is still the caller's. */
+static int change(struct store_worker *w, struct change *c, struct store_result *out)
+{
+	uint64_t hash = hash_key(w->store->hash_seed, c->key, c->key_len);
+
+	for (unsigned i = 0; i < UPDATE_TRIES; i++) {
+		struct index_hit hit;
+		struct store_terms t;
+		int rc = find_base(w, hash, c->key, c->key_len, &c->terms, &hit, out);
+
+		if (rc == 0)
+			rc = c->make(w, c, hit.block);
+		if (rc)
+			return rc;
+		t = over(&hit, &c->terms, c->keep);
+		rc = store_put_publish(w, c->put, &t, out);
+		if (rc != -EEXIST && rc != -ENOENT) /* another write was first */
+			return rc;
+	}
+	return change_locked(w, c, out);
+}
+
+/* The same, and no block is left with the caller. */
+static int change_whole(struct store_worker *w, struct change *c, struct store_result *out)
+{
+	struct store_put put = { 0 };
+	int rc;
+
+	c->put = &put;
+	rc = change(w, c, out);
+	if (rc && put.block)
 		store_put_abort(w, &put);
 	return rc;
 }
 
-/* Whether a write was overtaken by another one. */
-static bool overtaken(int rc)
+static int make_sum(struct store_worker *w, struct change *c, const struct block *there)
 {
-	return rc == -EEXIST || rc == -ENOENT;
+	char text[NUMBER_MAX + 1];
+	int64_t number = 0, total;
+	int rc = 0, len;
+
+	if (there)
+		rc = parse_number(there->data + c->key_len, there->value_len, &number);
+	if (rc == 0 && __builtin_add_overflow(number, c->delta, &total))
+		rc = -ERANGE;
+	if (rc)
+		return rc;
+	len = snprintf(text, sizeof(text), "%lld", (long long)total);
+	rc = fit(w, c, (uint32_t)len);
+	if (rc == 0)
+		memcpy(c->put->block->data + c->key_len, text, (size_t)len);
+	c->sum = total;
+	return rc;
 }
 
 int store_incr(struct store_worker *w, const void *key, uint32_t key_len, int64_t delta,
 	       uint64_t expiry_ms, const struct store_terms *terms, int64_t *sum,
 	       struct store_result *out)
 {
-	uint64_t hash = hash_key(w->store->hash_seed, key, key_len);
-	char text[NUMBER_MAX + 1];
-	struct index_hit hit;
-	int rc = 0, len;
+	struct change c = {
+		.make = make_sum,
+		.terms = *terms,
+		.key = key,
+		.key_len = key_len,
+		.expiry_ms = expiry_ms,
+		.keep = true,
+		.delta = delta,
+	};
+	int rc = change_whole(w, &c, out);
 
-	for (unsigned i = 0; i < UPDATE_TRIES; i++) {
-		int64_t number = 0, total;
+	if (rc == 0)
+		*sum = c.sum;
+	return rc;
+}
 
-		rc = find_base(w, hash, key, key_len, terms, &hit, out);
-		if (rc == 0 && hit.block)
-			rc = parse_number(hit.block->data + key_len, hit.block->value_len, &number);
-		if (rc == 0 && __builtin_add_overflow(number, delta, &total))
-			rc = -ERANGE;
-		if (rc)
-			return rc;
-		len = snprintf(text, sizeof(text), "%lld", (long long)total);
-		rc = put_over(w, key, key_len, text, (uint32_t)len, expiry_ms,
-			      over(&hit, terms, true), out);
-		if (rc == 0)
-			*sum = total;
-		if (!overtaken(rc))
-			return rc;
-	}
-	return -EBUSY;
+static int make_copy(struct store_worker *w, struct change *c, const struct block *there)
+{
+	int rc = fit(w, c, there->value_len);
+
+	if (rc == 0)
+		memcpy(c->put->block->data + c->key_len, there->data + c->key_len,
+		       there->value_len);
+	return rc;
 }
 
 int store_touch(struct store_worker *w, const void *key, uint32_t key_len, uint64_t expiry_ms,
 		const struct store_terms *terms, struct store_result *out)
 {
-	uint64_t hash = hash_key(w->store->hash_seed, key, key_len);
-	struct index_hit hit;
-	int rc;
+	struct change c = {
+		.make = make_copy,
+		.terms = *terms,
+		.key = key,
+		.key_len = key_len,
+		.expiry_ms = expiry_ms,
+	};
 
-	for (unsigned i = 0; i < UPDATE_TRIES; i++) {
-		rc = find(w, hash, key, key_len, terms, &hit);
-		if (rc)
-			return rc;
-		rc = put_over(w, key, key_len, hit.block->data + key_len, hit.block->value_len,
-			      expiry_ms, over(&hit, terms, false), out);
-		if (!overtaken(rc))
-			return rc;
-	}
-	return -EBUSY;
+	c.terms.condition = STORE_IF_PRESENT;
+	return change_whole(w, &c, out);
 }
 
 /* A block for @value_len bytes behind a value of @base bytes. */
@@ -179,47 +259,42 @@ int store_append_begin(struct store_worker *w, const void *key, uint32_t key_len
 			   put);
 }
 
-/* The value to be appended stands in a block; it has to stand behind @base bytes. */
-static int append_move(struct store_worker *w, struct store_put *put, uint32_t base)
+/* The value to be appended stands in a block; it has to stand behind what is there. */
+static int make_longer(struct store_worker *w, struct change *c, const struct block *there)
 {
+	const uint32_t base = there ? there->value_len : 0;
+	struct store_put *put = c->put;
 	const struct block *b = put->block;
 	const uint32_t len = b->value_len - put->base;
 	struct store_put other;
 	int rc;
 
-	if (base == put->base)
-		return 0;
-	rc = append_take(w, b->data, b->key_len, base, len, b->expiry_ms, &other);
-	if (rc)
-		return rc;
-	memcpy(other.block->data + b->key_len + base, b->data + b->key_len + put->base, len);
-	store_put_abort(w, put);
-	*put = other;
+	if (base != put->base) {
+		rc = append_take(w, b->data, b->key_len, base, len, b->expiry_ms, &other);
+		if (rc)
+			return rc;
+		memcpy(other.block->data + b->key_len + base, b->data + b->key_len + put->base,
+		       len);
+		store_put_abort(w, put);
+		*put = other;
+		c->key = other.block->data;
+	}
+	if (there)
+		memcpy(put->block->data + c->key_len, there->data + c->key_len, base);
 	return 0;
 }
 
 int store_append_commit(struct store_worker *w, struct store_put *put,
 			const struct store_terms *terms, struct store_result *out)
 {
-	struct index_hit hit;
-	int rc;
+	struct change c = {
+		.make = make_longer,
+		.terms = *terms,
+		.key = put->block->data,
+		.key_len = put->block->key_len,
+		.keep = true,
+		.put = put,
+	};
 
-	for (unsigned i = 0; i < UPDATE_TRIES; i++) {
-		const uint8_t *key = put->block->data;
-		const uint32_t key_len = put->block->key_len;
-		struct store_terms t;
-
-		rc = find_base(w, put->hash, key, key_len, terms, &hit, out);
-		if (rc == 0)
-			rc = append_move(w, put, hit.block ? hit.block->value_len : 0);
-		if (rc)
-			return rc;
-		if (hit.block)
-			memcpy(put->block->data + key_len, hit.block->data + key_len, put->base);
-		t = over(&hit, terms, true);
-		rc = store_put_publish(w, put, &t, out);
-		if (!overtaken(rc))
-			return rc;
-	}
-	return -EBUSY;
+	return change(w, &c, out);
 }
