@@ -83,6 +83,7 @@ void fence_look(struct sessions *all)
 	struct grace *grace = sessions_grace(all);
 	enum lease_verdict why;
 	struct lease *found;
+	struct session *s;
 
 	while (!all->fatal) {
 		uint64_t now = time_now_ns();
@@ -91,9 +92,12 @@ void fence_look(struct sessions *all)
 				   reclaim_stuck(all->store->reclaim, now), &why);
 		if (!found)
 			return;
+		s = caa_container_of(found, struct session, lease);
+		if (why == LEASE_SILENT && exchange_waiting(s->fd) && lease_heard(found, now))
+			continue; /* it is this thread that is late */
 		if (MUTANT(expire_unfenced) && why == LEASE_SILENT)
 			lease_wait(grace, found, false, now);
 		else
-			fence(caa_container_of(found, struct session, lease), why);
+			fence(s, why);
 	}
 }

@@ -10,6 +10,15 @@
  * a lease; and, once it has been waited for as long as a lease, when it holds back memory that
  * somebody wants (struct grace_stuck).
  *
+ * THE FIRST BEAT needs a queue pair of the housekeeper's, hence several frames and the answers to
+ * them, and the lease runs from the session's first queue pair on. Where hundreds of sessions come
+ * at once each of these steps may take longer than a lease, for the server answers one after
+ * another. So until the first beat a frame on the life line counts as one, and so does a frame that
+ * stands there unread, for then it is not the client that is late. Frames alone keep no session:
+ * they count for LEASE_FIRST_NS from the first queue pair on, and a lease after the last of them
+ * the session is silent. While memory is wanted, one that has not beaten is stuck after a lease as
+ * any other, whatever frames come.
+ *
  * A PAUSE of the control thread, one much longer than the usual time between two looks, is the
  * server's doing and maybe all of the machine's: the session is forgiven. Once for a beat, and once
  * for an announcement, because what keeps the control thread busy may be the very session that is
@@ -29,9 +38,20 @@ uint64_t lease_join(struct grace *g, struct lease *l, struct epoch_slot *slot, u
 
 void lease_wait(struct grace *g, struct lease *l, bool wait, uint64_t now_ns)
 {
-	if (wait && !l->epoch.waited)
-		l->beat_ns = l->waited_ns = now_ns;
+	if (wait && !l->epoch.waited) {
+		l->beat_ns = l->waited_ns = l->since_ns = now_ns;
+		l->beaten = false;
+	}
 	grace_wait_for(g, &l->epoch, wait);
+}
+
+bool lease_heard(struct lease *l, uint64_t now_ns)
+{
+	if (l->beaten || now_ns - l->since_ns >= LEASE_FIRST_NS)
+		return false;
+	l->beat_ns = now_ns;
+	l->forgiven = false;
+	return true;
 }
 
 /* One look at all sessions. */
@@ -57,6 +77,7 @@ static enum lease_verdict judge(const struct look *look, struct lease *l)
 		l->beat = beat;
 		l->beat_ns = look->now_ns;
 		l->forgiven = false;
+		l->beaten = true;
 	}
 	if (s->lied)
 		return LEASE_LIED;

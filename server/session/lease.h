@@ -8,7 +8,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/base/time.h"
+#include "common/rdma/exchange.h"
 #include "server/reclaim/grace.h"
+
+/* What a session has for its first beat: the time that its client gives to two queue pairs. */
+#define LEASE_FIRST_NS (2 * EXCHANGE_DEADLINE_MS * NS_PER_MS)
 
 enum lease_verdict {
 	LEASE_KEPT,
@@ -23,10 +28,12 @@ struct lease {
 	struct epoch_session epoch;
 	uint64_t beat;
 	uint64_t beat_ns; /* when it was seen to change */
-	uint64_t waited_ns; /* since when the session is waited for */
+	uint64_t waited_ns; /* since when the session is waited for, or a pause was forgiven */
+	uint64_t since_ns; /* since when it is waited for */
 	uint64_t forgiven_reach; /* its reach when it was stuck and a pause was forgiven */
 	uint64_t forgiven_h; /* the same, of one that was behind with its hints */
 	bool forgiven; /* a pause of the server's, since the last beat */
+	bool beaten; /* since it is waited for */
 };
 
 /* lease_join - as grace_join(). */
@@ -34,6 +41,12 @@ uint64_t lease_join(struct grace *g, struct lease *l, struct epoch_slot *slot, u
 
 /* lease_wait - as grace_wait_for(). A lease runs while the session is waited for. */
 void lease_wait(struct grace *g, struct lease *l, bool wait, uint64_t now_ns);
+
+/*
+ * lease_heard - a frame has come over its life line. Returns whether that counts as a beat: until
+ * the session has beaten, and not for longer than LEASE_FIRST_NS.
+ */
+bool lease_heard(struct lease *l, uint64_t now_ns);
 
 /*
  * lease_find - several times a lease: a session that is to be fenced, with @why, or NULL.

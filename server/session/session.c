@@ -271,6 +271,7 @@ int session_readable(struct session *s)
 			return 0;
 		if (rc > 0) {
 			handle(s, &frame);
+			lease_heard(&s->lease, time_now_ns());
 			rc = 0;
 		} else if (check_given_up(s) == 0 && rc != -ECONNRESET) {
 			/* looked at again: a worker ends the reading, and says why before that */

@@ -4,6 +4,7 @@
 #include "tests/lib/unit.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/time.h"
@@ -227,5 +228,91 @@ UNIT_TEST(who_keeps_hints_is_forgiven_once, set_up, tear_down)
 	assert_int_equal(why, LEASE_HOARDS);
 	atomic_store(&a.slot.h, 1); /* it has followed */
 	assert_null(find_stuck(4 * LEASE_NS, stuck));
+	goes(&a);
+}
+
+#define HERD	 1000u
+#define STEPS	 4u /* frames of a session before its first beat */
+#define FRAME_NS (2 * NS_PER_MS) /* that the server takes for one */
+
+/* Each pass over the life lines takes two leases: the server is late, and fences nobody for it. */
+UNIT_TEST(a_thousand_come_at_once, set_up, tear_down)
+{
+	struct member *herd = calloc(HERD, sizeof(*herd));
+	uint64_t at = LOOK_NS, next_look = at;
+
+	assert_non_null(herd);
+	for (unsigned i = 0; i < HERD * STEPS; i++, at += FRAME_NS) {
+		struct member *m = &herd[i % HERD];
+
+		if (i < HERD)
+			comes(m, i + 1, at);
+		lease_heard(&m->lease, at);
+		for (; at >= next_look; next_look += LOOK_NS) {
+			struct lease *l;
+
+			for (unsigned n = 0; n < i % HERD && i / HERD == STEPS - 1; n++)
+				announces(&herd[n], grace_now(&grace));
+			while ((l = find(at, 0))) { /* its next frame stands there unread */
+				assert_int_equal(why, LEASE_SILENT);
+				assert_true(lease_heard(l, at));
+			}
+		}
+	}
+	assert_null(find(at, 0));
+	for (unsigned i = 0; i < HERD; i++)
+		goes(&herd[i]);
+	free(herd);
+}
+
+/* Frames without a beat keep a session for a while, and no longer than a lease where memory is
+ * wanted. */
+UNIT_TEST(frames_for_ever, set_up, tear_down)
+{
+	uint64_t at = LOOK_NS, r;
+
+	comes(&a, 1, at);
+	while (lease_heard(&a.lease, at)) {
+		assert_null(find(at, 0));
+		at += LOOK_NS;
+		assert_true(at < LEASE_FIRST_NS + 2 * LEASE_NS);
+	}
+	assert_true(at >= LEASE_FIRST_NS);
+	for (unsigned i = 0; !find(at, 0); i++) {
+		lease_heard(&a.lease, at += LOOK_NS);
+		assert_true(i <= LEASE_NS / LOOK_NS);
+	}
+	assert_int_equal(why, LEASE_SILENT);
+	goes(&a);
+	comes(&b, 2, at);
+	r = grace_advance(&grace);
+	for (uint64_t from = at; at < from + LEASE_NS; at += LOOK_NS) {
+		assert_true(lease_heard(&b.lease, at));
+		assert_null(find(at, r));
+	}
+	assert_true(lease_heard(&b.lease, at));
+	assert_ptr_equal(find(at, r), &b.lease);
+	assert_int_equal(why, LEASE_STUCK);
+	goes(&b);
+}
+
+/* A session that has beaten has a housekeeper: its frames are no beats, until it has left. */
+UNIT_TEST(frames_after_the_first_beat, set_up, tear_down)
+{
+	uint64_t at = LOOK_NS;
+
+	comes(&a, 1, at);
+	announces(&a, grace_now(&grace));
+	assert_null(find(at, 0));
+	for (unsigned i = 1; i < LEASE_NS / LOOK_NS; i++) {
+		assert_false(lease_heard(&a.lease, at += LOOK_NS));
+		assert_null(find(at, 0));
+	}
+	assert_ptr_equal(find(at += LOOK_NS, 0), &a.lease);
+	assert_int_equal(why, LEASE_SILENT);
+	lease_wait(&grace, &a.lease, false, at);
+	lease_wait(&grace, &a.lease, true, at);
+	assert_true(lease_heard(&a.lease, at += LEASE_NS / 2));
+	assert_null(find(at += LEASE_NS / 2, 0));
 	goes(&a);
 }
