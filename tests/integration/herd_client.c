@@ -5,13 +5,22 @@
  * One command a line on stdin, one answer on stdout, as kv-test-client.
  *
  *	kv-test-herd HOST:PORT DEVICE SESSIONS HANDLES TIMEOUT_MS LIFELINE_MS
+ *			[LEDGER FIRST thread|tick]
  *
  *	run KEY MS	every handle reads KEY for this long, whatever comes: successful reads
  *			and how many not, the longest in us, for how many handles the last one went
  *			well, and how often queue pairs were opened again
  *	quit
  *
- * KEY is taken as it is.
+ * KEY is taken as it is. With LEDGER, nothing is opened before it is told, and the commands are
+ * those of a rack (herd_rack.h), whose first number is FIRST; "tick": without housekeepers.
+ *
+ *	open AT_NS PAUSE_US BYTES
+ *	pace PAUSE_US
+ *	beat MS HOLD_MS		beating=, at_ns=
+ *	counts			of calls since "forget", and how long they took
+ *	forget
+ *	verify COUNT		the keys of the ledger's first numbers: how many are lost
  */
 #include <errno.h>
 #include <gracekv.h>
@@ -23,6 +32,7 @@
 #include <string.h>
 
 #include "common/base/time.h"
+#include "tests/integration/herd_rack.h"
 
 #define THREADS_MAX 128u
 
@@ -114,27 +124,60 @@ static void close_all(void)
 		gkv_session_close(session[i]);
 }
 
-int main(int argc, char **argv)
+/* A command of a rack, and its answer. */
+static void rack_do(const struct rack_options *o, const char *line)
 {
-	struct gkv_options options;
+	uint64_t a, b, at_ns = 0;
+	unsigned bytes;
+	int rc = 0;
+
+	if (sscanf(line, "open %" SCNu64 " %" SCNu64 " %u", &a, &b, &bytes) == 3) {
+		rc = rack_open(o, a, (uint32_t)b, bytes);
+	} else if (sscanf(line, "pace %" SCNu64, &a) == 1) {
+		rack_pace((uint32_t)a);
+	} else if (sscanf(line, "beat %" SCNu64 " %" SCNu64, &a, &b) == 2) {
+		bytes = rack_beat(a, b, &at_ns);
+		printf("ok beating=%u at_ns=%" PRIu64 "\n", bytes, at_ns);
+		return;
+	} else if (sscanf(line, "verify %u", &bytes) == 1) {
+		rc = rack_verify(bytes);
+		if (rc >= 0) {
+			printf("ok lost=%d\n", rc);
+			return;
+		}
+	} else if (strcmp(line, "counts\n") == 0) {
+		rack_tell();
+		return;
+	} else if (strcmp(line, "forget\n") == 0) {
+		rack_forget();
+	} else {
+		rc = -EINVAL;
+	}
+	if (rc)
+		printf("err %d %s", rc, line);
+	else
+		puts("ok");
+}
+
+static int rack_main(const struct rack_options *o)
+{
+	char line[256];
+
+	puts("ok");
+	while (fgets(line, sizeof(line), stdin) && strcmp(line, "quit\n") != 0)
+		rack_do(o, line);
+	rack_close();
+	return 0;
+}
+
+static int readers_main(const struct gkv_options *options)
+{
 	char line[256], key[128];
 	unsigned ms;
 	int rc = 0;
 
-	if (argc != 7)
-		return fputs("kv-test-herd: six arguments are wanted\n", stderr), 2;
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	gkv_options_init(&options);
-	options.server = argv[1];
-	options.device = argv[2];
-	sessions = (unsigned)strtoul(argv[3], NULL, 10);
-	handles = (unsigned)strtoul(argv[4], NULL, 10);
-	options.timeout_ms = (unsigned)strtoul(argv[5], NULL, 10);
-	options.lifeline_ms = (unsigned)strtoul(argv[6], NULL, 10);
-	if (sessions > THREADS_MAX || handles > THREADS_MAX || sessions * handles > THREADS_MAX)
-		return fputs("kv-test-herd: too many\n", stderr), 2;
 	for (unsigned i = 0; i < sessions && rc == 0; i++)
-		rc = open_one(i, &options);
+		rc = open_one(i, options);
 	if (rc == 0)
 		puts("ok");
 	while (rc == 0 && fgets(line, sizeof(line), stdin) && strcmp(line, "quit\n") != 0) {
@@ -145,4 +188,29 @@ int main(int argc, char **argv)
 	}
 	close_all();
 	return rc ? 3 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct gkv_options options;
+
+	if (argc != 7 && argc != 10)
+		return fputs("kv-test-herd: six arguments are wanted, or nine\n", stderr), 2;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	gkv_options_init(&options);
+	options.server = argv[1];
+	options.device = argv[2];
+	sessions = (unsigned)strtoul(argv[3], NULL, 10);
+	handles = (unsigned)strtoul(argv[4], NULL, 10);
+	options.timeout_ms = (unsigned)strtoul(argv[5], NULL, 10);
+	options.lifeline_ms = (unsigned)strtoul(argv[6], NULL, 10);
+	if (argc == 10) {
+		if (strcmp(argv[9], "tick") == 0)
+			options.housekeeper = GKV_HOUSEKEEPER_TICK;
+		return rack_main(&(struct rack_options){ options, sessions, handles, argv[7],
+							 (unsigned)strtoul(argv[8], NULL, 10) });
+	}
+	if (sessions > THREADS_MAX || handles > THREADS_MAX || sessions * handles > THREADS_MAX)
+		return fputs("kv-test-herd: too many\n", stderr), 2;
+	return readers_main(&options);
 }

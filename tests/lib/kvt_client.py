@@ -106,12 +106,14 @@ class Client(Process):
 
     name = "kv-test-client"
 
-    def __init__(self, folder, address, *options, device=DEVICE, env=None, connect=CONNECT):
+    def __init__(self, folder, address, *options, device=DEVICE, env=None, connect=CONNECT,
+                 wait=True):
         super().__init__([program(self.name), address, device, *map(str, options)],
                          folder / f"{self.name}.{next(number)}.stderr",
                          stdin=subprocess.PIPE,
                          env={"GRACEKV_CONNECT": connect, **(env or {})})
-        self.answer(15)
+        if wait:
+            self.answer(15)
 
     def start(self, *words):
         """Give a command without waiting for its answer."""
@@ -159,13 +161,13 @@ class Client(Process):
 
 
 class Herd(Client):
-    """kv-test-herd: many sessions and handles, each handle with a thread."""
+    """kv-test-herd: many sessions and handles, each handle with a thread. rack: see kvt_herd.py."""
 
     name = "kv-test-herd"
 
     def __init__(self, folder, address, sessions, handles=1, timeout_ms=5000, lifeline_ms=2000,
-                 **how):
-        super().__init__(folder, address, sessions, handles, timeout_ms, lifeline_ms, **how)
+                 *rack, **how):
+        super().__init__(folder, address, sessions, handles, timeout_ms, lifeline_ms, *rack, **how)
 
     def run(self, key, seconds):
         self.start("run", key, int(seconds * 1000))

@@ -70,7 +70,8 @@ build_stamp() {
 declare -A build_option=([build-test]=-Dmutants=false [build-asan]="-Db_sanitize=address,undefined"
     [build-tsan]=-Db_sanitize=thread [build-mutants]=-Dmutants=true)
 programs_of_lin="bin/kv-server bin/kv-cli tests/linearizability/client/lin-client"
-declare -A build_only=([build-mutants]="tests/stress/torture/torture $programs_of_lin"
+declare -A build_only=([build-mutants]="tests/stress/torture/torture tests/integration/kv-test-herd
+    $programs_of_lin"
     [build-tsan]="tests/stress/stress tests/stress/torture/torture tests/stress/differ/differ
     $programs_of_lin")
 

@@ -4,7 +4,8 @@
 # SPDX-FileCopyrightText: The GraceKV authors
 #
 # The suite stress: growth and shrinking under readers, grace periods under readers that hold on,
-# stand still and die, and every call of the public API against a model. Read by tests/run.
+# stand still and die, every call of the public API against a model, and herds of sessions. Read by
+# tests/run.
 
 # run_in BUILD LIMIT PROGRAM OPTION... - a program of this folder, for LIMIT seconds at most.
 run_in() {
@@ -206,7 +207,42 @@ differ_forms() {
     differ_form build-tsan "(tsan), long" 300
 }
 
+# herd_run BUILD LIMIT OPTION... - many client processes, and one beside them.
+herd_run() {
+    GRACEKV_TEST_BUILD=$work/$1 bounded "$1" "$2" python3 "$here/stress/herd/run.py" "${@:3}"
+}
+
+# herd_finds BUILD KIND OPTION... - something is wrong, and is called right.
+herd_finds() {
+    local build=$1 kind=$2 out
+    shift 2
+    out=$(herd_run "$build" 120 --processes 4 --sessions 4 "$@" 2>&1)
+    [ $? = 1 ] && grep -q "^WRONG $kind: " <<<"$out" && return 0
+    say "$* was not found"
+    say "$out"
+    return 1
+}
+
+herd_lies() {
+    local lie
+    for lie in absent:beat fenced:fenced kept:memory acknowledged:lost stall:honest; do
+        herd_finds build-test "${lie#*:}" --lie "${lie%:*}" || return 1
+    done
+}
+
+herd_forms() {
+    build build-test || return 0
+    check "herd: what is done wrong on purpose is found" herd_lies
+    check "herd: 48 sessions" herd_run build-test 120 --processes 6
+    build build-mutants || return 0
+    check "herd: ack_unapplied is found" herd_finds build-mutants lost --mutant ack_unapplied
+    check "herd: expire_unfenced is found" herd_finds build-mutants memory --mutant expire_unfenced
+    [ "$full" = 1 ] || return 0
+    check "herd: 1000 sessions" herd_run build-test 600 --processes 125
+}
+
 suite_stress() {
+    herd_forms
     differ_forms
     torture_forms
     build build-test || return 0
