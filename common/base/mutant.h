@@ -34,6 +34,7 @@
 	X(obsolete_absent, "a block that is OBSOLETE is taken for a record that is absent")      \
 	X(forget_reply, "no reply is remembered: a request that comes again is applied again")   \
 	X(retry_as_new, "a write whose connection was lost is sent again as another request")    \
+	X(late_answer, "an answer about a queue pair is taken for the attempt that waits")       \
 	X(ack_unapplied, "one write in 1000 is acknowledged and not applied")                    \
 	X(resurrect, "the block of a record that is deleted stays LIVE until it is free")        \
 	X(linger, "nothing is broken: a write rests between LIVE and OBSOLETE")                  \

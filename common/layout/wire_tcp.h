@@ -13,12 +13,17 @@
  *	QP_READY (RTR, RTS done)        ->
  *	                                <-    QP_LIVE: both sides know
  *	...
- *	QP_CLOSE (about to be destroyed) ->   no answer
+ *	QP_CLOSE (about to be destroyed, or not waited for) ->   no answer
  *	                                <-    QP_LOST: the server's end broke; open it again. Also
  *	                                      between any two frames of an exchange
  *	BYE                             ->    or the connection just ends
  *	                                <-    BYE: the server shuts down
  *	                                <-    REFUSE, and the end: a queue pair broke the protocol
+ *
+ * An answer may come when nobody waits for it any more. So each attempt at a queue pair has a
+ * number, the ask: QP_OPEN and QP_READY say it, what answers them repeats it, and a client drops
+ * what is about another attempt than the one under way. A REFUSE with ask 0 answers none of them:
+ * it is about the session.
  *
  * Every frame: a 16 B header, then a payload of the size that its type has.
  *     0  magic    4 B  "GKVX"
@@ -36,7 +41,7 @@
 #include "common/layout/fields.h"
 
 #define WIRE_MAGIC	 0x58564b47u
-#define WIRE_VERSION	 5u
+#define WIRE_VERSION	 6u
 #define WIRE_PAYLOAD_MAX 1024u
 
 enum wire_type {
@@ -122,16 +127,16 @@ LAYOUT(struct wire_welcome, 192, session, 0, generation, 8, epoch, 16, server_in
        cm_token, 152, cm_port, 160, reserved, 164);
 
 /*
- * REFUSE, 512 B:  0 code 4 (negative errno)   4 reserved 4   8 text 504 (NUL-terminated).
+ * REFUSE, 512 B:  0 code 4 (negative errno)   4 ask 4   8 text 504 (NUL-terminated).
  * The text names both sides' values and what to do.
  */
 struct wire_refuse {
 	int32_t code;
-	uint32_t reserved;
+	uint32_t ask;
 	char text[504];
 };
 
-LAYOUT(struct wire_refuse, 512, code, 0, reserved, 4, text, 8);
+LAYOUT(struct wire_refuse, 512, code, 0, ask, 4, text, 8);
 
 /*
  * QP_OPEN and QP_OPENED, 64 B: what one side offers for a queue pair.
@@ -139,7 +144,7 @@ LAYOUT(struct wire_refuse, 512, code, 0, reserved, 4, text, 8);
  *    27  mtu 1 (enum ibv_mtu)   28 rd_initiator 1   29 rd_responder 1   30 ib_port 1
  *    31  has_gid 1 (1: gid and gid_type are set)   32 handle 4 (number of the client's handle)
  *    36  credits 4 (asked for, granted; HOUSEKEEPER_QP: 0, it carries no requests)   40 gid_type 1
- *        (enum ibv_gid_type)   41 reserved 23
+ *        (enum ibv_gid_type)   41 reserved0 3   44 ask 4 (not 0)   48 reserved 16
  */
 struct wire_qp {
 	uint8_t gid[16];
@@ -155,23 +160,25 @@ struct wire_qp {
 	uint32_t handle;
 	uint32_t credits;
 	uint8_t gid_type;
-	uint8_t reserved[23];
+	uint8_t reserved0[3];
+	uint32_t ask;
+	uint8_t reserved[16];
 };
 
 LAYOUT(struct wire_qp, 64, gid, 0, qpn, 16, psn, 20, lid, 24, link_layer, 26, mtu, 27, rd_initiator,
        28, rd_responder, 29, ib_port, 30, has_gid, 31, handle, 32, credits, 36, gid_type, 40,
-       reserved, 41);
+       reserved0, 41, ask, 44, reserved, 48);
 
 /*
  * QP_READY, QP_LIVE, QP_CLOSE and QP_LOST, 8 B: which queue pair.
- *     0  handle 4    4 qpn 4 (of the client's end; QP_LOST only, else 0)
+ *     0  handle 4    4 number 4 (QP_READY, QP_LIVE: the ask; QP_LOST: qpn of the client's end; 0)
  */
 struct wire_handle {
 	uint32_t handle;
-	uint32_t qpn;
+	uint32_t number;
 };
 
-LAYOUT(struct wire_handle, 8, handle, 0, qpn, 4);
+LAYOUT(struct wire_handle, 8, handle, 0, number, 4);
 
 /*
  * A decoded frame. Text fields are NUL-terminated within their arrays, and printable ASCII: what

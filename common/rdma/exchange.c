@@ -129,9 +129,9 @@ int exchange_recv(int fd, struct exchange_reader *reader, enum wire_type want,
 	}
 }
 
-int exchange_refuse(int fd, int code, const char *text)
+int exchange_refuse(int fd, uint32_t ask, int code, const char *text)
 {
-	struct wire_frame frame = { .type = WIRE_REFUSE, .refuse = { .code = code } };
+	struct wire_frame frame = { .type = WIRE_REFUSE, .refuse = { .code = code, .ask = ask } };
 
 	snprintf(frame.refuse.text, sizeof(frame.refuse.text), "%s", text);
 	return exchange_send(fd, &frame, 0, NULL);

@@ -41,7 +41,8 @@ int exchange_recv(int fd, struct exchange_reader *reader, enum wire_type want,
 		  struct wire_frame *out, uint64_t deadline_ns, struct error *err);
 
 /*
- * exchange_refuse - tell the peer in words why not, without blocking. A negative errno when the
- * frame did not go out whole: nothing else may be sent then.
+ * exchange_refuse - tell the peer in words why not, without blocking. @ask: of what is refused; 0:
+ * the session, or connection. A negative errno when the frame did not go out whole: nothing else
+ * may be sent then.
  */
-int exchange_refuse(int fd, int code, const char *text);
+int exchange_refuse(int fd, uint32_t ask, int code, const char *text);

@@ -115,7 +115,7 @@ static void end_late_strangers(struct sessions *all)
 			break; /* in the order of their coming */
 		error_set(&err, -ETIMEDOUT, "no HELLO within %u s of connecting",
 			  EXCHANGE_DEADLINE_MS / 1000);
-		session_refuse(s, &err);
+		session_refuse(s, 0, &err);
 		session_end(s, 0);
 	}
 }

@@ -74,7 +74,7 @@ static void fence(struct session *s, enum lease_verdict why)
 		 err.text);
 	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&s->client->fences, 1, memory_order_relaxed);
-	exchange_refuse(s->fd, err.code, err.text);
+	exchange_refuse(s->fd, 0, err.code, err.text);
 	session_end(s, 0);
 }
 

@@ -180,16 +180,17 @@ void session_qp_open(struct session *s, const struct wire_qp *offer)
 	if (offer->handle >= SESSION_QPS_MAX) {
 		error_set(&err, -EPROTO, "queue pair %u of a session, at most %u exist",
 			  offer->handle, SESSION_QPS_MAX);
-		session_refuse(s, &err);
+		session_refuse(s, offer->ask, &err);
 		return;
 	}
 	if (open_handle(s, offer, &err)) {
 		session_watch(s);
-		session_refuse(s, &err);
+		session_refuse(s, offer->ask, &err);
 		return;
 	}
 	rdma_qp_offer(&s->conns[offer->handle]->qp, &frame.qp);
 	frame.qp.handle = offer->handle;
+	frame.qp.ask = offer->ask;
 	frame.qp.credits = s->conns[offer->handle]->credits;
 	log_debug("session", "session %llu handle %u: QP 0x%x to 0x%x, MTU %u, READ depth %u/%u",
 		  (unsigned long long)s->number, offer->handle, frame.qp.qpn, offer->qpn,
@@ -201,12 +202,12 @@ void session_qp_open(struct session *s, const struct wire_qp *offer)
 
 void session_qp_ready(struct session *s, const struct wire_handle *handle)
 {
-	struct wire_frame frame = { .type = WIRE_QP_LIVE, .handle = { .handle = handle->handle } };
+	struct wire_frame frame = { .type = WIRE_QP_LIVE, .handle = *handle };
 	struct error err;
 
 	if (handle->handle >= SESSION_QPS_MAX || !s->conns[handle->handle]) {
 		error_set(&err, -EPROTO, "queue pair %u was not opened", handle->handle);
-		session_refuse(s, &err);
+		session_refuse(s, handle->number, &err);
 		return;
 	}
 	session_send(s, &frame);
@@ -241,7 +242,7 @@ void session_qps_lost(struct session *s)
 		if (!s->conns[i] || !conn_take_lost(s->conns[i]))
 			continue;
 		frame.handle.handle = i;
-		frame.handle.qpn = s->conns[i]->qp.peer_qpn;
+		frame.handle.number = s->conns[i]->qp.peer_qpn;
 		session_send(s, &frame);
 	}
 }

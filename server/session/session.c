@@ -67,11 +67,11 @@ void session_send(struct session *s, const struct wire_frame *frame)
 	shutdown(s->fd, SHUT_RDWR); /* readable now, whatever the peer does: the loop ends it */
 }
 
-void session_refuse(struct session *s, const struct error *err)
+void session_refuse(struct session *s, uint32_t ask, const struct error *err)
 {
 	count(&s->all->counters.refused, 1);
 	log_warn("session", "refused a client%s%s: %s", s->name[0] ? " " : "", s->name, err->text);
-	exchange_refuse(s->fd, err->code, err->text);
+	exchange_refuse(s->fd, ask, err->code, err->text);
 	if (++s->refusals >= REFUSALS_MAX)
 		s->ending = true;
 }
@@ -83,7 +83,7 @@ struct session *session_accept(struct sessions *all, int fd)
 	if (atomic_load_explicit(&all->counters.strangers, memory_order_relaxed) < STRANGERS_MAX)
 		s = calloc(1, sizeof(*s));
 	if (!s || tcp_lifeline(fd, SESSION_LIFELINE_MS)) {
-		exchange_refuse(fd, -EUSERS,
+		exchange_refuse(fd, 0, -EUSERS,
 				"too many connections wait for their handshake; try "
 				"again in a few seconds");
 		count(&all->counters.refused, 1);
@@ -219,7 +219,7 @@ static void handle_hello(struct session *s, const struct wire_hello *h)
 
 	if (check_hello(h, &err) == 0 && session_begin(s, h, &err) == 0)
 		return;
-	session_refuse(s, &err);
+	session_refuse(s, 0, &err);
 	s->ending = true;
 }
 
@@ -239,7 +239,7 @@ static void handle(struct session *s, const struct wire_frame *frame)
 		s->ending = true;
 	} else {
 		error_set(&err, -EPROTO, "a frame of type %u is not due here", frame->type);
-		session_refuse(s, &err);
+		session_refuse(s, 0, &err);
 		s->ending = true;
 	}
 }
@@ -254,7 +254,7 @@ static int check_given_up(struct session *s)
 		return 0;
 	/* as a lost connection: the client comes back, with what it had in flight */
 	error_set(&err, -ECONNRESET, "the session is given up: %s", why);
-	session_refuse(s, &err);
+	session_refuse(s, 0, &err);
 	return -ECONNRESET;
 }
 
@@ -275,7 +275,7 @@ int session_readable(struct session *s)
 			rc = 0;
 		} else if (check_given_up(s) == 0 && rc != -ECONNRESET) {
 			/* looked at again: a worker ends the reading, and says why before that */
-			session_refuse(s, &err);
+			session_refuse(s, 0, &err);
 		}
 	}
 	return s->ending ? -ECONNRESET : rc;

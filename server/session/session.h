@@ -168,5 +168,6 @@ const char *session_qps_why(const struct session *s);
 /* session_send - or mark the session as ending. */
 void session_send(struct session *s, const struct wire_frame *frame);
 
-/* session_refuse - counts, logs and tells the peer. The session goes on, but not for ever. */
-void session_refuse(struct session *s, const struct error *err);
+/* session_refuse - counts, logs and tells the peer. @ask: of what is refused; 0: the session, or
+ * what is no attempt at a queue pair. The session goes on, but not for ever. */
+void session_refuse(struct session *s, uint32_t ask, const struct error *err);

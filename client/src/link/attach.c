@@ -108,11 +108,11 @@ static int bring_up(struct link *l, const struct wire_qp *peer)
 	return rc;
 }
 
-/* Ask the server for the other end. Where it answers no frame at all, the connection is lost. */
+/* Ask the server for the other end, and connect to it. */
 static int exchange(struct link *l, uint64_t deadline_ns)
 {
 	struct gkv_session *s = l->session;
-	struct wire_frame open = { .type = WIRE_QP_OPEN }, answer = { 0 };
+	struct wire_frame open = { .type = WIRE_QP_OPEN }, answer;
 	struct wire_frame ready = { .type = WIRE_QP_READY, .handle = { .handle = l->number } };
 	char words[OFFER_WORDS];
 	int rc;
@@ -121,23 +121,23 @@ static int exchange(struct link *l, uint64_t deadline_ns)
 	open.qp.handle = l->number;
 	open.qp.credits = l->credits_wish;
 	trace_begin(s, "offer");
-	rc = exchange_send(s->lifeline, &open, deadline_ns, l->err);
+	rc = attempt_begin(s, &open.qp.ask, deadline_ns, l->err);
+	if (rc == 0)
+		rc = attempt_send(s, &open, deadline_ns, l->err);
 	if (rc)
-		goto err_lost;
+		return rc;
 	trace_done(s, "%s", offer_words(&open.qp, words));
 	trace_begin(s, "answer");
-	rc = session_recv(s, WIRE_QP_OPENED, &answer, deadline_ns, l->err);
-	if (rc && answer.type != WIRE_REFUSE)
-		goto err_lost;
+	rc = attempt_answer(s, WIRE_QP_OPENED, &answer, deadline_ns, l->err);
 	if (rc)
 		return rc;
 	if (answer.qp.handle != l->number || (answer.qp.credits < 1 && l->credits_wish) ||
 	    answer.qp.credits > l->credits_wish) {
-		rc = error_set(l->err, -EPROTO,
-			       "the server opened queue pair %u with %u credits, asked for was %u "
-			       "with %u",
-			       answer.qp.handle, answer.qp.credits, l->number, l->credits_wish);
-		goto err_lost;
+		session_lost(s);
+		return error_set(l->err, -EPROTO,
+				 "the server opened queue pair %u with %u credits, asked for was "
+				 "%u with %u",
+				 answer.qp.handle, answer.qp.credits, l->number, l->credits_wish);
 	}
 	session_qp_fresh(s, l->number);
 	trace_done(s, "%s", offer_words(&answer.qp, words));
@@ -148,15 +148,12 @@ static int exchange(struct link *l, uint64_t deadline_ns)
 	if (rc)
 		return rc;
 	trace_begin(s, "live");
-	rc = exchange_send(s->lifeline, &ready, deadline_ns, l->err);
+	ready.handle.number = open.qp.ask;
+	rc = attempt_send(s, &ready, deadline_ns, l->err);
 	if (rc == 0)
-		rc = session_recv(s, WIRE_QP_LIVE, &answer, deadline_ns, l->err);
-	if (rc == 0) {
+		rc = attempt_answer(s, WIRE_QP_LIVE, &answer, deadline_ns, l->err);
+	if (rc == 0)
 		trace_done(s, "both sides are ready to send");
-		return 0;
-	}
-err_lost:
-	session_lost(s); /* the stream is at an unknown place, or gone */
 	return rc;
 }
 
@@ -196,6 +193,7 @@ static int queue_pair(struct link *l, uint64_t deadline_ns)
 	trace_done(s, "QP 0x%06x in INIT on port %u of %s, a send queue of %u, %u bytes inline",
 		   l->qp.qp->qp_num, s->dev->port, s->dev->name, l->qp.max_send, l->qp.inline_max);
 	rc = by_cm ? link_connect_by_cm(l, deadline_ns) : exchange(l, deadline_ns);
+	attempt_end(s, l->number, rc == 0);
 out:
 	if (rc)
 		trace_failed(s, l->err);

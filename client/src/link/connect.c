@@ -28,7 +28,7 @@
 #include "common/layout/root.h"
 #include "common/rdma/tcp.h"
 
-#define NOTES_MAX (2 * SESSION_QPS_MAX) /* QP_LOST frames in a row */
+#define NOTES_MAX (2 * SESSION_QPS_MAX) /* frames in a row that end nothing */
 
 void session_lost(struct gkv_session *s)
 {
@@ -47,33 +47,8 @@ void session_lost(struct gkv_session *s)
 
 void session_qp_fresh(struct gkv_session *s, unsigned handle)
 {
-	/* relaxed: as session_note() */
+	/* relaxed: as attempt_note() */
 	atomic_store_explicit(&s->qp_lost[handle], 0, memory_order_relaxed);
-}
-
-static bool session_note(struct gkv_session *s, const struct wire_frame *frame)
-{
-	if (frame->type != WIRE_QP_LOST)
-		return false;
-	if (frame->handle.handle < SESSION_QPS_MAX)
-		/* relaxed: the handle looks at it again and again, and it orders nothing */
-		atomic_store_explicit(&s->qp_lost[frame->handle.handle], frame->handle.qpn,
-				      memory_order_relaxed);
-	return true;
-}
-
-int session_recv(struct gkv_session *s, enum wire_type want, struct wire_frame *out,
-		 uint64_t deadline_ns, struct error *err)
-{
-	int rc = 0;
-
-	for (unsigned i = 0; i < NOTES_MAX; i++) {
-		out->type = 0;
-		rc = exchange_recv(s->lifeline, &s->reader, want, out, deadline_ns, err);
-		if (rc != -EPROTO || !session_note(s, out))
-			break;
-	}
-	return rc;
 }
 
 /* 0: the connection lives; else why not. */
@@ -86,7 +61,7 @@ static int hear(struct gkv_session *s, struct error *err)
 		rc = exchange_read(s->lifeline, &s->reader, &frame, err);
 		if (rc <= 0)
 			return rc;
-		if (!session_note(s, &frame))
+		if (!attempt_note(s, &frame))
 			break;
 		rc = 0;
 	}
@@ -194,6 +169,7 @@ static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct err
 	hello.hello.first_sequence = atomic_load_explicit(&s->next_sequence, memory_order_relaxed);
 	snprintf(hello.hello.name, sizeof(hello.hello.name), "%s", s->settings.name);
 	memset(&s->reader, 0, sizeof(s->reader));
+	s->attempts.unanswered = 0;
 	trace_begin(s, "welcome");
 	rc = exchange_send(fd, &hello, deadline_ns, err);
 	if (rc == 0)

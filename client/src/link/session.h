@@ -20,6 +20,7 @@
 #include "client/include/gracekv.h"
 #include "client/src/base/addresses.h"
 #include "client/src/base/backoff.h"
+#include "client/src/link/attempt.h"
 #include "client/src/link/epochs.h"
 #include "client/src/base/bell.h"
 #include "client/src/base/figures.h"
@@ -81,6 +82,7 @@ struct gkv_session {
 	struct error lost; /* why there is no connection, or the last one was lost */
 	struct error unkept; /* why the housekeeper has no queue pair; code 0: it has, or will */
 	struct exchange_reader reader;
+	struct attempts attempts; /* at queue pairs */
 	struct wire_welcome welcome; /* of the current, or last, connection */
 	struct world *world; /* counted; NULL before the first connection */
 
@@ -132,13 +134,6 @@ bool session_worth_another(int rc);
  * connection; where it was lost by what was heard, s->lost says why.
  */
 bool session_alive(struct gkv_session *s);
-
-/*
- * session_recv - must hold the lock: wait for a frame of type @want. As exchange_recv(); news of
- * queue pairs that comes in between is noted.
- */
-int session_recv(struct gkv_session *s, enum wire_type want, struct wire_frame *out,
-		 uint64_t deadline_ns, struct error *err);
 
 /*
  * session_qp_fresh - must hold the lock: the server has answered with another end for @handle. What

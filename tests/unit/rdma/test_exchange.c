@@ -80,12 +80,12 @@ UNIT_TEST(refusals)
 	struct pair p = make_pair();
 	struct error err;
 
-	exchange_refuse(p.fd[0], -EUSERS, "no room");
+	exchange_refuse(p.fd[0], 0, -EUSERS, "no room");
 	assert_int_equal(exchange_recv(p.fd[1], &reader, WIRE_WELCOME, &out, soon(), &err),
 			 -EUSERS);
 	assert_non_null(strstr(err.text, "no room"));
 	for (unsigned i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
-		exchange_refuse(p.fd[0], strange[i], "hm");
+		exchange_refuse(p.fd[0], 0, strange[i], "hm");
 		assert_int_equal(exchange_recv(p.fd[1], &reader, WIRE_WELCOME, &out, soon(), &err),
 				 -EPROTO);
 	}
