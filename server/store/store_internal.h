@@ -80,10 +80,10 @@ int store_delete_expired(struct store_worker *w, uint64_t hash, const void *key,
 
 /*
  * store_put_lock, store_put_finish - store_put_publish() in two halves, for a caller that makes the
- * record between them, out of what is there. The first returns 0 with the lock of the bucket held,
- * @terms hold, and *@old is the record that stands there, expired or not, where @found; otherwise as
- * store_put_publish(), and nothing is held. The caller then goes on with the second, or unlocks. It
- * unlocks; @body: block_body_hash() of the block.
+ * record between them, out of what is there. The first returns 0 with the lock held: @terms
+ * hold, and where @found, *@old is the record that stands there, expired or not. Otherwise it
+ * returns what store_put_publish() does, and holds nothing. The caller then calls the second, which
+ * unlocks, or unlocks itself. @body: block_body_hash() of the block.
  */
 int store_put_lock(struct store_worker *w, const struct store_put *put,
 		   const struct store_terms *terms, struct index_hit *old, bool *found,
