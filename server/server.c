@@ -243,11 +243,11 @@ static void tell_full(void *ctx)
 	if (refused == s->full_told || (s->full_told && now - s->full_told_ns < FULL_TOLD_NS))
 		return;
 	log_warn("memory",
-		 "the store is full: %" PRIu64 " writes were refused for want of memory, %" PRIu64
-		 " in all; %s is %" PRIu64
+		 "the store is full: it refused %" PRIu64 " write%s for want of memory, %" PRIu64
+		 " since the start; %s is %" PRIu64
 		 " MiB (delete records, give them a time to live, or start kv-server with more)",
-		 refused - s->full_told, refused, s->config.memory_from,
-		 s->config.memory_bytes >> 20);
+		 refused - s->full_told, refused - s->full_told == 1 ? "" : "s", refused,
+		 s->config.memory_from, s->config.memory_bytes >> 20);
 	s->full_told = refused;
 	s->full_told_ns = now;
 }

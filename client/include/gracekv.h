@@ -668,15 +668,15 @@ GKV_API int gkv_scan(struct gkv *handle, const struct gkv_scan_options *options,
 
 /*
  * The same in chunks, for programs that would rather call than be called. Other calls on the handle
- * may come in between, of its thread; so may other scans. Its memory: 0.4 MiB as a rule, 5 MiB at
- * most, or so much more as its largest record takes.
+ * may come in between, of its thread; so may other scans. It takes 0.4 MiB of memory as a rule,
+ * and at most 5 MiB and the length of its largest record.
  * gkv_scan_open - cheap: the scan begins, on the server that there is then, with its first records.
  * @options: as for gkv_scan(); copied. -EINVAL: @out is NULL, or @options are none; -ENOMEM.
  * gkv_scan_next - the next records, at most @max, 1 or more; they lie in the scan's memory until
- * the next call with it. Returns how many, which may be fewer than @max at any time; 0: that were
- * all. After an error the scan goes on where it was, or is closed: -ETIMEDOUT (also: nothing was
- * found in that time), -ECONNRESET and the like, as any call; -EPROTO, as gkv_scan(); -ESTALE, from
- * then on: the server restarted, what it has now has to be scanned from the beginning.
+ * the next call with it. Returns how many, which may be fewer than @max at any time; 0: there are
+ * no more. After an error the scan goes on where it was, or is closed: -ETIMEDOUT (also: nothing
+ * was found in that time), -ECONNRESET and the like, as any call; -EPROTO, as gkv_scan(); -ESTALE,
+ * from then on: the server restarted, what it has now has to be scanned from the beginning.
  * -EINVAL: @cursor or @out is NULL, or @max 0.
  * gkv_scan_close - before its handle is closed: a scan is of no use after that, and must not be
  * handed to gkv_scan_next() any more, only closed. NULL is fine.

@@ -30,7 +30,7 @@ static int no_channel(int rc, struct error *err)
 	case -EOPNOTSUPP: /* soft0 under other programs says so */
 		return error_set(err, -ENODEV,
 				 "the RDMA CM finds no RDMA device on this machine, and it knows "
-				 "real ones only (load the driver, or rdma link add for soft-RoCE; "
+				 "real ones only (load the driver, or rdma link add for Soft-RoCE; "
 				 "soft0 is connected with --connect tcp)");
 	case -ENOENT:
 	case -ENXIO:

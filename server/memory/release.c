@@ -4,12 +4,12 @@
  * Giving DATA extents back, so that the index can grow where large records once took all memory.
  *
  * When INDEX or DIR is to grow and the budget has no room for an extent as large as it would like,
- * the growth thread releases DATA
- * extents all of whose slabs are free, from the last one down, until it has: slabs are cut from the
- * low end of the store, so the last ones are needed last. It goes on until the extent may be as
- * large as it would like to be, not as small as it may be: later there will be a slab in use in
- * each. What is left of them goes to whoever orders next. INDEX and DIR extents are never released:
- * a client may keep its copy of a directory over a reconnect, and would READ where segments stood.
+ * the growth thread releases DATA extents all of whose slabs are free, from the last one down,
+ * until it has: slabs are cut from the low end of the store, so the last ones are needed last. It
+ * goes on until the extent may be as large as it would like to be, not as small as it may be: later
+ * there will be a slab in use in each. The next order gets what is left of them. INDEX and DIR
+ * extents are never released: a client may keep its copy of a directory over a reconnect, and would
+ * READ where segments stood.
  *
  * STEPS, each done before the next:
  *  1. out of the pool, under pool_lock: nobody can take a slab of it any more;

@@ -42,7 +42,7 @@ def check_findings(findings):
         assert set(f) == {"level", "about", "words", "remedy"}, f
         assert f["level"] in LEVELS and f["about"] and f["words"], f
         assert "\n" not in f["words"] + f["remedy"]
-        if f["level"] == "ok" and f["about"] != "soft-RoCE":
+        if f["level"] == "ok" and f["about"] != "Soft-RoCE":
             assert f["remedy"] == "", f
 
 
@@ -70,7 +70,7 @@ def test_here_as_a_document():
     assert [x["name"] for x in d["devices"]] == [DEVICE]  # the one that was named, no other
     check_findings(d["machine"]["findings"])
     about = {f["about"] for f in d["machine"]["findings"]}
-    assert {"locked memory", "hugepages", "/dev/infiniband", "soft-RoCE", "ptrace scope",
+    assert {"locked memory", "hugepages", "/dev/infiniband", "Soft-RoCE", "ptrace scope",
             "open files"} <= about
     check_device(d["devices"][0])
     assert d["devices"][0]["works"] is True

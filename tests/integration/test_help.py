@@ -28,3 +28,17 @@ def test_help_version_and_an_unknown_option(name):
     result = run([program(name), "--frobnicate"])
     assert result.rc == 2 and result.out == b"" and "--frobnicate" in result.err
     assert f"see {name} --help" in result.err and result.err.count("\n") == 1
+
+
+# kv-bw and kv-lat have perftest's letters.
+LETTERS = {"s": ["server"], "d": ["device"], "c": ["count"], "t": ["seconds", "time"]}
+
+
+@pytest.mark.no_device
+@pytest.mark.parametrize("name", ["kv-cli", "kv-inspect", "kv-bench", "kv-rcu-bench"])
+def test_a_letter_means_the_same_in_all_tools(name):
+    text = run([program(name), "--help"]).out.decode()
+    found = re.findall(r"^ +-([a-z]), --([a-z-]+)", text, re.M)
+    assert found
+    for letter, word in found:
+        assert word in LETTERS.get(letter, [word]), f"-{letter} is --{word}"

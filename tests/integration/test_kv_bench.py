@@ -60,8 +60,8 @@ def test_the_server_of_the_environment_is_left_alone():
     (["--sizes", "1,2,3,4,5,6,7,8,9,10,11,12,13"], "more than 12"),
     (["--depths", "0"], "1 to 1024"),
     (["--distribution", "even"], "uniform|zipfian|latest"), (["--target", "0"], "1 to 1000000000"),
-    (["-c"], "give both by --peer"), (["-c", "-p", "redis"], "give both by --peer"),
-    (["-c", "-p", "redis,memcached", "--sizes", "64"], "wants both"),
+    (["--check"], "give both by --peer"), (["--check", "-p", "redis"], "give both by --peer"),
+    (["--check", "-p", "redis,memcached", "--sizes", "64"], "wants both"),
     (["-s", "localhost", "-B", "kv-server"], "do not go together"),
 ])
 def test_wrong_usage(words, said):

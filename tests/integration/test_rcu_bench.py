@@ -34,11 +34,12 @@ def document(*words, seconds=60):
     (["-t", "0"], "0.01 to 3600"), (["-t", "3s"], "0.01 to 3600"), (["-t", "nan"], "0.01 to 3600"),
     (["-t", "4000"], "0.01 to 3600"), (["-i", "0"], "1 to 1000000"), (["-i", ""], "empty"),
     (["-i", "1,,2"], "empty"), (["-i", "2,1"], "rising"), (["-i", "1,1"], "rising"),
-    (["-i", "1,2,3,4,5,6,7,8,9,10"], "more than 9"), (["-s", "gcp"], "none of floor,sync,"),
-    (["-s", "gpc,gpc"], "twice"), (["-s", "gpc,"], "empty"), (["-n", "4097"], "1 to 4096"),
-    (["-R", "100"], "1 to 99"), (["-m", "64K"], "131072"), (["-c", "-s", "gpc"], "wants both"),
-    (["-c", "-R", "1"], "at least 2"), (["-c", "-b"], "do not go together"),
-    (["-b", "-s", "remote"], "the store's own"),
+    (["-i", "1,2,3,4,5,6,7,8,9,10"], "more than 9"), (["--strategy", "gcp"], "none of floor,sync,"),
+    (["--strategy", "gpc,gpc"], "twice"), (["--strategy", "gpc,"], "empty"),
+    (["-n", "4097"], "1 to 4096"), (["-R", "100"], "1 to 99"), (["-m", "64K"], "131072"),
+    (["--check", "--strategy", "gpc"], "wants both"),
+    (["--check", "-R", "1"], "at least 2"), (["--check", "-b"], "do not go together"),
+    (["-b", "--strategy", "remote"], "the store's own"),
 ])
 def test_wrong_usage(words, said):
     result = bench(*words)
@@ -77,23 +78,24 @@ def test_document():
 
 
 def test_strategies_are_chosen_and_the_floor_goes_with_gpc():
-    d = document("-t", "0.2", "-i", "3", "-s", "epoch,gpc")
+    d = document("-t", "0.2", "-i", "3", "--strategy", "epoch,gpc")
     assert [r["strategy"] for r in d["results"]] == ["epoch", "gpc", "floor"]
     assert d["promises"][0]["lower95"] is None and d["promises"][0]["floor_p99_ns"] > 0
-    d = document("-t", "0.02", "-i", "3", "-s", "sync")
+    d = document("-t", "0.02", "-i", "3", "--strategy", "sync")
     assert [r["strategy"] for r in d["results"]] == ["sync"]
     assert d["promises_kept"] is False and d["promises"][0]["gpc_over_liburcu"] is None
     assert d["promises"][0]["kept"] is False  # nothing was judged
 
 
 def test_defaults_fit_the_machine():
-    d = document("-t", "0.01", "-i", "1", "-s", "batch")
+    d = document("-t", "0.01", "-i", "1", "--strategy", "batch")
     assert 1 <= d["readers"] <= 32 and 1 <= d["updaters"] <= 8 and d["objects"] == 1
 
 
 def test_check_says_by_its_status_what_was_kept():
     """With rounds of 10 ms the figures are anything; status and document must agree."""
-    result = bench("-t", "0.01", "-i", "100", "-R", "2", "-s", "gpc,liburcu", "--check", "--json")
+    result = bench("-t", "0.01", "-i", "100", "-R", "2", "--strategy", "gpc,liburcu", "--check",
+                   "--json")
     assert result.rc in (0, 1), result.err
     assert json.loads(result.out)["promises_kept"] == (result.rc == 0)
 
@@ -114,7 +116,7 @@ def test_table():
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer finds it out first, and ends the program")
 @pytest.mark.parametrize("strategy", [s for s in STRATEGIES if s not in ("floor", "remote")])
 def test_a_broken_strategy_is_found_out(strategy):
-    result = bench("-r", "3", "-u", "2", "-t", "0.5", "-i", "1", "-R", "5", "-s", strategy,
+    result = bench("-r", "3", "-u", "2", "-t", "0.5", "-i", "1", "-R", "5", "--strategy", strategy,
                    "--broken")
     assert_error(result, 3, who=NAME)
     assert re.search(rf": {strategy}: [1-9]\d* of \d+ reads found an object that had been freed",
@@ -144,10 +146,10 @@ def test_report(tmp_path):
 
 
 def test_report_says_where_it_cannot_be_written(tmp_path):
-    result = bench("-t", "3600", "-i", "1", "-s", "sync", "-o", str(tmp_path / "a" / "b"))
+    result = bench("-t", "3600", "-i", "1", "--strategy", "sync", "-o", str(tmp_path / "a" / "b"))
     assert result.rc == 3 and "--report" in result.err and str(tmp_path) in result.err
     (tmp_path / "file").write_text("")
-    result = bench("-t", "0.01", "-i", "1", "-s", "sync", "-o", str(tmp_path / "file"))
+    result = bench("-t", "0.01", "-i", "1", "--strategy", "sync", "-o", str(tmp_path / "file"))
     assert result.rc == 3 and str(tmp_path / "file") in result.err
 
 
@@ -156,7 +158,7 @@ def test_report_that_cannot_be_written_costs_no_measuring(tmp_path, monkeypatch,
     """It is looked at first: these would take an hour."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
-    result = bench("-t", "3600", "-i", "1", "-s", "sync", "-o", folder, seconds=20)
+    result = bench("-t", "3600", "-i", "1", "--strategy", "sync", "-o", folder, seconds=20)
     assert_error(result, 3, who=NAME)
     assert "--report" in result.err and len(result.err) < 800 and result.out == b""
 
@@ -164,7 +166,7 @@ def test_report_that_cannot_be_written_costs_no_measuring(tmp_path, monkeypatch,
 @pytest.mark.parametrize("words", [["--help"], ["--version"], [], ["--json"], ["--check"]])
 def test_output_that_is_cut_off_is_told(words):
     """A full disk is no success, whatever was measured."""
-    words = [*words, "-t", "0.02", "-i", "100", "-s", "gpc,liburcu", "-R", "2"]
+    words = [*words, "-t", "0.02", "-i", "100", "--strategy", "gpc,liburcu", "-R", "2"]
     with open("/dev/full", "wb") as full:
         result = run([program(NAME), *words], stdout=full, seconds=60)
     assert_error(result, 3, who=NAME)

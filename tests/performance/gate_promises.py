@@ -215,7 +215,7 @@ PEERS = Group(
 def rxe(words, bound, place, test, **how):
     return Promise(words, how.pop("promised", "at most"), bound,
                    how.pop("read", of_test)(place, test), flag=f"{place}: {test}.passed",
-                   note="soft-RoCE in emulated machines: times mean nothing there, ratios do",
+                   note="Soft-RoCE in emulated machines: times mean nothing there, ratios do",
                    **how)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
-"""Boot one or two guests with soft-RoCE under emulated QEMU and run a job in each.
+"""Boot one or two guests with Soft-RoCE under emulated QEMU and run a job in each.
 
 README.md beside this file says what a job finds. Exit status: 0 every job exited 0; 1 one did not,
 or the guests fell silent: then what they printed is printed here; 2 wrong usage; 3 there is nothing
@@ -295,7 +295,7 @@ def folder_for_guests(text):
 
 def arguments():
     parser = argparse.ArgumentParser(
-        description="Boot a guest with soft-RoCE for each JOB, a bash command, and run it there.")
+        description="Boot a guest with Soft-RoCE for each JOB, a bash command, and run it there.")
     parser.add_argument("--boot", type=folder_for_guests, required=True, metavar="FOLDER",
                         help="where kernel and initrd of make-boot are")
     parser.add_argument("--dir", type=folder_for_guests, required=True, metavar="FOLDER",

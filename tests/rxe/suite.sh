@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
 #
-# The suite rxe: soft-RoCE in emulated guests. Read by tests/run.
+# The suite rxe: Soft-RoCE in emulated guests. Read by tests/run.
 
 # Debian's names; installed for this suite only.
 packages_rxe=(qemu-system-x86 linux-image-amd64 busybox-static kmod cpio xz-utils iproute2

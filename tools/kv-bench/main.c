@@ -72,8 +72,8 @@ static const struct program_option options[] = {
 	     "GETs one by one of values of these sizes; none [with --report "
 	     "64,256,1024,4096,16K,64K]"),
 	TEXT("depths", 0, "LIST", depths_text,
-	     "workload C with so many in flight; none [with --report 1,2,4,8,16,32]"),
-	FLAG("check", 'c', check,
+	     "workload C with this many in flight; none [with --report 1,2,4,8,16,32]"),
+	FLAG("check", 0, check,
 	     "exit with 1 where a promise is not kept: GETs of 64 and 1024 B at least 10 times "
 	     "redis's and memcached's, one client each"),
 	OPTION_JSON(json),
@@ -85,11 +85,9 @@ static const struct program program = {
 	.name = SELF,
 	.usage =
 		"Usage: " SELF " [OPTIONS]\n\n"
-		"The core workloads of YCSB on this store, and on others in the same run, in "
-		"rounds that\n"
-		"take turns. A record is one value that holds its fields; an update writes all of "
-		"it\n"
-		"(YCSB: writeallfields=true). What was read is compared with what was written.\n\n",
+		"Run YCSB's core workloads on this store and, in the same run, on others; their rounds\n"
+		"take turns. A record is one value that holds its fields; an update writes all of it\n"
+		"(YCSB: writeallfields=true). kv-bench compares what it reads with what was written.\n\n",
 	.notes = "\n"
 		 "Examples:\n"
 		 "  " SELF " --workload C --seconds 3\n"

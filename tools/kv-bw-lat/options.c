@@ -38,7 +38,7 @@ static const struct row rows[] = {
 	{ BOTH, NUMBER("port", 'p', "PORT", port, 1, 65535, "TCP port of kv-server [7471]") },
 	{ BOTH, FLAG("rdma_cm", 'R', o.cm, "queue pairs are connected by the RDMA CM") },
 	{ BOTH, NUMBER("inline_size", 'I', "BYTES", o.inline_bytes, 0, 65536,
-		       "requests up to so many go inline [what the device takes of 128]") },
+		       "requests of up to BYTES go inline [128, or what the device takes]") },
 	{ BOTH, FLAG("CPU-freq", 'F', cpu_freq, "does nothing; taken for scripts of perftest's") },
 	{ BW,
 	  TEXT("op", 0, "OP", op, "get, put, or mixed:R, a share R of them GETs, 0 to 1 [get]") },
@@ -60,9 +60,8 @@ static const struct row rows[] = {
 		     "memory for hints [enough for all keys, at least 64M]") },
 	{ BOTH,
 	  TEXT("name", 0, "TEXT", o.name,
-	       "what keys begin with, .SIZE.NUMBER behind it; runs at once want names of their own "
-	       "[the "
-	       "tool and a number of the run]") },
+	       "keys are TEXT.SIZE.NUMBER; give runs at the same time different names [the tool "
+	       "and a number of the run]") },
 	{ BOTH,
 	  FLAG("keep", 0, o.keep, "leave the records, to a run with that --name and --keys") },
 	{ BOTH, NUMBER("iters", 'n', "N", o.iterations, 1, 1000000000000,
@@ -73,7 +72,8 @@ static const struct row rows[] = {
 		     "operations before the run, which do not count [1000, or 0.2 s of them]") },
 	{ BOTH,
 	  TEXT("idle", 0, "SECONDS", idle,
-	       "ask for nothing before the run, and tell the server's CPU of that time as well") },
+	       "do nothing for SECONDS before the run, and report the server's CPU of that time "
+	       "too") },
 	{ BW,
 	  NUMBER("tx-depth", 't', "N", o.depth, 1, 4096,
 		 "operations in flight on a queue pair [128]; fewer of large values, all in 128 "
@@ -83,15 +83,14 @@ static const struct row rows[] = {
 	{ BOTH,
 	  NUMBER("threads", 0, "N", o.threads, 1, PERF_QPS_MAX, "share the handles out [1]") },
 	{ BW, NUMBER("post_list", 'l', "N", o.post_list, 1, 4096,
-		     "operations handed over by one gkv_submit(), behind one doorbell [1]") },
+		     "operations handed over by one gkv_submit(), with one doorbell [1]") },
 	{ BW, NUMBER("cq-mod", 'Q', "N", o.moderation, 1, 4096,
 		     "completions that are collected before more is handed over [1]; of raw READs "
 		     "every Nth is signalled, or one of each list") },
 	{ BOTH, FLAG("events", 'e', o.events, "sleep until there is an event, and do not poll") },
-	{ BOTH,
-	  TEXT("rate", 0, "OPS", rate,
-	       "so many operations per second of all threads, an open loop: each has an intended "
-	       "start, and its latency counts from there") },
+	{ BOTH, TEXT("rate", 0, "OPS", rate,
+		     "operations per second of all threads together, as an open loop: each has an "
+		     "intended start, and its latency counts from there") },
 	{ BOTH,
 	  FLAG("raw", 0, o.raw,
 	       "measure what the device does alone as well, on the same queue pairs; rounds of "
@@ -124,8 +123,8 @@ static const char notes[] =
 	"--no-hints a pair of them, of a bucket and of a record, as a look-up has without a hint;\n"
 	"of PUTs a SEND of as many bytes as the request, answered by a SEND of the reply's; of\n"
 	"values above 8 KiB, which the server pulls with a READ, a READ of the value's bytes.\n"
-	"--rate: what was due and could not be started by twice the planned time and 1 s is given\n"
-	"up, told, and counts with the time that it waited. A run may be slower than planned.\n"
+	"--rate: operations that could not be started within twice the planned time and 1 s are given\n"
+	"up and reported, and count with the time that they waited. A run may be slower than planned.\n"
 	"On soft0, the software device, all this is copies of memory and our code, not RDMA.\n\n"
 	"Exit status: 0; 2 wrong usage; 3 something failed, or SIGINT.\n\n";
 
@@ -138,8 +137,8 @@ const struct program perf_bw_program = {
 	.name = "kv-bw",
 	.usage =
 		"Usage: kv-bw [OPTIONS] [HOST[:PORT]]\n\n"
-		"The bandwidth of a key-value store, as ib_read_bw and ib_send_bw tell a device's. BW\n"
-		"peak is that of the fastest slice of the run: 1/100 of it to twice that, and 1000\n"
+		"Measure the bandwidth of a kv-server, as ib_read_bw and ib_send_bw measure a device's.\n"
+		"BW peak is that of the fastest slice of the run: 1/100 of it to twice that, and 1000\n"
 		"operations or more; a run without two such slices is one slice. MiB are 2^20 bytes\n"
 		"of values, Gb 10^9 bits, Mpps millions of operations per second.\n\n",
 	.examples = "Examples:\n"
@@ -153,9 +152,10 @@ const struct program perf_lat_program = {
 	.name = "kv-lat",
 	.usage =
 		"Usage: kv-lat [OPTIONS] [HOST[:PORT]]\n\n"
-		"The latency of a key-value store, as ib_read_lat and ib_send_lat tell a device's. One\n"
-		"operation at a time on each thread, by the calls that wait. t_typical is the median;\n"
-		"percentiles are right to 1/64 of themselves. -H: so many took this long or less.\n\n",
+		"Measure the latency of a kv-server, as ib_read_lat and ib_send_lat measure a device's.\n"
+		"Each thread makes one operation at a time, by the calls that wait. t_typical is the\n"
+		"median; percentiles are right to 1/64 of themselves. -H says how many operations took\n"
+		"this long or less.\n\n",
 	.examples = "Examples:\n"
 		    "  kv-lat -a 10.0.0.1\n"
 		    "  kv-lat --no-hints -s 64 -D 5 --raw 10.0.0.1\n"

@@ -171,7 +171,7 @@ static void look_at_rxe(const struct doctor_machine *m, json_t *out)
 	bool found = false;
 
 	if (there(m, "/sys/module/rdma_rxe")) {
-		finding_add(out, FINDING_OK, "soft-RoCE", "",
+		finding_add(out, FINDING_OK, "Soft-RoCE", "",
 			    "rdma_rxe is loaded; deploy/rxe-up adds links");
 		return;
 	}
@@ -182,15 +182,15 @@ static void look_at_rxe(const struct doctor_machine *m, json_t *out)
 		found = there(m, path);
 	}
 	if (found && !in_container(m))
-		finding_add(out, FINDING_OK, "soft-RoCE", "sudo deploy/rxe-up makes a device",
+		finding_add(out, FINDING_OK, "Soft-RoCE", "sudo deploy/rxe-up makes a device",
 			    "rdma_rxe is there for kernel %s and not loaded", m->release);
 	else if (in_container(m))
-		finding_add(out, FINDING_NOTE, "soft-RoCE",
+		finding_add(out, FINDING_NOTE, "Soft-RoCE",
 			    "run deploy/rxe-up on the host, and give the container "
 			    "/dev/infiniband; soft0 needs neither",
 			    "this is a container: modules belong to its host");
 	else
-		finding_add(out, FINDING_NOTE, "soft-RoCE",
+		finding_add(out, FINDING_NOTE, "Soft-RoCE",
 			    "deploy/rxe-up says what to install; soft0 needs no module",
 			    "no rdma_rxe for kernel %s%s", m->release,
 			    strstr(m->release, "cloud") ? ", a cloud kernel, built without it"

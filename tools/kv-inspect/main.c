@@ -34,7 +34,7 @@ static const struct program_option options[] = {
 	NUMBER("ib-port", 'i', "N", ib_port, 1, 255, "port of the device"),
 	CHOICE("connect", 'C', "tcp|cm", connect, "tcp|cm",
 	       "how the queue pair is connected ($GRACEKV_CONNECT, else tcp)"),
-	NUMBER("timeout", 't', "MS", timeout_ms, 1, TIMEOUT_MS_MAX,
+	NUMBER("timeout", 0, "MS", timeout_ms, 1, TIMEOUT_MS_MAX,
 	       "of one step, connecting included [5000]"),
 	NUMBER("rows", 'n', "N", rows, 0, 1000000000,
 	       "rows, or violations, printed at most, 0: all [1000]"),

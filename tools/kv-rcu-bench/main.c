@@ -31,7 +31,7 @@ static const struct program_option options[] = {
 	TEXT("pause", 'i', "US,...", pauses_text,
 	     "between updates, 1 to 1000000 us; busy up to 1 ms, so that it is exact and costs a "
 	     "core [1,2,5,20,100]"),
-	TEXT("strategy", 's', "LIST", strategies_text,
+	TEXT("strategy", 0, "LIST", strategies_text,
 	     "of sync, delay, batch, gpc, liburcu, hazard, epoch, remote; and floor, malloc and "
 	     "exchange alone, which goes with gpc [all]"),
 	NUMBER("objects", 'n', "N", objects, 1, OBJECTS_MAX, "shared pointers, 1 to 4096 [1]"),
@@ -41,7 +41,7 @@ static const struct program_option options[] = {
 	     1ull << 40,
 	     "objects that may wait to be freed; updaters of delay, gpc, liburcu and epoch then "
 	     "wait, at least 128K; remote: a quarter of its store, at least 16M [256M]"),
-	FLAG("check", 'c', check, "exit with 1 where a promise of gpc is not kept"),
+	FLAG("check", 0, check, "exit with 1 where a promise of gpc is not kept"),
 	FLAG("broken", 'b', broken,
 	     "strategies wait for nobody: readers must notice, and the program fails; shows that "
 	     "its checks work"),
@@ -52,10 +52,10 @@ static const struct program_option options[] = {
 
 static const struct program program = {
 	.name = SELF,
-	.usage = "Usage: " SELF " [OPTIONS]\n\n"
-		 "Ways of reclaiming memory under readers, in one run: updates at each pause, "
-		 "reads,\n"
-		 "grace periods, and the time of an update.\n\n",
+	.usage =
+		"Usage: " SELF " [OPTIONS]\n\n"
+		"Compare ways of reclaiming memory under readers, in one run: updates at each pause,\n"
+		"reads, grace periods, and the time of an update.\n\n",
 	.notes = "\n"
 		 "Examples:\n"
 		 "  " SELF " -t 1\n"

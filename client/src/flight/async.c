@@ -285,7 +285,7 @@ static void look_around(struct async *a, uint64_t now)
 		a->quiet_ns = 0;
 		return;
 	}
-	if (!in_flight(a)) /* who sleeps on the life line is not to be woken by it for ever */
+	if (!in_flight(a)) /* the life line must not wake its sleeper for ever */
 		a->quiet_ns = 0;
 	else if (!a->quiet_ns)
 		a->quiet_ns = a->looked_ns = now;

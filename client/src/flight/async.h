@@ -130,7 +130,7 @@ struct flights {
 
 void flights_init(struct flights *f);
 void flights_destroy(struct flights *f);
-/* flights_signal - who sleeps with operations in flight is woken. */
+/* flights_signal - wake what sleeps with operations in flight. */
 void flights_signal(struct flights *f);
 
 /* async_create - the handle's, from its first gkv_submit() on. Returns 0 or -ENOMEM. */

@@ -49,5 +49,5 @@ void connector_try(struct connector *c, uint64_t until_ns);
 /* connector_why - there is no queue pair: h->error says why, and what goes on. Returns its code. */
 int connector_why(struct gkv *h);
 
-/* connector_end - nothing of it is under way any more; waits for who tries. */
+/* connector_end - nothing of it is under way any more; waits for the thread that tries. */
 void connector_end(struct gkv *h);

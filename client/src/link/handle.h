@@ -93,7 +93,7 @@ struct gkv {
 
 	uint64_t heard_ns; /* when the last reply was polled */
 	_Atomic uintptr_t
-		visitor; /* gkv_visit runs: handle_thread() of who runs it; 0: it does not */
+		visitor; /* gkv_visit runs: handle_thread() of its thread; 0: it does not */
 
 	struct error error;
 	bool tended; /* by the housekeeper: the application may be reading error */

@@ -168,7 +168,7 @@ static void session_stale(struct gkv *h, const struct rpc_call *c)
 	/* an operation in flight has another poll */
 	if (session_lock(s, c->deadline_ns ? time_now_ns() + STALE_NS : handle_deadline(h),
 			 &ignored))
-		return; /* who connects holds it, and the time of this call is over */
+		return; /* a thread that connects holds it, and this call's time is over */
 	/* relaxed: under the lock */
 	if (h->link.session_number == atomic_load_explicit(&s->number, memory_order_relaxed))
 		session_lost(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Calls under way together: the one driver of requests. Who waits for them polls, and steps the
+ * Calls under way together: the one driver of requests. A call that waits polls, and steps the
  * window until it is empty; operations in flight step it with each gkv_poll(). What differs, the
  * wait and another connection, is theirs.
  *

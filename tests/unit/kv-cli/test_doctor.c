@@ -138,17 +138,17 @@ UNIT_TEST(soft_roce_and_why_not, empty_machine)
 {
 	struct doctor_machine m = machine();
 
-	assert_says(found(&m, false, "soft-RoCE"), "note: no rdma_rxe for kernel 6.1.0-9-amd64 ->");
+	assert_says(found(&m, false, "Soft-RoCE"), "note: no rdma_rxe for kernel 6.1.0-9-amd64 ->");
 	m.release = "6.1.0-9-cloud-amd64";
-	assert_says(found(&m, false, "soft-RoCE"), "a cloud kernel");
+	assert_says(found(&m, false, "Soft-RoCE"), "a cloud kernel");
 	m.release = "6.1.0-9-amd64";
 	put("/lib/modules/6.1.0-9-amd64/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko.xz", "");
-	assert_says(found(&m, false, "soft-RoCE"), "rxe-up");
-	assert_says(found(&m, false, "soft-RoCE"), "ok: rdma_rxe is there");
+	assert_says(found(&m, false, "Soft-RoCE"), "rxe-up");
+	assert_says(found(&m, false, "Soft-RoCE"), "ok: rdma_rxe is there");
 	put("/.dockerenv", "");
-	assert_says(found(&m, false, "soft-RoCE"), "note: this is a container");
+	assert_says(found(&m, false, "Soft-RoCE"), "note: this is a container");
 	put("/sys/module/rdma_rxe/refcnt", "0");
-	assert_says(found(&m, false, "soft-RoCE"), "ok: rdma_rxe is loaded");
+	assert_says(found(&m, false, "Soft-RoCE"), "ok: rdma_rxe is loaded");
 }
 
 UNIT_TEST(ptrace_scope_and_soft0, empty_machine)
