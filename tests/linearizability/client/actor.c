@@ -60,7 +60,7 @@ void actor_abandon(struct actor *a)
 		struct attempt *d = &a->flight[i];
 
 		if (d->record)
-			attempt_end(a, d, -ETIMEDOUT, NULL, 0, 0, 0, "its handle was closed");
+			actor_ends(a, d, -ETIMEDOUT, NULL, 0, 0, 0, "its handle was closed");
 	}
 	a->flights = 0;
 }

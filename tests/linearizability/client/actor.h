@@ -105,12 +105,12 @@ bool attempt_old(struct actor *a, struct attempt *d);
 struct gkv_write_options attempt_options(const struct attempt *d);
 
 /*
- * attempt_begin - it is recorded. attempt_end - with what the library returned. @value: what was
+ * actor_begins - it is recorded. actor_ends - with what the library returned. @value: what was
  * read, NULL where nothing was. @sum: of an INCR. @why: the library's sentence.
  */
-void attempt_begin(struct actor *a, struct attempt *d, unsigned way);
-void attempt_end(struct actor *a, struct attempt *d, int status, const void *value, size_t len,
-		 uint64_t version, int64_t sum, const char *why);
+void actor_begins(struct actor *a, struct attempt *d, unsigned way);
+void actor_ends(struct actor *a, struct attempt *d, int status, const void *value, size_t len,
+		uint64_t version, int64_t sum, const char *why);
 
 /* One call, one batch, operations in flight. */
 void call_step(struct actor *a);

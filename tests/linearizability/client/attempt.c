@@ -149,7 +149,7 @@ struct gkv_write_options attempt_options(const struct attempt *d)
 	}
 }
 
-void attempt_begin(struct actor *a, struct attempt *d, unsigned way)
+void actor_begins(struct actor *a, struct attempt *d, unsigned way)
 {
 	d->as.way = (uint8_t)way;
 	d->record = recorder_begin(&a->recorder, &d->as, time_now_ns());
@@ -231,8 +231,8 @@ static void look(const struct actor *a, struct attempt *d, const void *value, si
 	fputc('\n', stderr);
 }
 
-void attempt_end(struct actor *a, struct attempt *d, int status, const void *value, size_t len,
-		 uint64_t version, int64_t sum, const char *why)
+void actor_ends(struct actor *a, struct attempt *d, int status, const void *value, size_t len,
+		uint64_t version, int64_t sum, const char *why)
 {
 	const uint64_t return_ns = time_now_ns();
 	struct history_record *as = &d->as;

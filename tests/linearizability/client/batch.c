@@ -19,15 +19,15 @@ static unsigned prepare(struct actor *a, struct gkv_item *items, uint32_t kinds,
 					      .options = attempt_options(d) };
 	}
 	for (unsigned i = 0; i < n; i++)
-		attempt_begin(a, &a->batch[i], HISTORY_BATCH);
+		actor_begins(a, &a->batch[i], HISTORY_BATCH);
 	return n;
 }
 
 static void finish(struct actor *a, const struct gkv_item *items, unsigned n, const char *why)
 {
 	for (unsigned i = 0; i < n; i++)
-		attempt_end(a, &a->batch[i], items[i].status, items[i].value, items[i].len,
-			    items[i].meta.version, 0, why);
+		actor_ends(a, &a->batch[i], items[i].status, items[i].value, items[i].len,
+			   items[i].meta.version, 0, why);
 }
 
 void batch_step(struct actor *a)

@@ -10,9 +10,9 @@ static void get_call(struct actor *a, struct attempt *d, struct gkv *kv, unsigne
 	size_t len = 0;
 	int rc;
 
-	attempt_begin(a, d, way);
+	actor_begins(a, d, way);
 	rc = gkv_get(kv, d->key, d->key_len, d->place, VALUE_BYTES_MAX, &len);
-	attempt_end(a, d, rc, d->place, len, 0, 0, gkv_error(kv));
+	actor_ends(a, d, rc, d->place, len, 0, 0, gkv_error(kv));
 }
 
 static void get_view(struct actor *a, struct attempt *d)
@@ -21,9 +21,9 @@ static void get_view(struct actor *a, struct attempt *d)
 	const void *value = NULL;
 	int rc;
 
-	attempt_begin(a, d, HISTORY_VIEW);
+	actor_begins(a, d, HISTORY_VIEW);
 	rc = gkv_get_view(a->kv, d->key, d->key_len, &value, &meta);
-	attempt_end(a, d, rc, value, meta.value_len, meta.version, 0, gkv_error(a->kv));
+	actor_ends(a, d, rc, value, meta.value_len, meta.version, 0, gkv_error(a->kv));
 }
 
 static void get_into(struct actor *a, struct attempt *d)
@@ -31,9 +31,9 @@ static void get_into(struct actor *a, struct attempt *d)
 	struct gkv_meta meta = { 0 };
 	int rc;
 
-	attempt_begin(a, d, HISTORY_INTO);
+	actor_begins(a, d, HISTORY_INTO);
 	rc = gkv_get_into(a->kv, d->key, d->key_len, a->memory, d->place, VALUE_BYTES_MAX, &meta);
-	attempt_end(a, d, rc, d->place, meta.value_len, meta.version, 0, gkv_error(a->kv));
+	actor_ends(a, d, rc, d->place, meta.value_len, meta.version, 0, gkv_error(a->kv));
 }
 
 /*
@@ -49,7 +49,7 @@ static void get_asked(struct actor *a, struct attempt *d)
 			    .cap = VALUE_BYTES_MAX };
 	int rc;
 
-	attempt_begin(a, d, HISTORY_ASKED);
+	actor_begins(a, d, HISTORY_ASKED);
 	rc = handle_begin(a->kv);
 	if (rc == 0) {
 		rc = handle_lookup(a->kv, &l, 1);
@@ -57,7 +57,7 @@ static void get_asked(struct actor *a, struct attempt *d)
 			rc = -ENOENT;
 		rc = handle_end(a->kv, rc);
 	}
-	attempt_end(a, d, rc, d->place, l.value_len, l.version, 0, gkv_error(a->kv));
+	actor_ends(a, d, rc, d->place, l.value_len, l.version, 0, gkv_error(a->kv));
 }
 
 static void get(struct actor *a, struct attempt *d)
@@ -88,9 +88,9 @@ static void exists(struct actor *a, struct attempt *d)
 	struct gkv_meta meta = { 0 };
 	int rc;
 
-	attempt_begin(a, d, HISTORY_CALL);
+	actor_begins(a, d, HISTORY_CALL);
 	rc = gkv_exists(a->kv, d->key, d->key_len, &meta);
-	attempt_end(a, d, rc, NULL, 0, meta.version, 0, gkv_error(a->kv));
+	actor_ends(a, d, rc, NULL, 0, meta.version, 0, gkv_error(a->kv));
 }
 
 static void put(struct actor *a, struct attempt *d)
@@ -99,9 +99,9 @@ static void put(struct actor *a, struct attempt *d)
 	struct gkv_meta meta = { 0 };
 	int rc;
 
-	attempt_begin(a, d, HISTORY_CALL);
+	actor_begins(a, d, HISTORY_CALL);
 	rc = gkv_put_with(a->kv, d->key, d->key_len, d->place, d->len, &options, &meta);
-	attempt_end(a, d, rc, NULL, 0, meta.version, 0, gkv_error(a->kv));
+	actor_ends(a, d, rc, NULL, 0, meta.version, 0, gkv_error(a->kv));
 }
 
 static void cas(struct actor *a, struct attempt *d)
@@ -109,19 +109,19 @@ static void cas(struct actor *a, struct attempt *d)
 	uint64_t version = d->as.expected;
 	int rc;
 
-	attempt_begin(a, d, HISTORY_CALL);
+	actor_begins(a, d, HISTORY_CALL);
 	rc = gkv_cas(a->kv, d->key, d->key_len, &version, d->place, d->len);
-	attempt_end(a, d, rc, NULL, 0, version, 0, gkv_error(a->kv));
+	actor_ends(a, d, rc, NULL, 0, version, 0, gkv_error(a->kv));
 }
 
 static void del(struct actor *a, struct attempt *d)
 {
 	int rc;
 
-	attempt_begin(a, d, HISTORY_CALL);
+	actor_begins(a, d, HISTORY_CALL);
 	rc = d->as.op == HISTORY_DEL ? gkv_del(a->kv, d->key, d->key_len)
 				     : gkv_del_if(a->kv, d->key, d->key_len, d->as.expected);
-	attempt_end(a, d, rc, NULL, 0, 0, 0, gkv_error(a->kv));
+	actor_ends(a, d, rc, NULL, 0, 0, 0, gkv_error(a->kv));
 }
 
 static void incr(struct actor *a, struct attempt *d)
@@ -129,9 +129,9 @@ static void incr(struct actor *a, struct attempt *d)
 	int64_t sum = 0;
 	int rc;
 
-	attempt_begin(a, d, HISTORY_CALL);
+	actor_begins(a, d, HISTORY_CALL);
 	rc = gkv_incr(a->kv, d->key, d->key_len, d->delta, &sum);
-	attempt_end(a, d, rc, NULL, 0, 0, sum, gkv_error(a->kv));
+	actor_ends(a, d, rc, NULL, 0, 0, sum, gkv_error(a->kv));
 }
 
 static void append(struct actor *a, struct attempt *d)
@@ -139,9 +139,9 @@ static void append(struct actor *a, struct attempt *d)
 	struct gkv_meta meta = { 0 };
 	int rc;
 
-	attempt_begin(a, d, HISTORY_CALL);
+	actor_begins(a, d, HISTORY_CALL);
 	rc = gkv_append(a->kv, d->key, d->key_len, d->place, d->len, NULL, &meta);
-	attempt_end(a, d, rc, NULL, 0, meta.version, 0, gkv_error(a->kv));
+	actor_ends(a, d, rc, NULL, 0, meta.version, 0, gkv_error(a->kv));
 }
 
 static void getdel(struct actor *a, struct attempt *d)
@@ -149,9 +149,9 @@ static void getdel(struct actor *a, struct attempt *d)
 	struct gkv_meta meta = { 0 };
 	int rc;
 
-	attempt_begin(a, d, HISTORY_CALL);
+	actor_begins(a, d, HISTORY_CALL);
 	rc = gkv_getdel(a->kv, d->key, d->key_len, d->place, VALUE_BYTES_MAX, &meta);
-	attempt_end(a, d, rc, d->place, meta.value_len, meta.version, 0, gkv_error(a->kv));
+	actor_ends(a, d, rc, d->place, meta.value_len, meta.version, 0, gkv_error(a->kv));
 }
 
 void call_step(struct actor *a)

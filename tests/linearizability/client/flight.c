@@ -45,11 +45,11 @@ static void submit(struct actor *a, struct attempt *d)
 	}
 	if (actor_below(a, 50) == 0)
 		q.timeout_ms = 1 + (unsigned)actor_below(a, 5);
-	attempt_begin(a, d, HISTORY_FLIGHT);
+	actor_begins(a, d, HISTORY_FLIGHT);
 	a->flights++;
 	/* its depth is the number of lanes: there is room */
 	if (gkv_submit(a->kv, &q, 1) != 1)
-		attempt_end(a, d, -ENOTRECOVERABLE, NULL, 0, 0, 0, "gkv_submit() has no room");
+		actor_ends(a, d, -ENOTRECOVERABLE, NULL, 0, 0, 0, "gkv_submit() has no room");
 }
 
 static void land(struct actor *a, unsigned wait_ms)
@@ -61,8 +61,8 @@ static void land(struct actor *a, unsigned wait_ms)
 	for (int i = 0; i < n; i++) {
 		struct attempt *d = c[i].user;
 
-		attempt_end(a, d, c[i].status, d->place, c[i].len, c[i].meta.version, c[i].sum,
-			    gkv_error(a->kv));
+		actor_ends(a, d, c[i].status, d->place, c[i].len, c[i].meta.version, c[i].sum,
+			   gkv_error(a->kv));
 		a->flights--;
 	}
 }

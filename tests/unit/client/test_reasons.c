@@ -276,11 +276,13 @@ UNIT_TEST(test_an_attempt_that_was_not_begun, set_up, tear_down)
 	submit(GKV_OP_GET, 0);
 	wait_until_wanted();
 	kv->session->settings.timeout_ms = SOON_MS;
-	rc = gkv_get(kv, "k", 1, &byte, 1, NULL);
+	do { /* on a busy machine its time may be over before it is refused */
+		rc = gkv_get(kv, "k", 1, &byte, 1, NULL);
+		assert_true(rc < 0);
+	} while (kv->why.code != -ECONNREFUSED);
 	wait_until_wanted();
 	c = end(0);
 	pthread_mutex_unlock(&session->keeper->round_lock);
-	assert_true(rc < 0);
 	assert_int_equal(c.status, -ECONNREFUSED);
 	expect_words("Connection refused");
 	expect_words("waiting for its turn");

@@ -142,7 +142,7 @@ static void all_are_there(unsigned count, uint32_t value_len)
 	}
 }
 
-/* Delete all, and wait until the reclaimer has freed all. */
+/* Delete all, and wait until the reclaimer has freed all, and no slab waits for hints. */
 static void drop(unsigned count)
 {
 	struct reclaim_stats stats;
@@ -161,10 +161,11 @@ static void drop(unsigned count)
 		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 		urcu_qsbr_thread_online();
 		reclaim_stats_get(store.reclaim, &stats);
-		if (stats.deferred_blocks == 0)
+		if (stats.deferred_blocks == 0 && !memory_recut_waits(store.memory))
 			return;
 	}
-	fail_msg("%llu blocks are not freed", (unsigned long long)stats.deferred_blocks);
+	fail_msg("%llu blocks are not freed, or their slabs wait",
+		 (unsigned long long)stats.deferred_blocks);
 }
 
 /* Bytes of records, header, key and value, in parts of 1000 of the store's memory. */

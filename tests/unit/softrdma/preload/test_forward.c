@@ -155,9 +155,11 @@ static void forward_events(void)
 	}
 }
 
-/* Stands before libc's for the library under test too. */
-__attribute__((visibility("default"))) void *dlvsym(void *handle, const char *name,
-						    const char *version)
+/* Stands before libc's for the library under test too, and for AddressSanitizer, which calls it
+ * before any memory can be checked. */
+__attribute__((visibility("default"), no_sanitize_address)) void *dlvsym(void *handle,
+									 const char *name,
+									 const char *version)
 {
 	__typeof__(&dlvsym) next = (__typeof__(&dlvsym))dlsym(RTLD_NEXT, "dlvsym");
 
