@@ -4,6 +4,7 @@
 /* An open device and its asynchronous events. */
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/softrdma/shared/lock.h"
@@ -29,12 +30,30 @@ struct soft_context {
 	_Atomic uint32_t objects; /* PDs, CQs and channels that live */
 	struct lock events_lock; /* protects the rest */
 	struct soft_async *first, **last;
+	struct soft_context *next; /* the list of device.c */
+	_Atomic bool lost; /* IBV_EVENT_DEVICE_FATAL: it is good for taking objects away only */
 };
 
 static inline struct soft_context *soft_context(struct ibv_context *base)
 {
 	return (struct soft_context *)verbs_get_ctx(base);
 }
+
+static inline bool context_lost(const struct ibv_context *base)
+{
+	/* relaxed: a call at the same time may come before */
+	return atomic_load_explicit(&soft_context((struct ibv_context *)(uintptr_t)base)->lost,
+				    memory_order_relaxed);
+}
+
+/*
+ * soft_contexts_raise - an event about the device, to all open contexts. IBV_EVENT_DEVICE_FATAL
+ * puts their queue pairs into ERR. Without locks.
+ */
+void soft_contexts_raise(enum ibv_event_type type);
+
+/* soft_contexts_fork_child - forget those of the parent. */
+void soft_contexts_fork_child(void);
 
 /* An object that events can be about; part of it. */
 struct soft_async_count {

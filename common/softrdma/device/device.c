@@ -10,6 +10,7 @@
 
 #include "common/softrdma/device/context.h"
 #include "common/softrdma/device/operations.h"
+#include "common/softrdma/path/progress.h"
 #include "common/softrdma/process/process.h"
 #include "common/softrdma/softrdma.h"
 
@@ -31,6 +32,41 @@ static struct {
 
 /* 02:00:00:00:00:01 as an EUI-64, as the kernel makes it */
 static const uint8_t node_guid[8] = { 0, 0, 0, 0xff, 0xfe, 0, 0, 1 };
+
+static struct lock contexts_lock; /* protects the list */
+static struct soft_context *contexts; /* open ones */
+
+void soft_contexts_raise(enum ibv_event_type type)
+{
+	struct ibv_async_event event = { .element.port_num = SOFT_PORT, .event_type = type };
+
+	lock_take(&contexts_lock);
+	for (struct soft_context *c = contexts; c; c = c->next) {
+		if (type == IBV_EVENT_DEVICE_FATAL) {
+			atomic_store(&c->lost, true);
+			soft_progress_break(&c->ex.context);
+		}
+		soft_async_raise(&c->ex.context, &event, NULL);
+	}
+	lock_drop(&contexts_lock);
+}
+
+void soft_contexts_fork_child(void)
+{
+	contexts_lock = (struct lock){ 0 };
+	contexts = NULL;
+}
+
+static void context_forget(struct soft_context *context)
+{
+	struct soft_context **link = &contexts;
+
+	lock_take(&contexts_lock);
+	while (*link != context)
+		link = &(*link)->next;
+	*link = context->next;
+	lock_drop(&contexts_lock);
+}
 
 struct ibv_device *softrdma_device(void)
 {
@@ -66,6 +102,10 @@ struct ibv_context *softrdma_open_device(struct ibv_device *device)
 	base->num_comp_vectors = 1;
 	pthread_mutex_init(&base->mutex, NULL);
 	soft_operations(&context->ex);
+	lock_take(&contexts_lock);
+	context->next = contexts;
+	contexts = context;
+	lock_drop(&contexts_lock);
 	return base;
 
 err_process:
@@ -84,6 +124,7 @@ int softrdma_close_device(struct ibv_context *base)
 		return EINVAL;
 	if (atomic_load(&context->objects))
 		return EBUSY;
+	context_forget(context);
 	soft_process_put();
 	close(base->async_fd);
 	pthread_mutex_destroy(&base->mutex);

@@ -8,6 +8,11 @@
  * The two are different networks. They have no GID in common and RoCE has no LID, so that an
  * address of one is refused by the other; and the processes of one do not find those of the other
  * (wire.c), so that attributes made up by hand lead nowhere.
+ *
+ * SOFTRDMA_FAULT can take the port down and move it: its LID is then another one, and the GIDs that
+ * a network gives (IPv4, or the prefix of a subnet) are others, until it moves back. What a port is
+ * now stands in the arena of its process, so that a queue pair that is connected to where the port
+ * was finds nobody.
  */
 #include "common/softrdma/device/port.h"
 
@@ -32,26 +37,32 @@
 		.raw = { 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 1 } \
 	}
 /* ::ffff:127.0.0.1 */
-#define GID_IPV4                                                                  \
-	{                                                                         \
-		.raw = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1 } \
+#define GID_IPV4(last)                                                               \
+	{                                                                            \
+		.raw = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, last } \
+	}
+/* a subnet prefix, and a port GUID that is not the node GUID */
+#define GID_IB(prefix)                                                                  \
+	{                                                                               \
+		.raw = { 0xfe, prefix, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 2 } \
 	}
 
-static const struct soft_gid_entry {
+struct soft_gid_entry {
 	union ibv_gid gid;
 	enum ibv_gid_type type;
-} roce_gids[] = {
-	{ GID_LINK_LOCAL, IBV_GID_TYPE_ROCE_V1 },
-	{ GID_LINK_LOCAL, IBV_GID_TYPE_ROCE_V2 },
-	{ GID_IPV4, IBV_GID_TYPE_ROCE_V1 },
-	{ GID_IPV4, IBV_GID_TYPE_ROCE_V2 },
-}, ib_gids[] = {
-	/* the default subnet prefix and a port GUID that is not the node GUID */
-	{ { .raw = { 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 2 } },
-	  IBV_GID_TYPE_IB },
 };
 
-static_assert(sizeof(roce_gids) / sizeof(roce_gids[0]) == SOFT_GIDS, "size of the table");
+/* The tables as the port is at first, and once it has moved. */
+#define ROCE_GIDS(last)                                           \
+	{                                                         \
+		{ GID_LINK_LOCAL, IBV_GID_TYPE_ROCE_V1 },         \
+			{ GID_LINK_LOCAL, IBV_GID_TYPE_ROCE_V2 }, \
+			{ GID_IPV4(last), IBV_GID_TYPE_ROCE_V1 }, \
+			{ GID_IPV4(last), IBV_GID_TYPE_ROCE_V2 }, \
+	}
+static const struct soft_gid_entry roce_gids[2][SOFT_GIDS] = { ROCE_GIDS(1), ROCE_GIDS(2) };
+static const struct soft_gid_entry ib_gids[2][1] = { { { GID_IB(0x80), IBV_GID_TYPE_IB } },
+						     { { GID_IB(0xc0), IBV_GID_TYPE_IB } } };
 
 static bool link_ib;
 static pthread_once_t link_read = PTHREAD_ONCE_INIT;
@@ -78,12 +89,31 @@ bool soft_port_ib(void)
 
 unsigned soft_gids(void)
 {
-	return soft_port_ib() ? sizeof(ib_gids) / sizeof(ib_gids[0]) : SOFT_GIDS;
+	return soft_port_ib() ? 1 : SOFT_GIDS;
+}
+
+static const struct soft_gid_entry *gid_table(uint32_t port)
+{
+	bool moved = port & PORT_GIDS_MOVED;
+
+	return soft_port_ib() ? ib_gids[moved] : roce_gids[moved];
+}
+
+/* PORT_* of this process. */
+static uint32_t port_now(void)
+{
+	/* relaxed: a reader at the same time may come before */
+	return atomic_load_explicit(&own_arena()->port, memory_order_relaxed);
 }
 
 static const struct soft_gid_entry *gid_entry(unsigned index)
 {
-	return soft_port_ib() ? &ib_gids[index] : &roce_gids[index];
+	return &gid_table(port_now())[index];
+}
+
+static uint32_t lid(uint32_t port)
+{
+	return port & PORT_LID_MOVED ? SOFT_LID_MOVED : SOFT_LID;
 }
 
 const union ibv_gid *soft_gid(unsigned index)
@@ -91,20 +121,59 @@ const union ibv_gid *soft_gid(unsigned index)
 	return &gid_entry(index)->gid;
 }
 
-bool soft_gid_known(const union ibv_gid *gid)
+static bool gid_among(const union ibv_gid *gid, uint32_t port)
 {
 	for (unsigned i = 0; i < soft_gids(); i++) {
-		if (memcmp(gid, soft_gid(i), sizeof(*gid)) == 0)
+		if (memcmp(gid, &gid_table(port)[i].gid, sizeof(*gid)) == 0)
 			return true;
 	}
 	return false;
+}
+
+bool soft_gid_known(const union ibv_gid *gid)
+{
+	return gid_among(gid, 0) || gid_among(gid, PORT_GIDS_MOVED);
+}
+
+bool soft_path_leads(const struct ibv_ah_attr *ah, uint32_t port)
+{
+	return (!soft_port_ib() || ah->dlid == lid(port)) &&
+	       (!ah->is_global || gid_among(&ah->grh.dgid, port));
+}
+
+bool soft_port_down(void)
+{
+	return port_now() & PORT_DOWN;
+}
+
+void soft_port_change(enum ibv_event_type type)
+{
+	_Atomic uint32_t *port = &own_arena()->port;
+
+	switch (type) {
+	case IBV_EVENT_PORT_ERR:
+		atomic_fetch_or(port, PORT_DOWN);
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+		atomic_fetch_and(port, ~PORT_DOWN);
+		break;
+	case IBV_EVENT_LID_CHANGE:
+		atomic_fetch_xor(port, PORT_LID_MOVED);
+		break;
+	case IBV_EVENT_GID_CHANGE:
+		atomic_fetch_xor(port, PORT_GIDS_MOVED);
+		break;
+	default:
+		break;
+	}
 }
 
 bool soft_path_valid(const struct ibv_ah_attr *ah)
 {
 	bool ib = soft_port_ib();
 
-	if (ah->port_num != SOFT_PORT || (ib && ah->dlid != SOFT_LID))
+	if (ah->port_num != SOFT_PORT ||
+	    (ib && ah->dlid != lid(0) && ah->dlid != lid(PORT_LID_MOVED)))
 		return false;
 	if (!ah->is_global)
 		return ib;
@@ -128,9 +197,16 @@ int soft_port_fill(struct ibv_context *base, uint8_t port, struct ibv_port_attr 
 
 	if (port != SOFT_PORT || !process_alive(soft_context(base)->epoch))
 		return EINVAL;
+	if (context_lost(base))
+		return EIO;
+	if (soft_port_down()) {
+		full.state = IBV_PORT_DOWN;
+		full.phys_state = 2; /* Polling */
+	}
 	if (soft_port_ib()) {
 		full.link_layer = IBV_LINK_LAYER_INFINIBAND;
-		full.lid = full.sm_lid = SOFT_LID;
+		full.lid = (uint16_t)lid(port_now());
+		full.sm_lid = SOFT_LID;
 	} else {
 		full.link_layer = IBV_LINK_LAYER_ETHERNET;
 		full.port_cap_flags = IBV_PORT_IP_BASED_GIDS;

@@ -20,6 +20,7 @@
  * then fail before it, because their responder is in ERR by then.
  */
 #include "common/base/time.h"
+#include "common/softrdma/device/port.h"
 #include "common/softrdma/path/execute.h"
 #include "common/softrdma/path/send.h"
 
@@ -119,7 +120,7 @@ static void attempt(struct soft_qp *qp, struct soft_send *send, bool oldest)
 
 	if (now < send->fate.begins_ns)
 		return;
-	if (send->fate.lost < send->fate.drops) {
+	if (send->fate.lost < send->fate.drops || soft_port_down()) {
 		lose(qp, send, now);
 	} else if (send->fate.rnr_seen < send->fate.rnrs && takes_receive(send) && qp->peer &&
 		   qp->base.qp_type == IBV_QPT_RC) {

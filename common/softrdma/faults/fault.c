@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,8 @@
 
 #include "common/base/parse.h"
 #include "common/base/time.h"
+#include "common/softrdma/device/context.h"
+#include "common/softrdma/faults/event.h"
 
 #define NAME	     "SOFTRDMA_FAULT"
 #define DELAY_US_MAX 1000000
@@ -43,7 +44,7 @@ static struct {
 	_Atomic uint64_t calls;
 } points[FAULT_POINTS];
 
-static char *gate; /* the file while which calls are counted; NULL: always */
+static char *gate; /* the file of while=, or NULL */
 
 static bool number(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 {
@@ -121,6 +122,8 @@ static bool parse_one(char *text)
 		if (strcmp(slow ? text + strlen(SLOW) : text, point_names[p]) == 0)
 			return parse_rule(slow ? &points[p].slow : &points[p].fails, value, slow);
 	}
+	if (strcmp(text, "event") == 0)
+		return soft_event_parse(value);
 	return strcmp(text, "while") == 0 ? parse_gate(value) : parse_rate(text, value);
 }
 
@@ -131,6 +134,7 @@ static void fault_none(void)
 		points[p].fails.value = points[p].slow.value = 0;
 		atomic_store(&points[p].calls, 0);
 	}
+	soft_events_none();
 	free(gate);
 	gate = NULL;
 }
@@ -155,8 +159,8 @@ int soft_fault_start(void)
 	fault_none();
 	fprintf(stderr,
 		"softrdma: " NAME "=%s means nothing (give a list of CALL=ENOMEM@N, "
-		"slow_CALL=MICROSECONDS@N, while=FILE, drop=N, rnr=N, qp_error=N, "
-		"delay=MICROSECONDS, seed=N; docs/SOFTRDMA.md has the calls and codes)\n",
+		"slow_CALL=MICROSECONDS@N, event=NAME@MILLISECONDS, while=FILE, drop=N, rnr=N, qp_error=N, "
+		"delay=MICROSECONDS, seed=N; docs/SOFTRDMA.md has calls, codes and names)\n",
 		spec);
 	return -EINVAL;
 }
@@ -175,12 +179,19 @@ static bool rule_applies(const struct rule *rule, uint64_t call)
 	}
 }
 
-int soft_fault(enum fault_point point)
+bool soft_fault_gate(void)
+{
+	return !gate || access(gate, F_OK) == 0;
+}
+
+int soft_fault(const struct ibv_context *base, enum fault_point point)
 {
 	const struct rule *fails = &points[point].fails, *slow = &points[point].slow;
 	uint64_t call;
 
-	if ((!fails->value && !slow->value) || (gate && access(gate, F_OK) < 0))
+	if (point != FAULT_DEREG_MR && point != FAULT_DESTROY_QP && context_lost(base))
+		return EIO;
+	if ((!fails->value && !slow->value) || !soft_fault_gate())
 		return 0;
 	call = atomic_fetch_add_explicit(&points[point].calls, 1, memory_order_relaxed) + 1;
 	if (rule_applies(slow, call))
@@ -188,9 +199,9 @@ int soft_fault(enum fault_point point)
 	return rule_applies(fails, call) ? (int)fails->value : 0;
 }
 
-int soft_fault_lasting(enum fault_point point, int *failed)
+int soft_fault_lasting(const struct ibv_context *context, enum fault_point point, int *failed)
 {
 	if (!*failed)
-		*failed = soft_fault(point);
+		*failed = soft_fault(context, point);
 	return *failed;
 }

@@ -5,7 +5,10 @@
  * SOFTRDMA_FAULT, for tests: a list of what shall fail or be slow. Calls by number, requests at
  * random under a seed. docs/SOFTRDMA.md has the grammar.
  */
+#include <stdbool.h>
 #include <stdint.h>
+
+struct ibv_context;
 
 /* Calls. FAULT_RTR is a modify_qp to RTR, and counts as a FAULT_MODIFY_QP too. */
 enum fault_point {
@@ -34,14 +37,18 @@ extern struct soft_fault_rates soft_fault_rates;
 /* soft_fault_start - read the environment. Returns 0 or -EINVAL after a word on stderr. */
 int soft_fault_start(void);
 
+/* soft_fault_gate - may faults of calls and events happen now? See while=FILE. */
+bool soft_fault_gate(void);
+
 /*
  * soft_fault - count a call at @point and take the time that it shall take. Returns 0, or the errno
- * to fail with. Any thread, without locks.
+ * to fail with: EIO where the context was lost in IBV_EVENT_DEVICE_FATAL, which leaves the calls
+ * that take objects away. Any thread, without locks.
  */
-int soft_fault(enum fault_point point);
+int soft_fault(const struct ibv_context *context, enum fault_point point);
 
 /*
  * soft_fault_lasting - the same for a call that takes an object away. What has failed once fails
  * ever after: @failed belongs to the object, 0 at first.
  */
-int soft_fault_lasting(enum fault_point point, int *failed);
+int soft_fault_lasting(const struct ibv_context *context, enum fault_point point, int *failed);

@@ -38,7 +38,7 @@ struct ibv_cq *softrdma_create_cq(struct ibv_context *context, int cqe, void *cq
 	    (channel && channel->context != context))
 		rc = EINVAL;
 	if (rc == 0)
-		rc = soft_fault(FAULT_CREATE_CQ);
+		rc = soft_fault(context, FAULT_CREATE_CQ);
 	if (rc) {
 		errno = rc;
 		return NULL;

@@ -104,11 +104,18 @@ void soft_qp_connect(struct soft_qp *qp)
 	uint32_t cq;
 
 	if (!qp->peer) {
-		/* Nobody there, or no answer: operations will fail, as with a wrong number. */
+		/*
+		 * Nobody there, or not there any more, or no answer: operations will fail, as with
+		 * a wrong number.
+		 */
 		struct soft_peer *peer = soft_peer_get(qp->dest_qpn);
 
 		if (!peer)
 			return;
+		if (!soft_path_leads(&qp->attr.ah_attr, atomic_load(&peer->arena->port))) {
+			soft_peer_put(peer);
+			return;
+		}
 		qp_attach(qp, peer);
 	}
 	if (qp->wake_id || qp_word_qpn(atomic_load(&qp->remote->word)) != qp->dest_qpn)
@@ -222,9 +229,9 @@ int softrdma_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 
 	if (!process_alive(qp->epoch))
 		return EINVAL;
-	rc = soft_fault(FAULT_MODIFY_QP);
+	rc = soft_fault(base->context, FAULT_MODIFY_QP);
 	if (rc == 0 && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
-		rc = soft_fault(FAULT_RTR);
+		rc = soft_fault(base->context, FAULT_RTR);
 	if (rc)
 		return rc;
 	lock_take(&qp->sq);

@@ -25,7 +25,8 @@
 struct ibv_pd *softrdma_alloc_pd(struct ibv_context *context)
 {
 	struct soft_pd *pd;
-	int rc = process_alive(soft_context(context)->epoch) ? soft_fault(FAULT_ALLOC_PD) : EINVAL;
+	int rc = process_alive(soft_context(context)->epoch) ? soft_fault(context, FAULT_ALLOC_PD)
+							     : EINVAL;
 
 	if (rc) {
 		errno = rc;
@@ -114,7 +115,7 @@ struct ibv_mr *softrdma_reg_mr_iova(struct ibv_pd *base, void *addr, size_t leng
 					  : EINVAL;
 
 	if (rc == 0)
-		rc = soft_fault(FAULT_REG_MR);
+		rc = soft_fault(base->context, FAULT_REG_MR);
 	if (rc) {
 		errno = rc;
 		return NULL;
@@ -161,7 +162,7 @@ int softrdma_dereg_mr(struct ibv_mr *base)
 
 	if (!process_alive(mr->epoch))
 		return EINVAL;
-	rc = soft_fault_lasting(FAULT_DEREG_MR, &mr->dereg_failed);
+	rc = soft_fault_lasting(base->context, FAULT_DEREG_MR, &mr->dereg_failed);
 	if (rc)
 		return rc;
 	soft_mr_withdraw(mr);

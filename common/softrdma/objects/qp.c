@@ -42,7 +42,7 @@ static int qp_check(const struct soft_pd *pd, const struct ibv_qp_init_attr *att
 		return EINVAL;
 	if (!attr->srq && (cap->max_recv_wr > SOFT_WR_MAX || cap->max_recv_sge > SHARED_SGES))
 		return EINVAL;
-	return soft_fault(FAULT_CREATE_QP);
+	return soft_fault(context, FAULT_CREATE_QP);
 }
 
 /* Rings: waiting sends in private memory, receives and inbound completions in the arena. */
@@ -241,7 +241,7 @@ int softrdma_destroy_qp(struct ibv_qp *base)
 
 	if (!process_alive(qp->epoch))
 		return EINVAL;
-	rc = soft_fault_lasting(FAULT_DESTROY_QP, &qp->destroy_failed);
+	rc = soft_fault_lasting(base->context, FAULT_DESTROY_QP, &qp->destroy_failed);
 	if (rc)
 		return rc;
 	lock_take(&qp->sq);

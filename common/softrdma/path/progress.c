@@ -151,6 +151,34 @@ bool soft_progress_all(void)
 	return done;
 }
 
+/* Returns whether it was in a state in which it could be used. */
+static bool break_qp(struct soft_qp *qp)
+{
+	uint64_t word = atomic_load(&qp->shared->word);
+
+	do {
+		if (qp_word_state(word) == IBV_QPS_RESET || qp_word_state(word) == IBV_QPS_ERR)
+			return false;
+		/* release: pairs with qp_state() */
+	} while (!atomic_compare_exchange_weak(&qp->shared->word, &word,
+					       (word & ~(uint64_t)0xff) | IBV_QPS_ERR));
+	return true;
+}
+
+void soft_progress_break(const struct ibv_context *context)
+{
+	lock_take(&soft_process.walk);
+	for (uint32_t i = 0; i < soft_process.qps_end; i++) {
+		struct soft_qp *qp = atomic_load(&soft_process.qps[i]);
+
+		if (!qp || qp->base.context != context || !break_qp(qp))
+			continue;
+		atomic_fetch_or(&own_arena()->qp_bits[i / 64], 1ull << i % 64);
+		atomic_store(&own_arena()->qp_attention, 1);
+	}
+	lock_drop(&soft_process.walk);
+}
+
 /*
  * A peer may have died after it put a completion into a ring and before it marked the QP or woke
  * the sleeper. So mark and wake for all QPs whose peer is dead. A sleeper that is woken for

@@ -2,6 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /* What happens to queue pairs between the calls of their users: see progress.c. */
+#include <infiniband/verbs.h>
 #include <stdbool.h>
 
 #include "common/softrdma/process/process.h"
@@ -29,6 +30,9 @@ void soft_progress_srq_limit(struct soft_srq *srq);
  * Returns false when a lock was not to be had: call again soon.
  */
 bool soft_progress_all(void);
+
+/* soft_progress_break - service thread: put the queue pairs of @context into ERR. Without locks. */
+void soft_progress_break(const struct ibv_context *context);
 
 /* soft_progress_peer_died - service thread: finish what a dead peer may have left half done. */
 void soft_progress_peer_died(void);

@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "common/softrdma/device/context.h"
 #include "common/softrdma/faults/fate.h"
 #include "common/softrdma/process/file.h"
 #include "common/softrdma/objects/channel.h"
@@ -61,6 +62,7 @@ static void fork_child(void)
 	soft_peers_fork_child();
 	soft_files_fork_child();
 	soft_channels_fork_child();
+	soft_contexts_fork_child();
 	memset(&soft_process, 0, sizeof(soft_process));
 	soft_process.epoch = epoch;
 	pthread_mutex_unlock(&process_lock);

@@ -6,9 +6,9 @@
  * thread. Made with the first open context, gone with the last.
  *
  * Lock order: poll of an extended CQ and batch of an extended QP, under which the user's code runs;
- * process lock; peer connecting; walk; sq of a QP (a holder of walk only tries it, and a holder of
- * sq may take walk for a moment: see `walk`); datagram sockets; seat of a UD QP; rq; cq; peer list;
- * peer requests; the small locks of ids, arena, files, channels, async queues.
+ * process lock; open contexts; peer connecting; walk; sq of a QP (a holder of walk only tries it,
+ * and a holder of sq may take walk for a moment: see `walk`); datagram sockets; seat of a UD QP;
+ * rq; cq; peer list; peer requests; the small locks of ids, arena, files, channels, async queues.
  *
  * After fork() the child starts from nothing: `epoch` has grown, each object carries the epoch that
  * it was made in, and every function refuses an object of another one.

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "common/base/time.h"
+#include "common/softrdma/faults/event.h"
 #include "common/softrdma/objects/channel.h"
 #include "common/softrdma/process/file.h"
 #include "common/softrdma/process/peer.h"
@@ -237,11 +238,13 @@ static void *service_run(void *unused)
 	/* acquire: pairs with soft_service_stop() */
 	while (!atomic_load_explicit(&soft_process.stop, memory_order_acquire)) {
 		struct epoll_event events[EVENTS];
-		bool tick = again || resting || atomic_load(&soft_process.stalled);
+		bool tick = again || resting || atomic_load(&soft_process.stalled) ||
+			    soft_events_pending();
 		int n = epoll_wait(soft_process.epoll_fd, events, EVENTS, tick ? TICK_MS : -1);
 
 		for (int i = 0; i < n; i++)
 			service_event(events[i].data.u64);
+		soft_events_tick();
 		again = !soft_progress_all();
 		again = !soft_peer_sweep_all() || again;
 		resting = soft_ud_tick();

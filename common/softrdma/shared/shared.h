@@ -21,7 +21,7 @@
 #include "common/softrdma/shared/life.h"
 
 #define SHARED_MAGIC   0x3044524654464f53ull
-#define SHARED_VERSION 4
+#define SHARED_VERSION 5
 #define SHARED_NONE    UINT32_MAX
 #define SHARED_LINE    64
 
@@ -209,6 +209,7 @@ struct shared_arena {
 	_Alignas(SHARED_LINE) _Atomic uint32_t attention; /* a CQ or SRQ */
 	_Atomic uint32_t qp_attention; /* a QP: bits below */
 	_Alignas(SHARED_LINE) _Atomic uint64_t qp_bits[SHARED_QPS / 64];
+	_Atomic uint32_t port; /* PORT_*; owner */
 	/* owner: how many files were given up so far */
 	_Alignas(SHARED_LINE) _Atomic uint64_t files_gone;
 	_Alignas(4096) struct shared_qp qp[SHARED_QPS];

@@ -185,7 +185,9 @@ UNIT_TEST(test_grammar)
 					   "slow_rtr=1#",
 					   "slow_what=1",
 					   "rtr=EIO",
-					   "while=" };
+					   "while=",
+					   "event=fatal@1",
+					   "event=port_err" };
 
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		setenv("SOFTRDMA_FAULT", bad[i], 1);
