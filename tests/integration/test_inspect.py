@@ -76,6 +76,7 @@ def test_wrong_usage(words, said):
 def test_no_server():
     result = Inspect(f"127.0.0.1:{free_port()}")("--timeout", "500", "root")
     assert_error(result, 3, "connecting", who="kv-inspect")
+    assert result.err.count("connecting") == 1, "said once"
 
 
 def test_root(inspect, cli, kv_layout):

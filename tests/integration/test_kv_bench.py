@@ -268,6 +268,7 @@ def test_report_that_cannot_be_written_costs_no_measuring(tmp_path, monkeypatch,
 def test_failures_have_a_sentence(tmp_path):
     result = bench("-s", "127.0.0.1:1", "-d", "soft0")
     assert_error(result, 3, "connecting", who=NAME)
+    assert result.err.count("connecting") == 1, "said once"
     result = bench("-B", str(tmp_path / "none"), "-p", "tcp")
     assert_error(result, 3, "did not become ready", who=NAME)
     result = bench("-k", "1000000000", "-v", "100000")

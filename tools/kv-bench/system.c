@@ -100,7 +100,7 @@ static int start_ours(struct systems *s, const struct systems_options *o, struct
 	options.name = "kv-bench";
 	rc = gkv_session_open(&options, &one->session, why, sizeof(why));
 	if (rc)
-		return error_set(err, rc, "connecting: %s", why);
+		return error_set(err, rc, "%s", why);
 	one->pid = s->server.pid;
 	device_of(one->session, s->device);
 	s->software = strncmp(s->device, "soft", 4) == 0;

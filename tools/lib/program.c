@@ -22,7 +22,9 @@
 
 int program_failed(const struct program *p, const char *what, const char *why)
 {
-	fprintf(stderr, "%s: %s: %s\n", p->name, what, why);
+	bool told = strncmp(why, what, strlen(what)) == 0; /* "connecting to HOST failed: ..." */
+
+	fprintf(stderr, "%s: %s%s%s\n", p->name, told ? "" : what, told ? "" : ": ", why);
 	return 3;
 }
 

@@ -52,7 +52,8 @@ struct program {
  */
 int program_options(const struct program *p, int argc, char **argv, int *status);
 
-/* program_failed - a line on stderr. Returns the exit status, 3. */
+/* program_failed - a line on stderr; @what is left out where @why begins with it. Returns the exit
+ * status, 3. */
 int program_failed(const struct program *p, const char *what, const char *why);
 
 /*
