@@ -2,19 +2,24 @@
 # SPDX-FileCopyrightText: The GraceKV authors
 """Starts processes for tests that run on another machine, and does to them what the tests say.
 
-usage: kvt_agent.py HOST:PORT
+usage: kvt_agent.py HOST:PORT | -
 
 A connection is for one process and ends it; kvt_remote.py says how to talk. Whoever connects may
-run anything: for networks between test machines only.
+run anything: for networks between test machines only. With "-", stdin and stdout are the one
+connection, and nothing listens: for ssh.
 """
+import base64
+import io
 import json
+import pathlib
 import signal
 import socketserver
 import sys
 
 from kvt_process import Process, free_port
-from kvt_rdma import resources
+from kvt_rdma import address_of, resources
 
+FREE = {"free_port": free_port, "resources": resources, "address_of": address_of}
 CALLS = {"read_line", "running", "returncode", "signal", "wait", "where", "kill", "state",
          "stop_threads", "cpu_seconds", "user_seconds", "descriptors", "limit_descriptors",
          "address_space_bytes", "stderr"}
@@ -25,18 +30,21 @@ class Talk(socketserver.StreamRequestHandler):
 
     process = None
 
-    def start(self, args, stderr_path, **how):
+    def start(self, args, stderr_path, files=None, **how):
+        """files: what the process reads that only the other machine has."""
         assert self.process is None, "a connection has one process"
+        pathlib.Path(stderr_path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path, content in (files or {}).items():
+            if not pathlib.Path(path).exists():
+                pathlib.Path(path).write_bytes(base64.b64decode(content))
         self.process = Process(args, stderr_path, **how)
         return self.process.pid
 
     def do(self, call, args, how):
         if call == "start":
             return self.start(*args, **how)
-        if call == "free_port":
-            return free_port()
-        if call == "resources":
-            return resources()
+        if call in FREE:
+            return FREE[call](*args, **how)
         assert call in CALLS, f"no such call: {call}"
         assert self.process, f"{call} before start"
         return getattr(self.process, call)(*args)
@@ -64,7 +72,20 @@ class Agent(socketserver.ForkingTCPServer):
     max_children = 200
 
 
+class Stdio(Talk):
+    """The connection that stdin and stdout are."""
+
+    def setup(self):
+        self.rfile, self.wfile = sys.stdin.buffer, io.FileIO(1, "w", closefd=False)
+
+    def finish(self):
+        pass
+
+
 def main():
+    if sys.argv[1:] == ["-"]:
+        Stdio(None, "stdin", None)
+        return
     host, port = sys.argv[1].rsplit(":", 1)
     with Agent((host, int(port)), Talk) as agent:
         print(f"kvt_agent ready {host}:{port}", flush=True)

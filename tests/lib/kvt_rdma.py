@@ -118,8 +118,34 @@ def rows(text):
     return [row for row in found if len(row) >= 4]
 
 
+def netdev_of(device):
+    """The network device of an RDMA device, after sysfs; None: there is none."""
+    folder = pathlib.Path("/sys/class/infiniband") / device
+    for path in sorted(folder.glob("ports/*/gid_attrs/ndevs/*"))[:4]:
+        try:
+            return path.read_text(encoding="utf-8").strip()
+        except OSError:
+            pass  # an entry that is not used
+    return next((path.name for path in sorted(folder.glob("device/net/*"))), None)
+
+
+def address_of(device=DEVICE):
+    """The first IPv4 address of its network device; None: it has none."""
+    if device.startswith("soft"):
+        return "127.0.0.1"
+    if not (netdev := netdev_of(device)):
+        return None
+    done = subprocess.run(["ip", "-j", "-4", "addr", "show", "dev", netdev], capture_output=True,
+                          text=True, timeout=20, check=True)
+    return next((one["local"] for link in json.loads(done.stdout)
+                 for one in link.get("addr_info", []) if one.get("local")), None)
+
+
 def resources(device=DEVICE):
-    """What a device of the kernel has: {"qp": 1, "mr": 0, "pd": 1, ...}, after `rdma res show`."""
+    """What a device of the kernel has: {"qp": 1, "mr": 0, "pd": 1, ...}, after `rdma res show`;
+    None where that is not installed."""
+    if not shutil.which("rdma"):
+        return None
     done = subprocess.run(["rdma", "-j", "res", "show", device], capture_output=True, text=True,
                           timeout=20, check=True)
     (found,) = json.loads(done.stdout)

@@ -2,24 +2,36 @@
 # SPDX-FileCopyrightText: The GraceKV authors
 """Processes on another machine, driven as if they were here: the other end of kvt_agent.py.
 
-Paths mean the same on both machines: they share the folder that tests write to.
+Paths mean the same on both machines. Where they share no folder that tests write to, a process is
+sent the files of such a folder that its arguments name.
 """
+import base64
 import json
 import pathlib
+import shlex
 import socket
+import subprocess
 
 from kvt_process import AGENT, SLOW, free_port, sanitizer_report
 from kvt_rdma import resources
 
 CALL_S = 30  # beyond what the call itself waits for
+COMMAND = "command "  # before an agent that is a command, whose stdin and stdout are the connection
 
 
 class Connection:
     """One connection to the agent: one call, one answer, in lines of JSON."""
 
     def __init__(self):
-        host, port = AGENT.rsplit(":", 1)
-        self.sock = socket.create_connection((host, int(port)), 10)
+        self.child = None
+        if AGENT.startswith(COMMAND):
+            self.sock, far = socket.socketpair()
+            with far:
+                self.child = subprocess.Popen(shlex.split(AGENT.removeprefix(COMMAND)), stdin=far,
+                                              stdout=far, start_new_session=True)
+        else:
+            host, port = AGENT.rsplit(":", 1)
+            self.sock = socket.create_connection((host, int(port)), 10)
         self.file = self.sock.makefile("r", encoding="utf-8")
 
     def call(self, what, *args, wait_s=0, **how):
@@ -36,6 +48,12 @@ class Connection:
     def close(self):
         self.file.close()
         self.sock.close()
+        if self.child:
+            try:
+                self.child.wait(10)
+            except subprocess.TimeoutExpired:
+                self.child.kill()
+                self.child.wait()
 
 
 def ask(what, *args, **how):
@@ -71,8 +89,14 @@ class RemoteProcess:
         self.stderr_path = pathlib.Path(stderr_path)
         self.agent = Connection()
         self.closed = False
-        self.pid = self.agent.call("start", args, str(stderr_path), env=env,
+        files = self.files(args) if AGENT.startswith(COMMAND) else None
+        self.pid = self.agent.call("start", args, str(stderr_path), files=files, env=env,
                                    address_space=address_space)
+
+    def files(self, args):
+        folder = self.stderr_path.parent
+        return {name: base64.b64encode(pathlib.Path(name).read_bytes()).decode() for name in args
+                if pathlib.Path(name).is_file() and folder in pathlib.Path(name).parents}
 
     read_line = forward("read_line", waits=True)
     wait = forward("wait", waits=True)

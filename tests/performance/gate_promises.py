@@ -39,7 +39,7 @@ class Group:
 
     name: str
     program: str  # in the build folder; with "/" before it: in the source tree
-    args: tuple  # "{build}" in them is the build folder
+    args: tuple  # "{build}" in them is the build folder, "{device}" and "{host}" what was asked for
     quick: tuple | None  # instead, where only a glimpse is wanted; None: there is no such form
     about_s: int
     limit_s: int
@@ -58,17 +58,18 @@ class Group:
         """What it is called."""
         return self.program.rsplit("/", 1)[-1] if self.program != "/tests/run" else "tests/run"
 
-    def words(self, quick, build):
+    def words(self, options):
         """Those after the program's name."""
-        args = self.quick if quick and self.quick is not None else self.args
-        return [str(build) if word == "{build}" else word for word in args]
+        args = self.quick if options.quick and self.quick is not None else self.args
+        meant = {"{build}": str(options.build), "{device}": options.device, "{host}": options.host}
+        return [meant.get(word, word) for word in args]
 
     def reader(self):
         return self.parse or parse_json(self.title())
 
 
-def soft0(*words):
-    return "--device", "soft0", *words
+def on_device(*words):
+    return "--device", "{device}", "--listen", "{host}", *words
 
 
 INDEX = Group(
@@ -94,8 +95,8 @@ GROWTH = Group(
                 ratio("inserts_us.p999", scale=1e-3), "ms")), full=(("keys", 10**7),))
 
 GRACE = Group(
-    "grace", "tests/performance/grace-bench", soft0("--check", "--json"),
-    soft0("--check", "--json", "--rounds", "2", "--idle", "3"), 180, 900, (
+    "grace", "tests/performance/grace-bench", on_device("--check", "--json"),
+    on_device("--check", "--json", "--rounds", "2", "--idle", "3"), 180, 900, (
         Promise("others' rate beside a client under SIGSTOP / without", "at least", 0.95,
                 ratio("stop.ratio", "stop.ratio_by_rounds"), flag="stop.kept_rate"),
         Promise("leases until that client is fenced, the most of all rounds", "at most", 1.1,
@@ -124,7 +125,7 @@ OVER_RAW = ratio(f"{RESULT}.over_raw", f"{RESULT}.over_raw_by_rounds")
 def perf(name, program, about_s, promises, *words, keys=10**6, quick=("-D", "0.5")):
     """kv-lat or kv-bw on a kv-server that the gate starts. Of an option that is given twice the
     last one counts. The keys are short enough that blocks of 64 B values have 128 B."""
-    args = ("-d", "soft0", "--json", "--name", name, "--keep", "-s", "64", "-D", "9", "--rounds",
+    args = ("-d", "{device}", "--json", "--name", name, "--keep", "-s", "64", "-D", "9", "--rounds",
             "9", "--keys", str(keys), *words)
     return Group(name, f"bin/{program}", args, (*args, "--keys", str(keys // 10), *quick), about_s,
                  10 * about_s, promises, full=((f"{RESULT}.keys", keys),),
@@ -202,8 +203,8 @@ SIZES = ("64 B", "64 ?B|64 bytes"), ("1 KiB", "1 ?KiB|1024 ?B|1024 bytes")
 PEERS_ARGS = "--workload", "C", "--peer", "redis", "--peer", "memcached"
 PEERS = Group(
     "peers", "bin/kv-bench",
-    soft0("--check", "--json", *PEERS_ARGS),
-    soft0("--check", "--json", *PEERS_ARGS, "--records", "20000", "--rounds", "2", "--seconds",
+    on_device("--check", "--json", *PEERS_ARGS),
+    on_device("--check", "--json", *PEERS_ARGS, "--records", "20000", "--rounds", "2", "--seconds",
           "0.3"),
     180, 1800, tuple(
         Promise(f"GET of {size}, one synchronous client / {peer}, rate", "at least", 10,

@@ -135,9 +135,9 @@ def serving(args, **how):
 
 
 @contextlib.contextmanager
-def kv_server(build, *words):
-    """One on soft0; its address."""
-    with serving([str(build / "bin" / "kv-server"), "--listen", "127.0.0.1:0", "--device", "soft0",
+def kv_server(build, *words, device="soft0", host="127.0.0.1"):
+    """One that serves there; its address."""
+    with serving([str(build / "bin" / "kv-server"), "--listen", f"{host}:0", "--device", device,
                   "--log-level", "error", *words]) as child:
         ready = READY.match(child.stdout.readline())  # or the end of its stdout
         if not ready:
