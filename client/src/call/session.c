@@ -139,6 +139,7 @@ void gkv_session_close(struct gkv_session *s)
 	session_lost(s);
 	pthread_mutex_unlock(&s->lock);
 	housekeeper_end(s);
+	flights_end(s->flights);
 	flights_signal(s->flights); /* sleepers must hear that there is nothing to wait for */
 	pthread_mutex_lock(&s->handles_lock);
 	s->orphan = true;

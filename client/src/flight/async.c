@@ -387,10 +387,14 @@ uint64_t async_due(const struct async *a)
 void flights_init(struct flights *f)
 {
 	pthread_mutex_init(&f->lock, NULL);
+	pthread_mutex_init(&f->thread_lock, NULL);
+	bell_init(&f->bell);
 }
 
 void flights_destroy(struct flights *f)
 {
+	bell_destroy(&f->bell);
+	pthread_mutex_destroy(&f->thread_lock);
 	pthread_mutex_destroy(&f->lock);
 }
 

@@ -121,15 +121,24 @@ struct async {
 	uint64_t aside_ns;
 };
 
-/* Of a session: its handles with operations in flight, for the housekeeper. What stands here stays
- * while the lock is held. */
+/* Of a session: its handles with operations in flight, for the housekeeper and the connecting
+ * thread. What stands here stays while the lock is held. */
 struct flights {
 	pthread_mutex_t lock;
 	struct async *async[SESSION_HANDLES_MAX];
+
+	/* The connecting thread (connecting.c). Lock order: thread_lock, then lock. */
+	struct bell bell; /* wakes it, and is stopped with the session */
+	pthread_mutex_t thread_lock; /* protects what follows */
+	pthread_t thread;
+	bool started; /* it is to be joined, */
+	bool running; /* and looks at what is wanted still */
 };
 
 void flights_init(struct flights *f);
 void flights_destroy(struct flights *f);
+/* flights_end - the session was closed: no connecting thread after it returns, and none is begun. */
+void flights_end(struct flights *f);
 /* flights_signal - wake what sleeps with operations in flight. */
 void flights_signal(struct flights *f);
 
@@ -231,9 +240,8 @@ bool ask_abandon(struct async *a, struct op *op);
 bool async_reconnect(struct async *a);
 /* reconnect_due - when that has something to do, whatever comes; UINT64_MAX: never. */
 uint64_t reconnect_due(const struct async *a);
-/* flights_connect - by the housekeeper's thread, without locks: make one that is wanted, from
- * handle @next on, which is moved past it. Returns whether there was one. */
-bool flights_connect(struct gkv_session *s, unsigned *next);
+/* connecting_wake - a queue pair is wanted. Returns whether there is a thread to see to it. */
+bool connecting_wake(struct gkv_session *s);
 
 /* Sleeping (wait.c). */
 /* wait_unwatch - the queue pair's descriptors are about to be closed. */

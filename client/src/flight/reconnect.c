@@ -2,44 +2,12 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * Another queue pair for a handle with operations in flight (link/connector.c), while its thread
- * goes on: the housekeeper's thread makes the attempts, and signals whoever sleeps.
+ * goes on: the connecting thread makes the attempts, and signals whoever sleeps. Where there is
+ * none the handle's own makes them.
  */
 #include <errno.h>
 
 #include "client/src/flight/async.h"
-
-/* Not the time of an exchange where calls have less: gkv_close() waits for it. */
-static uint64_t attempt_until(const struct settings *o)
-{
-	const uint64_t ms = o->timeout_ms;
-
-	return time_now_ns() + (ms < EXCHANGE_DEADLINE_MS ? ms : EXCHANGE_DEADLINE_MS) * NS_PER_MS;
-}
-
-bool flights_connect(struct gkv_session *s, unsigned *next)
-{
-	for (unsigned i = 0; i < SESSION_HANDLES_MAX; i++) {
-		unsigned number = (*next + i) % SESSION_HANDLES_MAX;
-		struct connector *c = NULL;
-		struct async *a;
-
-		pthread_mutex_lock(&s->flights->lock);
-		a = s->flights->async[number];
-		if (a && connector_take(&a->h->connector))
-			c = &a->h->connector;
-		pthread_mutex_unlock(&s->flights->lock);
-		if (!c)
-			continue;
-		connector_try(c, attempt_until(&s->settings));
-		pthread_mutex_lock(&s->flights->lock); /* until it is signalled it stays */
-		connector_set(c, CONNECTOR_DONE);
-		wait_signal(a);
-		pthread_mutex_unlock(&s->flights->lock);
-		*next = number + 1;
-		return true;
-	}
-	return false;
-}
 
 /* Nothing that is in flight can go on, now or later. */
 static void fail_all(struct async *a, int rc)
@@ -63,13 +31,18 @@ static bool idle(const struct async *a)
 bool async_reconnect(struct async *a)
 {
 	struct gkv *h = a->h;
+	struct connector *c = &h->connector;
+	bool wanted;
 	int rc;
 
 	if (!h->down)
 		handle_disconnect(h);
 	if (idle(a))
 		return false;
+	wanted = connector_state(c) == CONNECTOR_WANTED;
 	rc = connector_step(h, !session_is_served(h->session));
+	if (!wanted && connector_state(c) == CONNECTOR_WANTED && !connecting_wake(h->session))
+		rc = connector_step(h, true);
 	if (rc && rc != -EINPROGRESS)
 		fail_all(a, rc);
 	return rc == 0;

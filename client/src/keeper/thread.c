@@ -5,20 +5,27 @@
  * application wants no thread. Both go through one lock; gkv_open() makes the first round of a
  * queue pair itself, so that a session without room for a housekeeper shows there and not after a
  * lease.
+ *
+ * The beat must not stand still for what others do, or the session is fenced although its queue
+ * pair is sound. A round over that queue pair takes round_lock, then, for moments, flights->lock,
+ * handles_lock and epochs.lock; under none of these does anybody wait for the server, but under
+ * round_lock where the housekeeper's own queue pair is being opened, and then there is no beat. It
+ * never waits for session->lock, which is held over exchanges: a life line that has something to
+ * say is looked at where that lock is free (link/channel.c). Handles are connected by their own
+ * threads, or by another one (flight/connecting.c). To open its own queue pair the housekeeper has
+ * to wait its turn on the life line like all others.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 
-#include "client/src/flight/async.h"
+#include "client/src/base/thread.h"
 #include "client/src/keeper/housekeeper.h"
 #include "client/src/keeper/pace.h"
+#include "client/src/link/handle.h"
 
-#define NAME	       "gkv-housekeeper" /* of the thread; there is room for 15 characters */
+#define NAME	       "gkv-housekeeper"
 #define NUDGE_NS       (100 * NS_PER_MS) /* for a round that a waiting write makes */
 #define NUDGE_LEAST_NS (10 * NS_PER_MS) /* less: none; one cut short costs its queue pair */
-
-static_assert(sizeof(NAME) <= 16, "name");
 
 void housekeeper_init(struct housekeeper *k)
 {
@@ -35,11 +42,11 @@ static void *run(void *arg)
 {
 	struct gkv_session *s = arg;
 	struct housekeeper *k = s->keeper;
-	unsigned least_ms, next = 0;
+	unsigned least_ms;
 	uint64_t start;
 	int pause_ms;
 
-	do { /* a round after each queue pair: the lease runs from the first on */
+	do {
 		start = time_now_ns();
 		pthread_mutex_lock(&k->round_lock);
 		pause_ms =
@@ -48,29 +55,23 @@ static void *run(void *arg)
 			pause_ms = (int)housekeeper_pause(UINT16_MAX, false, 0, k->lease_ms);
 		least_ms = housekeeper_pause(0, true, k->took_ms, k->lease_ms);
 		pthread_mutex_unlock(&k->round_lock);
-	} while (flights_connect(s, &next) || bell_wait(&s->bell, start + least_ms * NS_PER_MS,
-							start + (uint64_t)pause_ms * NS_PER_MS));
+	} while (bell_wait(&s->bell, start + least_ms * NS_PER_MS,
+			   start + (uint64_t)pause_ms * NS_PER_MS));
 	return NULL;
 }
 
-/* Must hold round_lock. Signals are the application's: its threads get them. */
+/* Must hold round_lock. */
 static int start(struct gkv_session *s, struct error *err)
 {
 	struct housekeeper *k = s->keeper;
-	sigset_t all, before;
-	int rc;
+	int rc = thread_start(&k->thread, NAME, run, s);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&k->thread, NULL, run, s);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc)
-		return error_set(err, -rc,
+		return error_set(err, rc,
 				 "starting a session's housekeeper thread failed: %s (raise the "
 				 "limit of threads, or set the option housekeeper to "
 				 "GKV_HOUSEKEEPER_TICK and call gkv_tick())",
 				 error_name(rc));
-	pthread_setname_np(k->thread, NAME);
 	k->started = true;
 	return 0;
 }

@@ -163,10 +163,13 @@ static bool lost_at_server(const struct gkv *h)
 	       h->link.qp.qp->qp_num;
 }
 
-/* Is the session still there? Connecting may hold its lock for long: then we go on with ours. */
+/*
+ * Is the session still there? Connecting may hold its lock for long: then we go on with ours, and
+ * the housekeeper, whose beat is not to wait for others, at once.
+ */
 static int check_session(struct gkv *h)
 {
-	uint64_t until_ns = time_now_ns() + CHECK_NS;
+	uint64_t until_ns = time_now_ns() + (h->link.number == HOUSEKEEPER_QP ? 0 : CHECK_NS);
 	struct error why;
 
 	if (until_ns > handle_deadline(h))

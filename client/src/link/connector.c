@@ -9,8 +9,8 @@
  *	          by the call itself
  *
  * A call that waits steps this machine until there is a queue pair, and makes the attempts itself.
- * With operations in flight gkv_poll() steps it, and the attempts are the housekeeper's thread's;
- * where there is no thread, they are made in gkv_poll().
+ * With operations in flight gkv_poll() steps it, and the attempts are another thread's
+ * (flight/connecting.c); where there is none, they are made in gkv_poll().
  *
  * Ownership. The state is the only word that two threads write. WANTED: whoever takes it, by
  * compare-and-swap with acquire, has the fresh link and all that lies beside it until DONE is
@@ -95,8 +95,6 @@ int connector_step(struct gkv *h, bool here)
 		c->wanted_ns = time_now_ns();
 		connector_set(c, here ? CONNECTOR_BUSY : CONNECTOR_WANTED);
 		ours = here;
-		if (!here)
-			bell_ring(&h->session->bell);
 	}
 	if (ours) {
 		connector_try(c, handle_deadline(h)); /* it is this call's time */
