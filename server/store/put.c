@@ -23,6 +23,7 @@ int store_put_begin(struct store_worker *w, const void *key, uint32_t key_len, u
 		return rc;
 	put->block = b;
 	put->base = 0;
+	put->sealed = false;
 	put->hash = hash_key(w->store->hash_seed, key, key_len);
 	b->key_hash = put->hash;
 	b->expiry_ms = expiry_ms;
@@ -137,10 +138,16 @@ int store_put_finish(struct store_worker *w, struct store_put *put, uint64_t bod
 	return 0;
 }
 
+void store_put_seal(struct store_put *put)
+{
+	put->body = block_body_hash(put->block);
+	put->sealed = true;
+}
+
 int store_put_publish(struct store_worker *w, struct store_put *put,
 		      const struct store_terms *terms, struct store_result *out)
 {
-	uint64_t body = block_body_hash(put->block);
+	uint64_t body = put->sealed ? put->body : block_body_hash(put->block);
 	struct index_hit old;
 	bool found;
 	int rc = store_put_lock(w, put, terms, &old, &found, out);

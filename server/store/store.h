@@ -101,6 +101,9 @@ struct store_put {
 	struct memory_place place;
 	uint64_t hash;
 	uint32_t base; /* bytes of the value before the caller's: of an APPEND */
+	uint64_t base_version; /* of an APPEND that is sealed: of the record that they are of; 0: none */
+	bool sealed; /* the block's contents are whole, and body is their hash */
+	uint64_t body;
 };
 
 /*
@@ -149,6 +152,15 @@ bool store_put_waits(struct store_worker *w, const void *key, uint32_t key_len);
  */
 int store_put_commit(struct store_worker *w, struct store_put *put, const struct store_terms *terms,
 		     struct store_result *out);
+
+/*
+ * store_put_seal, store_append_seal - the value stands in the block: hash it ahead of
+ * store_put_commit() or store_append_commit(), which otherwise do; so that locks which are held
+ * there are not held for as long as 16 MiB take. For an APPEND that is done for the record which is
+ * there now; it is done again where another one is there at the commit.
+ */
+void store_put_seal(struct store_put *put);
+void store_append_seal(struct store_worker *w, struct store_put *put, uint64_t now_ms);
 
 /* store_put_publish - the same, but unless it returns 0 the block is still the caller's. */
 int store_put_publish(struct store_worker *w, struct store_put *put,

@@ -269,6 +269,9 @@ static int make_longer(struct store_worker *w, struct change *c, const struct bl
 	struct store_put other;
 	int rc;
 
+	if (put->sealed && put->base_version == (there ? there->version : 0))
+		return 0;
+	put->sealed = false;
 	if (base != put->base) {
 		rc = append_take(w, b->data, b->key_len, base, len, b->expiry_ms, &other);
 		if (rc)
@@ -282,6 +285,21 @@ static int make_longer(struct store_worker *w, struct change *c, const struct bl
 	if (there)
 		memcpy(put->block->data + c->key_len, there->data + c->key_len, base);
 	return 0;
+}
+
+void store_append_seal(struct store_worker *w, struct store_put *put, uint64_t now_ms)
+{
+	struct block *b = put->block;
+	struct index_hit hit;
+	bool there = store_look_up(w->store, put->hash, b->data, b->key_len, &hit) == 0 &&
+		     !block_expired(hit.block, now_ms);
+
+	if (put->base != (there ? hit.block->value_len : 0))
+		return;
+	if (there)
+		memcpy(b->data + b->key_len, hit.block->data + b->key_len, put->base);
+	put->base_version = there ? hit.block->version : 0;
+	store_put_seal(put);
 }
 
 int store_append_commit(struct store_worker *w, struct store_put *put,

@@ -17,8 +17,8 @@
  * it is published, apply() ends with the judgement, and publishing, remember() and the answer
  * follow when the log has the write; a retry that comes meanwhile has to wait in decide() for it.
  *
- * The value of a large PUT or APPEND is fetched between write_take() and write_run(), without the
- * lock. Before memory is taken for it, is_over() looks up a retry, and a record that makes the
+ * The value of a large PUT or APPEND is fetched between write_take() and write_run(), and hashed,
+ * without the lock, for which the client's other writes wait, on whichever worker. Before memory is taken for it, is_over() looks up a retry, and a record that makes the
  * condition fail.
  */
 #include "server/write/write.h"
@@ -234,6 +234,10 @@ void write_run(struct write_door *d, struct write *w)
 	bool again = false;
 	int rc;
 
+	if (w->ask.op == WRITE_PUT)
+		store_put_seal(&w->put);
+	else if (w->ask.op == WRITE_APPEND)
+		store_append_seal(d->store, &w->put, w->ask.now_ns / NS_PER_MS);
 	pthread_mutex_lock(&client->lock);
 	while (decide(w)) {
 		rc = apply(d, w);
