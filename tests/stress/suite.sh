@@ -216,7 +216,7 @@ herd_run() {
 herd_finds() {
     local build=$1 kind=$2 out
     shift 2
-    out=$(herd_run "$build" 120 --processes 4 --sessions 4 "$@" 2>&1)
+    out=$(herd_run "$build" 120 --processes 4 --sessions 4 --lease 500 "$@" 2>&1)
     [ $? = 1 ] && grep -q "^WRONG $kind: " <<<"$out" && return 0
     say "$* was not found"
     say "$out"
@@ -230,10 +230,24 @@ herd_lies() {
     done
 }
 
+few_of_a_herd=(--processes 4 --sessions 4)
+
+herd_starved() {
+    local name="herd: the server's threads are starved"
+    if [ "$(id -u)" -ne 0 ] || [ "$(nproc)" -lt 2 ]; then
+        skip "$name" "wants root and two cores"
+        return
+    fi
+    check "$name" herd_run build-test 120 --starve "${few_of_a_herd[@]}"
+}
+
 herd_forms() {
     build build-test || return 0
     check "herd: what is done wrong on purpose is found" herd_lies
     check "herd: 48 sessions" herd_run build-test 120 --processes 6
+    check "herd: half of the queue pairs stay for ever" herd_run build-test 120 \
+        --fault destroy_qp=EBUSY/2 "${few_of_a_herd[@]}"
+    herd_starved
     build build-mutants || return 0
     check "herd: ack_unapplied is found" herd_finds build-mutants lost --mutant ack_unapplied
     check "herd: expire_unfenced is found" herd_finds build-mutants memory --mutant expire_unfenced

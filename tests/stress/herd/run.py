@@ -8,6 +8,7 @@ usage.
 """
 import argparse
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from kvt_server import Server  # noqa: E402
 
 LEASES_TO_BEAT = 10  # from the moment at which all connect, until each has beaten for a lease
 LEASES_TO_FREE = 3  # from their death, or from the end of their lease
+LEASES_TO_STARVE = 3
 LEASES_TO_ANSWER = 2  # the longest call of a client that does no harm
 HONEST = 2  # sessions of that one
 PAUSE_US = 500000  # between two turns of a session of the herd
@@ -41,6 +43,12 @@ def wrong_if(condition, kind, words):
         raise Wrong(f"{kind}: {words}")
 
 
+def pin(pid, cores):
+    """All threads of a process."""
+    for task in os.listdir(f"/proc/{pid}/task"):
+        os.sched_setaffinity(int(task), cores)
+
+
 class Play:
     """One server, one client beside the herd, and what is done to the herd."""
 
@@ -48,7 +56,7 @@ class Play:
         self.options = options
         self.folder = folder
         self.lease_s = options.lease / 1000
-        self.env = {"GRACEKV_MUTANT": options.mutant} if options.mutant else None
+        self.env = {"GRACEKV_MUTANT": options.mutant} if options.mutant else {}
         self.server = self.counters = self.honest = None
         self.racks = []
         self.expected_fences = 0
@@ -57,7 +65,8 @@ class Play:
 
     def start(self):
         o = self.options
-        self.server = Server(self.folder, "--lease", str(o.lease), memory=o.memory, env=self.env)
+        self.server = Server(self.folder, "--lease", str(o.lease), memory=o.memory,
+                             env={**self.env, "SOFTRDMA_FAULT": o.fault} if o.fault else self.env)
         self.ledger = Ledger(self.folder, HONEST + 8 + 3 * o.processes * o.sessions * o.handles)
         self.counters = Counters(self.folder, self.server.address)
         self.honest = self.rack(1, HONEST, handles=1)
@@ -93,14 +102,14 @@ class Play:
         wrong_if(sum(fenced.values()) > self.expected_fences, "fenced",
                  f"{what}: {fenced}, {self.expected_fences} were to be expected")
 
-    def served(self, what, rack=None):
+    def served(self, what, leases=LEASES_TO_ANSWER, rack=None):
         """The client that does no harm had its answers, in time, all the while; the longest."""
         rack = rack or self.honest
         counts = rack.counts()
         longest = max(counts["get_max_us"], counts["put_max_us"]) / 1e6
         for name in ("bad", "lost", "reconnects"):
             wrong_if(counts[name], "lost" if name == "lost" else "honest", f"{what}: {counts}")
-        wrong_if(longest > self.bound_s(LEASES_TO_ANSWER), "honest",
+        wrong_if(longest > self.bound_s(leases), "honest",
                  f"{what}: a call took {longest:.2f} s: {counts}")
         wrong_if(not (counts["gets"] and counts["puts"]), "honest", f"{what}: no call: {counts}")
         rack.ask("forget")
@@ -152,8 +161,33 @@ class Play:
             time.sleep(2 * self.lease_s)
             self.honest.signal(signal.SIGCONT)
         self.nobody_was_fenced("all connect at once")
+        if self.options.lie == "stall":
+            self.server.stop_threads()
+            time.sleep(self.bound_s(LEASES_TO_ANSWER) + 0.5)
+            self.server.signal(signal.SIGCONT)
         self.served("all connect at once")
         return herd
+
+    def starve(self, herd):
+        """The server's threads share one core with a program of real-time priority, which leaves
+        them a twentieth of it. The clients have the other cores: nobody is fenced for it."""
+        cores = sorted(os.sched_getaffinity(0))
+        for rack in (herd, self.honest):
+            for member in rack.members:
+                pin(member.pid, cores[1:])
+        pin(self.server.pid, cores[:1])
+        burner = subprocess.Popen(["taskset", "-c", str(cores[0]), "chrt", "-f", "50",
+                                   sys.executable, "-c", "while True: pass"])
+        try:
+            time.sleep(LEASES_TO_STARVE * self.lease_s)
+            wrong_if(burner.poll() is not None, "error", "the burner ended by itself")
+        finally:
+            burner.kill()
+            burner.wait()
+        pin(self.server.pid, cores)
+        self.beats(herd, time.monotonic_ns(), "the server was starved")
+        self.nobody_was_fenced("the server was starved")
+        self.served("the server was starved", LEASES_TO_ANSWER + LEASES_TO_STARVE)
 
     def die_and_come(self, old):
         """The old ones die at once, and as many others connect in the same moment."""
@@ -179,15 +213,11 @@ class Play:
         for rack in (rest, self.honest):
             rack.ask("forget")
         at_ns = quiet.stop()
-        if self.options.lie == "stall":
-            self.server.stop_threads()
-            time.sleep(self.bound_s(LEASES_TO_ANSWER) + 0.5)
-            self.server.signal(signal.SIGCONT)
         self.expected_fences += quiet.count + tickless.count
         self.figures["silent_gone_s"] = self.gone(
             at_ns, [self.honest, rest], "half are silent", self.bound_s(1.1 + LEASES_TO_FREE))
         self.served("half are silent")
-        self.served("half are silent: the other half", rest)
+        self.served("half are silent: the other half", rack=rest)
         self.nothing_deferred([self.honest, rest], "the silent are gone")
         fences = sum(self.counters()[name] for name in FENCES)
         wrong_if(fences < self.expected_fences, "silent", f"{fences} sessions were fenced, and "
@@ -222,7 +252,10 @@ class Play:
 
     def play(self):
         self.start()
-        herd = self.die_and_come(self.connect())
+        herd = self.connect()
+        if self.options.starve:
+            self.starve(herd)
+        herd = self.die_and_come(herd)
         self.fall_silent(herd)
         self.end(herd)
         self.server.stop()
@@ -243,6 +276,9 @@ def options_of(argv):
     p.add_argument("--lease", type=int, default=1000, help="ms [1000]")
     p.add_argument("--memory", default="512M", help="of the server [512M]")
     p.add_argument("--mutant", help="a rule to break (in a build that has mutants)")
+    p.add_argument("--fault", help="SOFTRDMA_FAULT of the server: a device that has a bad day")
+    p.add_argument("--starve", action="store_true",
+                   help="the server has a twentieth of a core for a while (as root)")
     p.add_argument("--lie", choices=LIES, help="something that the judge must find")
     p.add_argument("--json", action="store_true", help="print the figures as one document")
     options = p.parse_args(argv)
