@@ -104,11 +104,11 @@ struct gkv_cursor; /* a scan under way */
 /*
  * The housekeeper. Memory that a one-sided read may still look at is not used again by the server,
  * on the word of each session: over a queue pair of its own the housekeeper READs the server's
- * epoch, and WRITEs how far the session has got, every millisecond while handles are at work, four
- * times within the server's lease (1 s by default) when they are idle. A get pays no message for
- * it. A session that stays silent for a lease (its process was stopped, nobody calls gkv_tick())
- * is ended by the server, so that its memory is free again; the next call on a handle connects
- * again by itself, and takes longer for it.
+ * epoch, and WRITEs how far the session has got, every 1 to 8 milliseconds while handles are at
+ * work, four times within the server's lease (1 s by default) when they are idle. A get pays no
+ * message for it. A session that stays silent for a lease (its process was stopped, nobody calls
+ * gkv_tick()) is ended by the server, so that its memory is free again; the next call on a handle
+ * connects again by itself, and takes longer for it.
  */
 #define GKV_HOUSEKEEPER_THREAD 0u /* a thread of the library's, from the first gkv_open() on */
 #define GKV_HOUSEKEEPER_TICK   1u /* no thread: the application calls gkv_tick() */

@@ -101,7 +101,7 @@ struct store_put {
 	struct memory_place place;
 	uint64_t hash;
 	uint32_t base; /* bytes of the value before the caller's: of an APPEND */
-	uint64_t base_version; /* of an APPEND that is sealed: of the record that they are of; 0: none */
+	uint64_t base_version; /* sealed, of an APPEND: of the record that they are of; 0: none */
 	bool sealed; /* the block's contents are whole, and body is their hash */
 	uint64_t body;
 };

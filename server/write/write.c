@@ -18,8 +18,8 @@
  * follow when the log has the write; a retry that comes meanwhile has to wait in decide() for it.
  *
  * The value of a large PUT or APPEND is fetched between write_take() and write_run(), and hashed,
- * without the lock, for which the client's other writes wait, on whichever worker. Before memory is taken for it, is_over() looks up a retry, and a record that makes the
- * condition fail.
+ * without the lock, for which the client's other writes wait, on whichever worker. Before memory is
+ * taken for it, is_over() looks up a retry, and a record that makes the condition fail.
  */
 #include "server/write/write.h"
 

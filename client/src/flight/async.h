@@ -137,7 +137,7 @@ struct flights {
 
 void flights_init(struct flights *f);
 void flights_destroy(struct flights *f);
-/* flights_end - the session was closed: no connecting thread after it returns, and none is begun. */
+/* flights_end - the session was closed: no connecting thread after it returns, none is begun. */
 void flights_end(struct flights *f);
 /* flights_signal - wake what sleeps with operations in flight. */
 void flights_signal(struct flights *f);

@@ -27,7 +27,10 @@ struct housekeeper {
 	uint64_t slot_addr; /* of the epoch slot, of the connection that h belongs to */
 	uint32_t slot_rkey;
 	unsigned lease_ms; /* that the server said last */
-	unsigned pause_ms; /* the last one */
+	unsigned pause_ms; /* the last one, but for those of HOUSEKEEPER_HURRY */
+	uint64_t epoch; /* that the last round has READ, */
+	bool epoch_grew; /* that it found another one, */
+	bool all_said; /* and that what it announced says all of it */
 	uint64_t took_ms; /* the last round; 0: none was made */
 	uint64_t calls; /* epochs_calls() of the last round */
 	uint64_t beat;

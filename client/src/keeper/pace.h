@@ -2,15 +2,23 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /* How often rounds are made. The essay is in pace.c. */
-#include <stdbool.h>
 #include <stdint.h>
 
-#define HOUSEKEEPER_BUSY_MS 1u /* between rounds while a handle is at work */
-#define HOUSEKEEPER_SHARE   4u /* of the time, in parts: what a round may take */
+#define HOUSEKEEPER_BUSY_MS  1u /* between rounds at the least, */
+#define HOUSEKEEPER_STILL_MS 8u /* and at the most, while a handle is at work */
+#define HOUSEKEEPER_SHARE    4u /* of the time, in parts: what a round may take */
+
+/* What a round has found. */
+enum housekeeper_work {
+	HOUSEKEEPER_IDLE, /* no handle was at work */
+	HOUSEKEEPER_STILL, /* one was, and the epoch is the last round's */
+	HOUSEKEEPER_FOLLOW, /* one was, and the epoch has grown */
+	HOUSEKEEPER_HURRY, /* one was, and there will be more to announce in a moment */
+};
 
 /*
- * housekeeper_pause - ms from a round's beginning to the next one's: short while a handle is at
- * work (@busy), otherwise twice the last pause; at least HOUSEKEEPER_SHARE times @took_ms, what the
- * round took; up to a quarter of the lease. At least 1.
+ * housekeeper_pause - ms from a round's beginning to the next one's, after @last_ms; at least
+ * HOUSEKEEPER_SHARE times @took_ms, what the round took; up to a quarter of the lease. At least 1.
  */
-unsigned housekeeper_pause(unsigned last_ms, bool busy, uint64_t took_ms, unsigned lease_ms);
+unsigned housekeeper_pause(unsigned last_ms, enum housekeeper_work work, uint64_t took_ms,
+			   unsigned lease_ms);

@@ -138,6 +138,9 @@ static int make_round(struct gkv_session *s)
 			     *(const uint64_t *)(span + SPAN_FLOOR), early, &say);
 	if (rc)
 		return rc;
+	k->epoch_grew = *(const uint64_t *)span != k->epoch;
+	k->epoch = *(const uint64_t *)span;
+	k->all_said = say.e >= k->epoch && say.h >= *(const uint64_t *)(span + SPAN_FLOOR);
 	/* release pairs with handle_age(): what was dropped */
 	atomic_store_explicit(&s->rounds_applied, number, memory_order_release);
 	/* relaxed: ours alone, until posting hands it to the device */
@@ -212,6 +215,21 @@ static int attach(struct gkv_session *s, uint64_t deadline_ns, unsigned *due_ms)
 	return rc;
 }
 
+/* After a round. */
+static enum housekeeper_work work_of(struct gkv_session *s)
+{
+	struct housekeeper *k = s->keeper;
+	const uint64_t calls = epochs_calls(&s->epochs);
+	const bool busy = calls != k->calls;
+
+	k->calls = calls;
+	if (!busy)
+		return HOUSEKEEPER_IDLE;
+	if (!k->all_said)
+		return HOUSEKEEPER_HURRY;
+	return k->epoch_grew ? HOUSEKEEPER_FOLLOW : HOUSEKEEPER_STILL;
+}
+
 static bool wanted(struct gkv_session *s)
 {
 	bool any;
@@ -225,9 +243,10 @@ static bool wanted(struct gkv_session *s)
 int round_keep(struct gkv_session *s, uint64_t deadline_ns)
 {
 	struct housekeeper *k = s->keeper;
-	const unsigned idle_ms = housekeeper_pause(UINT16_MAX, false, 0, k->lease_ms);
+	const unsigned idle_ms = housekeeper_pause(UINT16_MAX, HOUSEKEEPER_IDLE, 0, k->lease_ms);
 	unsigned due_ms = HOUSEKEEPER_BUSY_MS;
-	uint64_t calls, start_ns;
+	enum housekeeper_work work;
+	uint64_t start_ns;
 	int rc = 0;
 
 	k->took_ms = 0;
@@ -250,9 +269,10 @@ int round_keep(struct gkv_session *s, uint64_t deadline_ns)
 		k->h->link.live = false;
 		return (int)HOUSEKEEPER_BUSY_MS;
 	}
-	calls = epochs_calls(&s->epochs);
 	k->took_ms = (time_now_ns() - start_ns) / NS_PER_MS;
-	k->pause_ms = housekeeper_pause(k->pause_ms, calls != k->calls, k->took_ms, k->lease_ms);
-	k->calls = calls;
-	return (int)k->pause_ms;
+	work = work_of(s);
+	due_ms = housekeeper_pause(k->pause_ms, work, k->took_ms, k->lease_ms);
+	if (work != HOUSEKEEPER_HURRY)
+		k->pause_ms = due_ms;
+	return (int)due_ms;
 }

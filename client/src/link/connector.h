@@ -23,7 +23,8 @@ struct gkv;
  * connector_step - the handle has no queue pair of the present connection: go on to another one.
  * @here: what is due is tried by this call, in its time; otherwise by connector_try().
  * Returns 0: there is one; -EINPROGRESS: the next attempt is due at due_ns, or is another thread's
- * now, or WANTED, which that thread is to be told; else why there will be none, with the sentence in h->error.
+ * now, or WANTED, which that thread is to be told; else why there will be none, with the sentence
+ * in h->error.
  */
 int connector_step(struct gkv *h, bool here);
 

@@ -170,11 +170,11 @@ UNIT_TEST(test_pace)
 {
 	unsigned pause = 0, rounds = 0;
 
-	assert_int_equal(housekeeper_pause(250, true, 0, 1000), HOUSEKEEPER_BUSY_MS);
-	assert_int_equal(housekeeper_pause(1, true, 3, 1000), 3 * HOUSEKEEPER_SHARE);
-	assert_int_equal(housekeeper_pause(1, true, 3000, 1000), 250);
+	assert_int_equal(housekeeper_pause(250, HOUSEKEEPER_HURRY, 0, 1000), HOUSEKEEPER_BUSY_MS);
+	assert_int_equal(housekeeper_pause(1, HOUSEKEEPER_FOLLOW, 3, 1000), 3 * HOUSEKEEPER_SHARE);
+	assert_int_equal(housekeeper_pause(1, HOUSEKEEPER_FOLLOW, 3000, 1000), 250);
 	for (unsigned ms = 0; ms < 1000; ms += pause, rounds++) {
-		unsigned next = housekeeper_pause(pause, false, 0, 1000);
+		unsigned next = housekeeper_pause(pause, HOUSEKEEPER_IDLE, 0, 1000);
 
 		assert_true(next >= pause && next <= 250 && next <= 2 * (pause ? pause : 1));
 		pause = next;
@@ -183,10 +183,35 @@ UNIT_TEST(test_pace)
 	assert_true(rounds < 16);
 	/* four beats a lease, or one each ms */
 	for (unsigned lease = 1; lease < 100; lease++) {
-		pause = housekeeper_pause(UINT16_MAX, false, 0, lease);
+		pause = housekeeper_pause(UINT16_MAX, HOUSEKEEPER_IDLE, 0, lease);
 		assert_true(pause >= 1 && (pause == 1 || pause * 4 <= lease));
 	}
-	assert_int_equal(housekeeper_pause(UINT16_MAX, true, 0, 1), 1);
+	assert_int_equal(housekeeper_pause(UINT16_MAX, HOUSEKEEPER_STILL, 0, 1), 1);
+}
+
+/* Handles are at work, and the server's epoch grows every @every_ms. Rounds in a second. */
+static unsigned rounds_a_second(unsigned every_ms)
+{
+	unsigned pause = HOUSEKEEPER_BUSY_MS, rounds = 0;
+	uint64_t epoch = 0;
+
+	for (unsigned ms = 0; ms < 1000; ms += pause, rounds++) {
+		bool grew = ms / every_ms != epoch;
+
+		epoch = ms / every_ms;
+		pause = housekeeper_pause(pause, grew ? HOUSEKEEPER_FOLLOW : HOUSEKEEPER_STILL, 0,
+					  1000);
+		assert_in_range(pause, HOUSEKEEPER_BUSY_MS, HOUSEKEEPER_STILL_MS);
+	}
+	return rounds;
+}
+
+UNIT_TEST(test_pace_of_epochs)
+{
+	assert_in_range(rounds_a_second(1000000), 120, 130); /* it stands still */
+	assert_in_range(rounds_a_second(100), 120, 160);
+	assert_in_range(rounds_a_second(5), 200, 500);
+	assert_in_range(rounds_a_second(1), 990, 1000); /* memory is replaced as fast as can be */
 }
 
 /*
