@@ -28,6 +28,7 @@
 #define NAP_NS	    (20 * NS_PER_MS) /* a thread looks up at least this often */
 #define AGAIN_NS    (50 * NS_PER_MS) /* after an attempt that failed */
 #define VALUE_MAX   65536u
+#define FRESH_NS    NS_PER_S /* a beat that is older is none */
 
 struct entry {
 	_Atomic uint64_t acknowledged, begun;
@@ -287,7 +288,8 @@ static bool beats(struct member *m, uint64_t now, uint64_t hold_ns)
 		m->since_ns = m->since_ns ? m->since_ns : now;
 	}
 	m->rounds = stats.rounds;
-	return m->since_ns && now - m->since_ns >= hold_ns && now - m->grew_ns <= hold_ns;
+	return m->since_ns && now - m->since_ns >= hold_ns &&
+	       now - m->grew_ns <= (hold_ns > FRESH_NS ? hold_ns : FRESH_NS);
 }
 
 unsigned rack_beat(uint64_t ms, uint64_t hold_ms, uint64_t *at_ns)

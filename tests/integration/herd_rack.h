@@ -32,7 +32,7 @@ void rack_pace(uint32_t pause_us);
 
 /*
  * rack_beat - wait until each session has beaten for @hold_ms over one connection, the last time
- * within @hold_ms, or @ms are over. Returns how many have; @at_ns receives when the last of them
+ * within it or within 1 s, or @ms are over. Returns how many have; @at_ns receives when the last of them
  * made the first round of its connection.
  */
 unsigned rack_beat(uint64_t ms, uint64_t hold_ms, uint64_t *at_ns);

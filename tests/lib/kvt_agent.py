@@ -30,19 +30,25 @@ class Talk(socketserver.StreamRequestHandler):
 
     process = None
 
-    def start(self, args, stderr_path, files=None, **how):
-        """files: what the process reads that only the other machine has."""
+    @staticmethod
+    def place(files):
+        """What the process reads that only the other machine has; None: it is gone there."""
+        for path, content in ((pathlib.Path(name), it) for name, it in files.items()):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if content is None:
+                path.unlink(missing_ok=True)
+            else:
+                path.write_bytes(base64.b64decode(content))
+
+    def start(self, args, stderr_path, **how):
         assert self.process is None, "a connection has one process"
         pathlib.Path(stderr_path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path, content in (files or {}).items():
-            if not pathlib.Path(path).exists():
-                pathlib.Path(path).write_bytes(base64.b64decode(content))
         self.process = Process(args, stderr_path, **how)
         return self.process.pid
 
     def do(self, call, args, how):
-        if call == "start":
-            return self.start(*args, **how)
+        if call in ("start", "place"):
+            return getattr(self, call)(*args, **how)
         if call in FREE:
             return FREE[call](*args, **how)
         assert call in CALLS, f"no such call: {call}"

@@ -3,7 +3,7 @@
 """Processes on another machine, driven as if they were here: the other end of kvt_agent.py.
 
 Paths mean the same on both machines. Where they share no folder that tests write to, a process is
-sent the files of such a folder that its arguments name.
+sent the files of such a folder that its arguments name, and once more before each signal.
 """
 import base64
 import json
@@ -89,20 +89,32 @@ class RemoteProcess:
         self.stderr_path = pathlib.Path(stderr_path)
         self.agent = Connection()
         self.closed = False
-        files = self.files(args) if AGENT.startswith(COMMAND) else None
-        self.pid = self.agent.call("start", args, str(stderr_path), files=files, env=env,
+        self.names = self.files_of(args) if AGENT.startswith(COMMAND) else []
+        self.place()
+        self.pid = self.agent.call("start", args, str(stderr_path), env=env,
                                    address_space=address_space)
 
-    def files(self, args):
+    def files_of(self, args):
         folder = self.stderr_path.parent
-        return {name: base64.b64encode(pathlib.Path(name).read_bytes()).decode() for name in args
-                if pathlib.Path(name).is_file() and folder in pathlib.Path(name).parents}
+        return [name for name in args
+                if pathlib.Path(name).is_file() and folder in pathlib.Path(name).parents]
+
+    def place(self):
+        """As they are here."""
+        files = {name: base64.b64encode(pathlib.Path(name).read_bytes()).decode()
+                 if pathlib.Path(name).is_file() else None for name in self.names}
+        if files:
+            self.agent.call("place", files)
+
+    def signal(self, number):
+        self.place()
+        return self.agent.call("signal", number)
 
     read_line = forward("read_line", waits=True)
     wait = forward("wait", waits=True)
     for one in ("running", "returncode", "where", "kill", "state", "stop_threads", "cpu_seconds",
                 "user_seconds", "descriptors", "limit_descriptors", "address_space_bytes",
-                "stderr", "signal"):
+                "stderr"):
         vars()[one] = forward(one)
     del one
 
