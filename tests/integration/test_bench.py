@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import sys
+import types
 
 import pytest
 
@@ -167,8 +168,9 @@ def reads(name, tool, server, *words):
 def test_real_documents_of_kv_lat_and_kv_bw_are_read(world):
     """By the gate's own words, but for fewer keys and operations."""
     server = world.server(memory="64M").address
+    options = types.SimpleNamespace(quick=False, build=BUILD, device=DEVICE, host=HOST)
     for name in "get", "warm", "depth", "zipf", "zipf-few":
-        words, at = [], iter(BY_NAME[name].args)
+        words, at = [], iter(BY_NAME[name].words(options))
         for word in at:
             if word in ("-D", "--warm-up", "--idle", "--rounds", "--keys", "--name"):
                 next(at)
