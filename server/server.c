@@ -100,6 +100,7 @@ static int make_workers(struct server *s, struct error *err)
 		.measure = server_measure,
 		.stats_ctx = s,
 		.notice_fd = s->sessions.notice_fd,
+		.obeyed = &s->sessions.obeyed,
 	};
 
 	for (unsigned i = 0; i < s->config.workers; i++) {

@@ -49,14 +49,14 @@ static void refuse_stranger(struct sessions *all, struct cm *cm, const struct er
 	cm_reject(cm, err->code, err->text);
 }
 
-static void refuse(struct session *s, struct cm *cm, const struct error *err)
+void session_refuse_cm(struct session *s, struct cm *cm, const struct error *err)
 {
 	atomic_fetch_add_explicit(&s->all->counters.refused, 1, memory_order_relaxed);
 	log_warn("session", "refused a queue pair to session %" PRIu64 ", %s, by the CM: %s",
 		 s->number, s->name, err->text);
 	cm_reject(cm, err->code, err->text);
 	if (++s->refusals >= REFUSALS_MAX)
-		session_end(s, 0);
+		session_give_up(s);
 }
 
 static int check_route(const struct rdma_device *dev, const struct cm *cm, struct error *err)
@@ -74,38 +74,22 @@ static int check_route(const struct rdma_device *dev, const struct cm *cm, struc
 	return 0;
 }
 
-/* Returns 0: connected, and @cm is the conn's; or why not, and @cm is the caller's still. */
+/* Returns 0: it is being opened, and @cm is the session's; or why not. */
 static int open_handle(struct session *s, const struct wire_cm_request *r, struct cm *cm,
 		       struct error *err)
 {
-	struct wire_cm_reply reply = { .header = wire_cm_header(WIRE_CM_REPLY),
-				       .handle = r->handle };
-	struct conn *c;
 	int rc = check_route(s->all->dev, cm, err);
 
-	if (rc == 0)
-		rc = session_qp_make(s, r->handle, r->credits, NULL, &c, err);
 	if (rc)
 		return rc;
-	rc = cm_qp_connect(cm, &c->qp, r->mtu, err);
-	if (rc == 0)
-		rc = session_qp_start(s, c, err);
-	if (rc) {
-		session_conn_drop(s, c);
-		return rc;
-	}
-	reply.credits = c->credits;
-	reply.mtu = (uint8_t)c->qp.mtu;
-	rc = cm_accept(cm, &c->qp, &reply, err);
-	if (rc) {
-		session_qp_close(s, &(struct wire_handle){ .handle = r->handle });
-		return rc;
-	}
-	cm->owner = s;
-	cm->number = r->handle;
-	c->cm = cm;
-	log_debug("session", "session %" PRIu64 " handle %u: QP 0x%x by the CM, %u credits",
-		  s->number, r->handle, c->qp.qp->qp_num, c->credits);
+	if (s->opening.wanted)
+		return error_set(err, -EBUSY,
+				 "another queue pair of the session is being made (come again)");
+	s->opening.handle = r->handle;
+	s->opening.credits = r->credits;
+	s->opening.cm = cm;
+	s->opening.cm_mtu = r->mtu;
+	session_open(s);
 	return 0;
 }
 
@@ -125,8 +109,7 @@ static void requested(struct sessions *all, const struct cm_event *event)
 			  "no session has the request's token: it ended meanwhile (connect again)");
 		refuse_stranger(all, event->cm, &err);
 	} else if (open_handle(s, &request, event->cm, &err)) {
-		session_watch(s);
-		refuse(s, event->cm, &err);
+		session_refuse_cm(s, event->cm, &err);
 	}
 }
 

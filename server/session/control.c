@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -23,7 +24,7 @@
 #define CM_MAX	     16 /* the same for events of the CM: each may make a queue pair */
 
 /* What an epoll event points to: one of these, or a session. */
-static char tag_listen, tag_signal, tag_timer, tag_device, tag_notice, tag_cm;
+static char tag_listen, tag_signal, tag_timer, tag_device, tag_notice, tag_cm, tag_obeyed;
 
 static int watch(int epoll_fd, int fd, void *tag)
 {
@@ -86,13 +87,11 @@ static void accept_some(struct control *c)
 	}
 }
 
-/* Until there are no more, or a session was ended by one: then epoll is asked again. */
 static void cm_events(struct control *c)
 {
 	struct sessions *all = c->all;
-	uint64_t departures = all->departures;
 
-	for (unsigned i = 0; i < CM_MAX && departures == all->departures && !all->fatal; i++) {
+	for (unsigned i = 0; i < CM_MAX && !all->fatal; i++) {
 		int rc = session_cm_event(all);
 
 		if (rc && rc != -EAGAIN)
@@ -113,6 +112,8 @@ static void end_late_strangers(struct sessions *all)
 	cds_list_for_each_entry_safe (s, next, &all->strangers, node) {
 		if (now < s->deadline_ns)
 			break; /* in the order of their coming */
+		if (s->hello)
+			continue; /* the server is late */
 		error_set(&err, -ETIMEDOUT, "no HELLO within %u s of connecting",
 			  EXCHANGE_DEADLINE_MS / 1000);
 		session_refuse(s, 0, &err);
@@ -184,6 +185,7 @@ static int make_signals(int *out)
 	return *out < 0 ? -errno : 0;
 }
 
+/* Sessions, until the last one has parted: workers bound what each of them takes. */
 static void end_all(struct sessions *all)
 {
 	uint64_t answer_until_ns = time_now_ns() + GRACEFUL_NS;
@@ -193,6 +195,17 @@ static void end_all(struct sessions *all)
 		session_end(s, 0);
 	cds_list_for_each_entry_safe (s, next, &all->list, node)
 		session_end(s, answer_until_ns);
+	for (;;) {
+		struct pollfd fds[2] = { { .fd = all->obeyed.fd, .events = POLLIN },
+					 { .fd = rdma_device_event_fd(all->dev),
+					   .events = POLLIN } };
+		int wait_ms = sessions_work(all);
+
+		if (cds_list_empty(&all->parting))
+			return;
+		poll(fds, 2, wait_ms);
+		sessions_device_events(all);
+	}
 }
 
 /*
@@ -204,16 +217,21 @@ static bool turn(struct control *c)
 {
 	struct sessions *all = c->all;
 	struct epoll_event events[EVENTS_MAX];
-	uint64_t departures = all->departures;
-	int n = epoll_wait(c->epoll_fd, events, EVENTS_MAX, -1);
+	const int wait_ms = sessions_work(all);
+	uint64_t departures;
+	int n;
+
+	sessions_admit(all);
+	departures = all->departures;
+	n = all->fatal ? 0 : epoll_wait(c->epoll_fd, events, EVENTS_MAX, wait_ms);
 
 	for (int i = 0; i < n && departures == all->departures; i++) {
 		void *tag = events[i].data.ptr;
 
 		if (tag == &tag_signal && take_signal(c))
 			return true;
-		if (tag == &tag_signal)
-			continue;
+		if (tag == &tag_signal || tag == &tag_obeyed)
+			continue; /* sessions_work() takes what came back */
 		if (tag == &tag_device)
 			sessions_device_events(all);
 		else if (tag == &tag_notice)
@@ -224,7 +242,7 @@ static bool turn(struct control *c)
 			accept_some(c);
 		else if (tag == &tag_timer)
 			tick(c);
-		else if (session_readable(tag))
+		else if (session_readable(tag, events[i].events & ~(uint32_t)EPOLLIN))
 			session_end(tag, 0);
 		if (all->fatal)
 			return true;
@@ -252,6 +270,8 @@ int control_run(struct sessions *all, int listen_fd, const struct control_hooks 
 		rc = watch(epoll_fd, rdma_device_event_fd(all->dev), &tag_device);
 	if (rc == 0)
 		rc = watch(epoll_fd, all->notice_fd, &tag_notice);
+	if (rc == 0)
+		rc = watch(epoll_fd, all->obeyed.fd, &tag_obeyed);
 	if (rc == 0 && all->cm)
 		rc = watch(epoll_fd, cm_listener_fd(all->cm), &tag_cm);
 	if (rc)
@@ -267,8 +287,10 @@ int control_run(struct sessions *all, int listen_fd, const struct control_hooks 
 		.cm = { .fd = all->cm ? cm_listener_fd(all->cm) : -1, .tag = &tag_cm },
 	};
 
+	all->epoll_fd = epoll_fd;
 	while (!turn(&control))
 		;
+	all->epoll_fd = -1;
 	log_info("session", "told to stop: %" PRIu64 " sessions are ended",
 		 atomic_load_explicit(&all->counters.sessions, memory_order_relaxed));
 	end_all(all);

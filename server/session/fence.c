@@ -2,7 +2,8 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * Fencing: a session's queue pairs are destroyed, its epoch slot is deregistered, and only then is
- * it left out of the wait (session_end(), I4). The client finds its queue pairs broken and the
+ * it left out of the wait (session_parted(), I4). All that are to be fenced have their queue pairs
+ * in ERR before the first of them is taken apart. The client finds its queue pairs broken and the
  * reason in a REFUSE, and connects again; its calls take longer and do not fail.
  */
 #include "server/session/fence.h"
@@ -81,23 +82,21 @@ static void fence(struct session *s, enum lease_verdict why)
 void fence_look(struct sessions *all)
 {
 	struct grace *grace = sessions_grace(all);
-	enum lease_verdict why;
-	struct lease *found;
-	struct session *s;
+	const uint64_t now = time_now_ns();
+	struct lease *found, *next;
 
-	while (!all->fatal) {
-		uint64_t now = time_now_ns();
+	found = lease_find(grace, &all->look_ns, now, all->lease_ms * NS_PER_MS,
+			   reclaim_stuck(all->store->reclaim, now));
+	for (; found && !all->fatal; found = next) {
+		struct session *s = caa_container_of(found, struct session, lease);
 
-		found = lease_find(grace, &all->look_ns, now, all->lease_ms * NS_PER_MS,
-				   reclaim_stuck(all->store->reclaim, now), &why);
-		if (!found)
-			return;
-		s = caa_container_of(found, struct session, lease);
-		if (why == LEASE_SILENT && exchange_waiting(s->fd) && lease_heard(found, now))
-			continue; /* it is this thread that is late */
-		if (MUTANT(expire_unfenced) && why == LEASE_SILENT)
+		next = found->next_found;
+		if (found->why == LEASE_SILENT && (s->opening.wanted || exchange_waiting(s->fd)) &&
+		    lease_heard(found, now))
+			continue; /* it is the server that is late */
+		if (MUTANT(expire_unfenced) && found->why == LEASE_SILENT)
 			lease_wait(grace, found, false, now);
 		else
-			fence(s, why);
+			fence(s, found->why);
 	}
 }

@@ -59,8 +59,7 @@ struct look {
 	uint64_t now_ns, lease_ns;
 	uint64_t pause_ns; /* of the server's; 0: none to speak of */
 	struct grace_stuck stuck;
-	struct lease *found;
-	enum lease_verdict why;
+	struct lease *found, **end;
 };
 
 static enum lease_verdict judge(const struct look *look, struct lease *l)
@@ -68,7 +67,7 @@ static enum lease_verdict judge(const struct look *look, struct lease *l)
 	const struct epoch_session *s = &l->epoch;
 	uint64_t generation, beat;
 
-	if (!s->slot)
+	if (!s->slot || l->over)
 		return LEASE_KEPT; /* it goes already */
 	/* acquire, both: as in grace.c's take(). A foreign generation is no beat of ours. */
 	generation = atomic_load_explicit(&s->slot->generation, memory_order_acquire);
@@ -112,28 +111,28 @@ static void forgive(const struct look *look, struct lease *l)
 static void visit(void *ctx, struct epoch_session *s)
 {
 	struct lease *l = caa_container_of(s, struct lease, epoch);
-	enum lease_verdict verdict;
 	struct look *look = ctx;
 
 	if (look->pause_ns)
 		forgive(look, l);
-	verdict = judge(look, l);
-	if (verdict == LEASE_KEPT || look->found)
+	l->why = judge(look, l);
+	if (l->why == LEASE_KEPT)
 		return;
-	look->found = l;
-	look->why = verdict;
+	l->next_found = NULL;
+	*look->end = l;
+	look->end = &l->next_found;
 }
 
 struct lease *lease_find(struct grace *g, uint64_t *look_ns, uint64_t now_ns, uint64_t lease_ns,
-			 struct grace_stuck stuck, enum lease_verdict *why)
+			 struct grace_stuck stuck)
 {
 	struct look look = { .now_ns = now_ns, .lease_ns = lease_ns, .stuck = stuck };
+
+	look.end = &look.found;
 
 	if (*look_ns && now_ns - *look_ns >= lease_ns / 4 + GAP_NS)
 		look.pause_ns = now_ns - *look_ns;
 	*look_ns = now_ns;
 	grace_each(g, visit, &look);
-	if (look.found)
-		*why = look.why;
 	return look.found;
 }

@@ -34,6 +34,9 @@ struct lease {
 	uint64_t forgiven_h; /* the same, of one that was behind with its hints */
 	bool forgiven; /* a pause of the server's, since the last beat */
 	bool beaten; /* since it is waited for */
+	bool over; /* the session is being fenced, or has gone: it is not judged */
+	enum lease_verdict why; /* of the last look */
+	struct lease *next_found; /* by the last look */
 };
 
 /* lease_join - as grace_join(). */
@@ -49,8 +52,9 @@ void lease_wait(struct grace *g, struct lease *l, bool wait, uint64_t now_ns);
 bool lease_heard(struct lease *l, uint64_t now_ns);
 
 /*
- * lease_find - several times a lease: a session that is to be fenced, with @why, or NULL.
+ * lease_find - several times a lease: the sessions that are to be fenced, linked by next_found,
+ * each with its `why`; NULL: none.
  * @look_ns: when it was called last; 0 at first.
  */
 struct lease *lease_find(struct grace *g, uint64_t *look_ns, uint64_t now_ns, uint64_t lease_ns,
-			 struct grace_stuck stuck, enum lease_verdict *why);
+			 struct grace_stuck stuck);

@@ -22,37 +22,6 @@ static struct worker *least_busy(const struct sessions *all)
 	return best;
 }
 
-void session_conn_drop(struct session *s, struct conn *c)
-{
-	if (conn_destroy(c) == 0)
-		return;
-	s->unfenced = true;
-	s->all->fatal = "a queue pair of a client could not be destroyed";
-}
-
-/* Those from @first to @last: all fail before the wait for their receives, which is one for all. */
-static void close_handles(struct session *s, unsigned first, unsigned last,
-			  uint64_t answer_until_ns)
-{
-	bool any = false;
-
-	for (unsigned i = first; i <= last; i++) {
-		if (!s->conns[i])
-			continue;
-		conn_fail(s->conns[i], answer_until_ns);
-		any = true;
-	}
-	if (any)
-		session_await_receives(s, first, last);
-	for (unsigned i = first; i <= last; i++) {
-		if (!s->conns[i])
-			continue;
-		session_conn_drop(s, s->conns[i]);
-		s->conns[i] = NULL;
-		atomic_fetch_sub_explicit(&s->all->counters.queue_pairs, 1, memory_order_relaxed);
-	}
-}
-
 /* Packets to this client come from the address that its life line reached. */
 static int choose_source(struct session *s, struct gid_choice *out, struct error *err)
 {
@@ -70,16 +39,14 @@ static int choose_source(struct session *s, struct gid_choice *out, struct error
 	return 0;
 }
 
-int session_qp_make(struct session *s, unsigned handle, unsigned credits,
-		    const struct rdma_source *source, struct conn **out, struct error *err)
+static int make(struct session *s, const struct rdma_source *source, struct conn **out,
+		struct error *err)
 {
+	const unsigned handle = s->opening.handle;
+	unsigned credits = s->opening.credits;
 	struct conn *c;
 	int rc;
 
-	/* Before the old one goes and the new one can be used: grace.c, WITHOUT A QUEUE PAIR. Where
-	 * it is not made session_watch() looks again. */
-	lease_wait(sessions_grace(s->all), &s->lease, true, time_now_ns());
-	close_handles(s, handle, handle, 0); /* the client lost it and opens it again */
 	if (handle == HOUSEKEEPER_QP)
 		credits = 0; /* silent as to requests: it would look as if it kept receives */
 	else if (credits < 1 || credits > RPC_SLOTS_MAX)
@@ -87,28 +54,19 @@ int session_qp_make(struct session *s, unsigned handle, unsigned credits,
 	rc = conn_create(&c, least_busy(s->all), credits, source, err);
 	if (rc)
 		return rc;
+	atomic_fetch_add_explicit(&s->all->counters.queue_pairs, 1, memory_order_relaxed);
 	rc = client_queue_pair(s->client, handle, c->credits);
 	if (rc) {
 		session_conn_drop(s, c);
 		return error_set(err, rc, "out of memory for the replies of a queue pair");
 	}
+	c->session = s;
 	c->client = s->client;
 	memcpy(c->client_id, s->client->id, sizeof(c->client_id));
 	c->generation = s->number;
 	c->handle = handle;
 	c->lifeline = s->fd;
 	*out = c;
-	return 0;
-}
-
-int session_qp_start(struct session *s, struct conn *c, struct error *err)
-{
-	int rc = worker_attach(c, err);
-
-	if (rc)
-		return rc;
-	s->conns[c->handle] = c;
-	atomic_fetch_add_explicit(&s->all->counters.queue_pairs, 1, memory_order_relaxed);
 	return 0;
 }
 
@@ -154,27 +112,140 @@ static int connect_within_reach(struct session *s, struct conn *c, const struct 
 	return rc;
 }
 
-static int open_handle(struct session *s, const struct wire_qp *offer, struct error *err)
+static int make_and_connect(struct session *s, struct conn **out, struct error *err)
 {
+	struct opening *o = &s->opening;
 	struct gid_choice choice;
-	struct conn *c;
-	int rc = choose_source(s, &choice, err);
+	int rc = o->cm ? 0 : choose_source(s, &choice, err);
 
 	if (rc == 0)
-		rc = session_qp_make(s, offer->handle, offer->credits, &choice.source, &c, err);
+		rc = make(s, o->cm ? NULL : &choice.source, out, err);
 	if (rc)
 		return rc;
-	rc = connect_within_reach(s, c, offer, err);
-	if (rc == 0)
-		rc = session_qp_start(s, c, err);
+	if (o->cm)
+		rc = cm_qp_connect(o->cm, &(*out)->qp, o->cm_mtu, err);
+	else
+		rc = connect_within_reach(s, *out, &o->offer, err);
 	if (rc)
-		session_conn_drop(s, c);
+		session_conn_drop(s, *out);
 	return rc;
+}
+
+/* What was asked for is there, or @err says why not; @c: it, or NULL. */
+static void answer(struct session *s, struct conn *c, const struct error *err)
+{
+	struct wire_frame frame = { .type = WIRE_QP_OPENED };
+	const uint32_t ask = s->opening.offer.ask;
+	struct cm *cm = s->opening.cm;
+
+	s->opening = (struct opening){ 0 };
+	session_resume(s);
+	lease_heard(&s->lease, time_now_ns()); /* its client waited for this */
+	if (!c) {
+		session_watch(s);
+		if (cm)
+			session_refuse_cm(s, cm, err);
+		else
+			session_refuse(s, ask, err);
+		return;
+	}
+	if (cm) {
+		log_debug("session", "session %llu handle %u: QP 0x%x by the CM, %u credits",
+			  (unsigned long long)s->number, c->handle, c->qp.qp->qp_num, c->credits);
+		return;
+	}
+	rdma_qp_offer(&c->qp, &frame.qp);
+	frame.qp.handle = c->handle;
+	frame.qp.ask = ask;
+	frame.qp.credits = c->credits;
+	log_debug("session", "session %llu handle %u: QP 0x%x to 0x%x, MTU %u, READ depth %u/%u",
+		  (unsigned long long)s->number, c->handle, frame.qp.qpn, c->qp.peer_qpn,
+		  rdma_mtu_bytes(c->qp.mtu), c->qp.rd_initiator, c->qp.rd_responder);
+	session_send(s, &frame);
+}
+
+static int accept_by_cm(struct session *s, struct conn *c, struct error *err)
+{
+	struct cm *cm = s->opening.cm;
+	const struct wire_cm_reply reply = { .header = wire_cm_header(WIRE_CM_REPLY),
+					     .handle = c->handle,
+					     .credits = c->credits,
+					     .mtu = (uint8_t)c->qp.mtu };
+	int rc = cm_accept(cm, &c->qp, &reply, err);
+
+	if (rc)
+		return rc;
+	cm->owner = s;
+	cm->number = c->handle;
+	c->cm = cm;
+	return 0;
+}
+
+void session_attached(struct session *s, struct conn *c)
+{
+	struct error err;
+
+	if (c->result) {
+		error_set(&err, c->result, "posting receives failed: %s", error_name(c->result));
+		session_conn_drop(s, c);
+		answer(s, NULL, &err);
+	} else if (s->opening.cm && accept_by_cm(s, c, &err)) {
+		session_part(s, c);
+		answer(s, NULL, &err);
+	} else {
+		s->conns[c->handle] = c;
+		answer(s, c, NULL);
+	}
+	if (s->ending)
+		session_end(s, 0);
+}
+
+/* The older one of the handle is gone. */
+static void open_now(struct session *s)
+{
+	struct conn *c = NULL;
+	struct error err;
+
+	if (make_and_connect(s, &c, &err)) {
+		answer(s, NULL, &err);
+		return;
+	}
+	s->opening.conn = c;
+	conn_attach(c); /* session_attached() goes on */
+}
+
+void session_open(struct session *s)
+{
+	struct opening *o = &s->opening;
+	struct conn *old = s->conns[o->handle];
+
+	o->wanted = true;
+	session_pause(s);
+	/* Before the old one goes and the new one can be used: grace.c, WITHOUT A QUEUE PAIR. Where
+	 * it is not made session_watch() looks again. */
+	lease_wait(sessions_grace(s->all), &s->lease, true, time_now_ns());
+	if (old) { /* the client lost it and opens it again */
+		s->conns[o->handle] = NULL;
+		session_part(s, old);
+	}
+	if (!session_parts(s, o->handle))
+		open_now(s);
+}
+
+void session_open_on(struct session *s)
+{
+	struct opening *o = &s->opening;
+
+	if (o->wanted && !o->conn && !session_parts(s, o->handle))
+		open_now(s);
+	else
+		session_watch(s);
+	if (s->ending && !s->over)
+		session_end(s, 0);
 }
 
 void session_qp_open(struct session *s, const struct wire_qp *offer)
 {
-	struct wire_frame frame = { .type = WIRE_QP_OPENED };
 	struct error err;
 
 	if (offer->handle >= SESSION_QPS_MAX) {
@@ -183,21 +254,10 @@ void session_qp_open(struct session *s, const struct wire_qp *offer)
 		session_refuse(s, offer->ask, &err);
 		return;
 	}
-	if (open_handle(s, offer, &err)) {
-		session_watch(s);
-		session_refuse(s, offer->ask, &err);
-		return;
-	}
-	rdma_qp_offer(&s->conns[offer->handle]->qp, &frame.qp);
-	frame.qp.handle = offer->handle;
-	frame.qp.ask = offer->ask;
-	frame.qp.credits = s->conns[offer->handle]->credits;
-	log_debug("session", "session %llu handle %u: QP 0x%x to 0x%x, MTU %u, READ depth %u/%u",
-		  (unsigned long long)s->number, offer->handle, frame.qp.qpn, offer->qpn,
-		  rdma_mtu_bytes(s->conns[offer->handle]->qp.mtu),
-		  s->conns[offer->handle]->qp.rd_initiator,
-		  s->conns[offer->handle]->qp.rd_responder);
-	session_send(s, &frame);
+	s->opening.handle = offer->handle;
+	s->opening.credits = offer->credits;
+	s->opening.offer = *offer;
+	session_open(s);
 }
 
 void session_qp_ready(struct session *s, const struct wire_handle *handle)
@@ -213,25 +273,26 @@ void session_qp_ready(struct session *s, const struct wire_handle *handle)
 	session_send(s, &frame);
 }
 
+static void close_handle(struct session *s, unsigned handle)
+{
+	struct conn *c = s->conns[handle];
+
+	if (!c)
+		return;
+	s->conns[handle] = NULL;
+	session_part(s, c);
+}
+
 void session_qp_close(struct session *s, const struct wire_handle *handle)
 {
-	if (handle->handle >= SESSION_QPS_MAX)
-		return;
-	close_handles(s, handle->handle, handle->handle, 0);
-	session_watch(s);
+	if (handle->handle < SESSION_QPS_MAX)
+		close_handle(s, handle->handle);
 }
 
 void session_qp_lost(struct session *s, unsigned handle, const struct cm *cm)
 {
-	if (!s->conns[handle] || s->conns[handle]->cm != cm)
-		return;
-	close_handles(s, handle, handle, 0);
-	session_watch(s);
-}
-
-void session_qps_destroy(struct session *s, uint64_t answer_until_ns)
-{
-	close_handles(s, 0, SESSION_QPS_MAX - 1, answer_until_ns);
+	if (s->conns[handle] && s->conns[handle]->cm == cm)
+		close_handle(s, handle);
 }
 
 void session_qps_lost(struct session *s)

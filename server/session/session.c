@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,16 +26,30 @@ int sessions_init(struct sessions *all)
 
 	CDS_INIT_LIST_HEAD(&all->list);
 	CDS_INIT_LIST_HEAD(&all->strangers);
+	CDS_INIT_LIST_HEAD(&all->parting);
+	CDS_INIT_LIST_HEAD(&all->waiting);
+	CDS_INIT_LIST_HEAD(&all->ready);
 	CDS_INIT_LIST_HEAD(&all->unfenced);
+	CDS_INIT_LIST_HEAD(&all->failed);
+	all->epoll_fd = -1;
 	rc = clients_create(&all->clients);
 	if (rc)
 		return rc;
 	all->notice_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (all->notice_fd < 0) {
 		rc = -errno;
-		clients_destroy(all->clients);
-		all->clients = NULL;
+		goto err_clients;
 	}
+	rc = mailbox_create(&all->obeyed);
+	if (rc)
+		goto err_notice;
+	return 0;
+
+err_notice:
+	close(all->notice_fd);
+err_clients:
+	clients_destroy(all->clients);
+	all->clients = NULL;
 	return rc;
 }
 
@@ -49,6 +64,7 @@ void sessions_destroy(struct sessions *all)
 		free(s);
 	}
 	clients_destroy(all->clients);
+	mailbox_destroy(&all->obeyed);
 	close(all->notice_fd);
 	all->clients = NULL;
 }
@@ -58,13 +74,39 @@ static void count(_Atomic uint64_t *counter, int64_t n)
 	atomic_fetch_add_explicit(counter, (uint64_t)n, memory_order_relaxed);
 }
 
+void session_give_up(struct session *s)
+{
+	s->ending = true;
+	shutdown(s->fd, SHUT_RDWR); /* readable now, whatever the peer does: the loop ends it */
+}
+
 void session_send(struct session *s, const struct wire_frame *frame)
 {
 	/* Without waiting: a client that reads its answers leaves room for the next one. */
-	if (exchange_send(s->fd, frame, 0, NULL) == 0)
-		return;
-	s->ending = true;
-	shutdown(s->fd, SHUT_RDWR); /* readable now, whatever the peer does: the loop ends it */
+	if (exchange_send(s->fd, frame, 0, NULL))
+		session_give_up(s);
+}
+
+static void watch_for(struct session *s, uint32_t events)
+{
+	struct epoll_event ev = { .events = events, .data = { .ptr = s } };
+
+	if (s->all->epoll_fd >= 0 && epoll_ctl(s->all->epoll_fd, EPOLL_CTL_MOD, s->fd, &ev))
+		log_error("session", "watching a life line failed: %s", error_name(errno));
+}
+
+void session_pause(struct session *s)
+{
+	if (!s->paused)
+		watch_for(s, EPOLLRDHUP);
+	s->paused = true;
+}
+
+void session_resume(struct session *s)
+{
+	if (s->paused && !s->over)
+		watch_for(s, EPOLLIN | EPOLLRDHUP);
+	s->paused = false;
 }
 
 void session_refuse(struct session *s, uint32_t ask, const struct error *err)
@@ -94,6 +136,8 @@ struct session *session_accept(struct sessions *all, int fd)
 	s->all = all;
 	s->fd = fd;
 	s->gid_index = -1;
+	CDS_INIT_LIST_HEAD(&s->apart);
+	CDS_INIT_LIST_HEAD(&s->waiting_node);
 	s->deadline_ns = time_now_ns() + EXCHANGE_DEADLINE_MS * NS_PER_MS;
 	cds_list_add_tail(&s->node, &all->strangers);
 	count(&all->counters.strangers, 1);
@@ -114,18 +158,34 @@ static int check_hello(const struct wire_hello *h, struct error *err)
 	return 0;
 }
 
-static void end_older_session(struct sessions *all, const uint64_t id[2])
+static struct session *find_client(const struct cds_list_head *list, const uint64_t id[2])
 {
-	struct session *s, *next;
+	struct session *s;
 
-	cds_list_for_each_entry_safe (s, next, &all->list, node) {
-		if (s->client->id[0] == id[0] && s->client->id[1] == id[1]) {
-			log_info("session",
-				 "client %s came back: its session %" PRIu64 " is fenced", s->name,
-				 s->number);
-			session_end(s, 0);
-		}
+	cds_list_for_each_entry (s, list, node) {
+		if (s->client->id[0] == id[0] && s->client->id[1] == id[1])
+			return s;
 	}
+	return NULL;
+}
+
+/* Whether it has to wait for the end of another session, which is then in *@awaits; NULL: of any.
+ * Exactly once: no request of the older session is applied when the new one has its WELCOME. */
+static bool must_wait(struct sessions *all, const uint64_t id[2], struct session **awaits)
+{
+	struct session *older = find_client(&all->list, id);
+
+	if (older) {
+		log_info("session", "client %s came back: its session %" PRIu64 " is fenced",
+			 older->name, older->number);
+		session_end(older, 0);
+	}
+	*awaits = find_client(&all->parting, id);
+	if (*awaits)
+		return true;
+	return atomic_load_explicit(&all->counters.sessions, memory_order_relaxed) >=
+		       SESSIONS_MAX &&
+	       !cds_list_empty(&all->parting);
 }
 
 static void welcome(struct session *s, uint64_t epoch, bool resumed)
@@ -167,7 +227,6 @@ static int session_begin(struct session *s, const struct wire_hello *h, struct e
 	bool resumed;
 	int rc;
 
-	end_older_session(all, h->client_id);
 	if (atomic_load_explicit(&all->counters.sessions, memory_order_relaxed) >= SESSIONS_MAX)
 		return error_set(err, -EUSERS, "the server has %u sessions, no more fit",
 				 SESSIONS_MAX);
@@ -206,19 +265,79 @@ static int session_begin(struct session *s, const struct wire_hello *h, struct e
 
 void session_watch(struct session *s)
 {
-	bool any = s->unfenced;
+	bool any = s->unfenced || s->opening.wanted || !cds_list_empty(&s->apart);
 
 	for (unsigned i = 0; i < SESSION_QPS_MAX && !any; i++)
 		any = s->conns[i] != NULL;
 	lease_wait(sessions_grace(s->all), &s->lease, any, time_now_ns());
 }
 
+/* A sound HELLO of a stranger that is in no list of those that wait. */
+static void try_to_begin(struct session *s, const struct wire_hello *h)
+{
+	struct sessions *all = s->all;
+	struct error err;
+
+	if (must_wait(all, h->client_id, &s->awaits)) {
+		if (!s->hello) {
+			s->hello = malloc(sizeof(*s->hello));
+			if (!s->hello) {
+				error_set(&err, -ENOMEM, "out of memory for a client that waits");
+				goto refuse;
+			}
+			*s->hello = *h;
+		}
+		session_pause(s);
+		cds_list_add_tail(&s->waiting_node, &all->waiting);
+		return;
+	}
+	if (session_begin(s, h, &err) == 0)
+		return;
+refuse:
+	session_refuse(s, 0, &err);
+	s->ending = true;
+}
+
+void sessions_admit(struct sessions *all)
+{
+	while (!cds_list_empty(&all->ready)) {
+		struct session *s = cds_list_first_entry(&all->ready, struct session, waiting_node);
+
+		cds_list_del_init(&s->waiting_node);
+		try_to_begin(s, s->hello);
+		if (s->ending)
+			session_end(s, 0);
+		else if (s->welcomed) {
+			free(s->hello);
+			s->hello = NULL;
+			session_resume(s);
+		}
+	}
+}
+
+/* @gone is: strangers that waited for it, and the first that waits for any, are looked at again. */
+static void wake_waiting(struct sessions *all, const struct session *gone)
+{
+	struct session *s, *next;
+	bool room = true;
+
+	cds_list_for_each_entry_safe (s, next, &all->waiting, waiting_node) {
+		if (s->awaits != gone && (s->awaits || !room))
+			continue;
+		room &= s->awaits == gone;
+		cds_list_del(&s->waiting_node);
+		cds_list_add_tail(&s->waiting_node, &all->ready);
+	}
+}
+
 static void handle_hello(struct session *s, const struct wire_hello *h)
 {
 	struct error err;
 
-	if (check_hello(h, &err) == 0 && session_begin(s, h, &err) == 0)
+	if (check_hello(h, &err) == 0) {
+		try_to_begin(s, h);
 		return;
+	}
 	session_refuse(s, 0, &err);
 	s->ending = true;
 }
@@ -258,14 +377,16 @@ static int check_given_up(struct session *s)
 	return -ECONNRESET;
 }
 
-int session_readable(struct session *s)
+int session_readable(struct session *s, bool hung_up)
 {
 	struct wire_frame frame;
 	struct error err;
 	int rc = check_given_up(s);
 
+	if (s->paused) /* its frames have to wait */
+		return hung_up ? -ECONNRESET : rc;
 	/* What remains to be read keeps the socket readable: others have their turn first. */
-	for (unsigned i = 0; i < FRAMES_MAX && !s->ending && rc == 0; i++) {
+	for (unsigned i = 0; i < FRAMES_MAX && !s->ending && !s->paused && rc == 0; i++) {
 		rc = exchange_read(s->fd, &s->reader, &frame, &err);
 		if (rc == 0)
 			return 0;
@@ -281,32 +402,62 @@ int session_readable(struct session *s)
 	return s->ending ? -ECONNRESET : rc;
 }
 
-void session_end(struct session *s, uint64_t answer_until_ns)
+/* Nothing waits for it, and nothing of it is left. */
+static void forget(struct session *s)
+{
+	close(s->fd);
+	cds_list_del(&s->node);
+	count(s->welcomed ? &s->all->counters.sessions : &s->all->counters.strangers, -1);
+	free(s->hello);
+	if (s->unfenced) /* the reclaimer waits for it, and the server ends */
+		cds_list_add(&s->node, &s->all->unfenced);
+	else
+		free(s);
+}
+
+void session_parted(struct session *s)
 {
 	const struct wire_frame bye = { .type = WIRE_BYE };
 	struct sessions *all = s->all;
 
-	if (s->welcomed) {
-		session_qps_destroy(s, answer_until_ns);
-		grace_close_slot(sessions_grace(all), &s->lease.epoch);
-		if (!s->unfenced) {
-			rdma_buffer_destroy(&s->slot);
-			grace_leave(sessions_grace(all),
-				    &s->lease.epoch); /* it can READ nothing (I4) */
-		}
-		clients_detach(all->clients, s->client);
-		reclaim_kick(all->store->reclaim);
-		log_debug("session", "session %" PRIu64 " ends: %s, process %u", s->number, s->name,
-			  s->pid);
+	grace_close_slot(sessions_grace(all), &s->lease.epoch);
+	if (!s->unfenced) {
+		rdma_buffer_destroy(&s->slot);
+		grace_leave(sessions_grace(all), &s->lease.epoch); /* it can READ nothing (I4) */
 	}
-	if (answer_until_ns)
+	clients_detach(all->clients, s->client);
+	reclaim_kick(all->store->reclaim);
+	log_debug("session", "session %" PRIu64 " ends: %s, process %u", s->number, s->name,
+		  s->pid);
+	if (s->answer_until_ns)
 		exchange_send(s->fd, &bye, 0, NULL); /* best effort: there may be many */
-	close(s->fd);
+	wake_waiting(all, s);
+	forget(s);
+}
+
+void session_end(struct session *s, uint64_t answer_until_ns)
+{
+	struct sessions *all = s->all;
+	struct opening o = s->opening;
+
 	all->departures++;
+	if (!s->welcomed) {
+		cds_list_del(&s->waiting_node);
+		forget(s);
+		return;
+	}
+	s->over = s->lease.over = true;
+	s->answer_until_ns = answer_until_ns;
+	if (all->epoll_fd >= 0)
+		epoll_ctl(all->epoll_fd, EPOLL_CTL_DEL, s->fd, NULL);
 	cds_list_del(&s->node);
-	count(s->welcomed ? &all->counters.sessions : &all->counters.strangers, -1);
-	if (s->unfenced) /* the reclaimer waits for it, and the server ends */
-		cds_list_add(&s->node, &all->unfenced);
-	else
-		free(s);
+	cds_list_add_tail(&s->node, &all->parting);
+	s->opening = (struct opening){ 0 };
+	if (o.conn) /* its worker has it still: apart.c */
+		session_part(s, o.conn);
+	session_part_all(s, answer_until_ns);
+	if (o.cm)
+		cm_reject(o.cm, -ECONNRESET, "the session has ended");
+	if (cds_list_empty(&s->apart))
+		session_parted(s);
 }

@@ -5,11 +5,17 @@
  * Sessions: one for each connected client process. Everything here is the control thread's, but
  * for the counters, which anyone may read.
  *
- * A session begins with HELLO: its client id is registered, an earlier session of the same id is
- * ended first, it gets a number (also its generation), an epoch slot in a region of its own, and
- * a WELCOME. It ends when its life line does, or when it is fenced (fence.c): its queue pairs are
- * destroyed, its epoch slot is deregistered, and only then does it stop to hold back retired
- * memory (I4).
+ * A session begins with HELLO: its client id is registered, it gets a number (also its generation),
+ * an epoch slot in a region of its own, and a WELCOME. It is over when its life line is, or when it
+ * is fenced (fence.c). Then its queue pairs go to ERR at once, all of them, and are taken apart in
+ * the background (apart.c), while others are served. When they are destroyed its epoch slot is
+ * deregistered, and only then does it stop to hold back retired memory (I4), and is forgotten.
+ *
+ *	stranger --HELLO--> session --over--> parting --the last queue pair is gone--> freed
+ *	   `--an older session of the client is there, or parting: waits for its end--'
+ *
+ * While a session waits, for the end of an older one or for a queue pair, its life line is not
+ * read: what its client sends meanwhile stands in the socket.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -55,7 +61,16 @@ struct sessions {
 	struct session_counters counters;
 	struct cds_list_head list; /* sessions by number, oldest first */
 	struct cds_list_head strangers;
+	struct cds_list_head
+		parting; /* sessions that are over, until the last queue pair is gone */
+	struct cds_list_head waiting; /* strangers that wait for the end of a session */
+	struct cds_list_head ready; /* strangers that have waited for it */
 	struct cds_list_head unfenced; /* over, and waited for: freed after the reclaimer */
+	struct cds_list_head
+		failed; /* connections that wait for their last receive, oldest first */
+	struct mailbox obeyed; /* connections that come back from their workers */
+	struct mail *obeyed_next; /* taken from there, and not looked at yet */
+	int epoll_fd; /* that watches life lines; -1: none does */
 	uint64_t departures; /* connections ended since start */
 	int notice_fd; /* eventfd: a worker has found a queue pair broken */
 	unsigned untold; /* waits for the last receive of queue pairs in vain, since one was not */
@@ -68,11 +83,27 @@ struct sessions {
 	uint64_t cm_complaint_ns; /* when a refused request of the CM was logged last */
 };
 
+/* A queue pair that was asked for. One at a time. */
+struct opening {
+	bool wanted;
+	unsigned handle, credits;
+	struct wire_qp offer; /* over the life line */
+	struct cm *cm; /* by the CM, owned until it is accepted or rejected; NULL: not */
+	uint8_t cm_mtu;
+	struct conn *conn; /* made, and on its way to its worker; NULL: older ones must go first */
+};
+
 struct session {
 	struct cds_list_head node;
 	struct sessions *all;
 	int fd; /* the life line */
 	bool welcomed;
+	bool over; /* it is parting, or gone */
+	bool paused; /* its life line is not read */
+	struct wire_hello *hello; /* owned, of a stranger that waits; else NULL */
+	struct session *awaits; /* for this one; NULL: for any */
+	struct cds_list_head waiting_node;
+	uint64_t answer_until_ns; /* of one that is over; 0: nothing was answered any more */
 	unsigned refusals;
 	bool unfenced; /* a queue pair of it could not be destroyed: it is waited for to the end */
 	bool ending; /* a frame could not be sent, or the peer broke the protocol */
@@ -82,7 +113,9 @@ struct session {
 	struct client_entry *client;
 	struct rdma_buffer slot; /* struct epoch_slot */
 	struct lease lease;
-	struct conn *conns[SESSION_QPS_MAX];
+	struct conn *conns[SESSION_QPS_MAX]; /* that workers answer on */
+	struct cds_list_head apart; /* connections that are being taken apart */
+	struct opening opening;
 	char name[64];
 	uint32_t pid;
 	uint64_t cm_token; /* random: requests of the CM name the session by it */
@@ -110,62 +143,78 @@ void sessions_notices(struct sessions *all);
 struct session *session_accept(struct sessions *all, int fd);
 
 /*
- * session_readable - its socket has something. Returns 0, or a negative value when the session is
- * over: the caller calls session_end().
+ * session_readable - its socket has something; @hung_up: the peer has closed it. Returns 0, or a
+ * negative value when the session is over: the caller calls session_end().
  */
-int session_readable(struct session *s);
+int session_readable(struct session *s, bool hung_up);
 
 /*
- * session_end - fence it and forget it: frees @s. @answer_until_ns: answer what has arrived up to
- * this time, and say BYE; 0: do not.
+ * session_end - it is over: its queue pairs go to ERR and are taken apart, and it is freed, now or
+ * later. A stranger is freed. @answer_until_ns: first answer what has arrived, up to this time, and
+ * say BYE in the end; 0: do not.
  */
 void session_end(struct session *s, uint64_t answer_until_ns);
+/* session_parted - one that is over has no queue pair any more: it is freed. */
+void session_parted(struct session *s);
 
-/* Frames about queue pairs (queue_pairs.c). */
+/* sessions_admit - strangers that have waited for the end of a session. */
+void sessions_admit(struct sessions *all);
+
+/* session_pause, session_resume - whether its life line is read. Its end is seen all the same. */
+void session_pause(struct session *s);
+void session_resume(struct session *s);
+
+/* Queue pairs (queue_pairs.c). Frames about them: */
 void session_qp_open(struct session *s, const struct wire_qp *offer);
 void session_qp_ready(struct session *s, const struct wire_handle *handle);
 void session_qp_close(struct session *s, const struct wire_handle *handle);
 /* session_qp_lost - its end of the CM's connection says that the other one has gone. */
 void session_qp_lost(struct session *s, unsigned handle, const struct cm *cm);
-void session_qps_destroy(struct session *s, uint64_t answer_until_ns);
-
-/*
- * session_await_receives - queue pairs @first to @last were failed: wait until the device has said
- * that they gave back their receives, where it does so, and not for long.
- */
-void session_await_receives(struct session *s, unsigned first, unsigned last);
-
 /* session_qps_lost - tell the client of those that a worker found broken. */
 void session_qps_lost(struct session *s);
+/* session_qps_why - why a worker gave one of them up, in words; NULL: none did. */
+const char *session_qps_why(const struct session *s);
 
 /*
- * session_qp_make - a queue pair for @handle, below SESSION_QPS_MAX, instead of an older one, which
- * is destroyed first. Connect it, then call session_qp_start(), or session_conn_drop().
+ * session_open - s->opening says what is wanted: older queue pairs of that handle are taken apart,
+ * one is made and connected, its worker is told, and then the client.
+ * session_open_on - go on with that, if an older one was in its way and is gone.
+ * session_attached - its worker has it, or has not: c->result.
  */
-int session_qp_make(struct session *s, unsigned handle, unsigned credits,
-		    const struct rdma_source *source, struct conn **out, struct error *err);
-
-/*
- * session_conn_drop - destroy one of its queue pairs. Where that fails its client may go on with
- * READs: the session is waited for to the end (I4), and the server ends (all->fatal).
- */
-void session_conn_drop(struct session *s, struct conn *c);
+void session_open(struct session *s);
+void session_open_on(struct session *s);
+void session_attached(struct session *s, struct conn *c);
 
 /* session_watch - it is waited for, and its lease runs, while it has a queue pair. */
 void session_watch(struct session *s);
 
-/* session_qp_start - the worker answers on it, and it is the session's. On failure it is the
- * caller's still. */
-int session_qp_start(struct session *s, struct conn *c, struct error *err);
+/* session_refuse_cm - as session_refuse(), by the CM, and @cm is gone. cm_requests.c */
+void session_refuse_cm(struct session *s, struct cm *cm, const struct error *err);
 
-/* session_cm_event - take and obey an event of all->cm (cm_requests.c). Returns as cm_next(). It
- * may end a session; the device goes away: all->fatal. */
+/* Taking apart (apart.c). session_part - one of its queue pairs, which goes to ERR at once. */
+void session_part(struct session *s, struct conn *c);
+/* session_part_all - all; @answer_until_ns: as session_end(). */
+void session_part_all(struct session *s, uint64_t answer_until_ns);
+/* session_parts - whether one of @handle is being taken apart. */
+bool session_parts(const struct session *s, unsigned handle);
+/* session_conn_drop - one that no worker has: now. */
+void session_conn_drop(struct session *s, struct conn *c);
+/* sessions_last_receive - the device says that this one has given back its last receive. */
+void sessions_last_receive(struct sessions *all, struct conn *c);
+/*
+ * sessions_work - go on with what has come back from workers, some of it, and with connections that
+ * have waited for long enough. Returns ms until it wants to be called again; -1: it need not.
+ */
+int sessions_work(struct sessions *all);
+
+/* session_cm_event - take and obey an event of all->cm (cm_requests.c). Returns as cm_next(). The
+ * device goes away: all->fatal. */
 int session_cm_event(struct sessions *all);
 
-/* session_qps_why - why a worker gave one of them up, in words; NULL: none did. */
-const char *session_qps_why(const struct session *s);
+/* session_give_up - it ends soon, by its life line. */
+void session_give_up(struct session *s);
 
-/* session_send - or mark the session as ending. */
+/* session_send - or give it up. */
 void session_send(struct session *s, const struct wire_frame *frame);
 
 /* session_refuse - counts, logs and tells the peer. @ask: of what is refused; 0: the session, or

@@ -1,12 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Taking connections apart, on the worker's thread: what has arrived is answered, what was posted
- * has completed or flushed, and only then the queue pair goes.
+ * Taking connections apart: the worker's part. The control thread makes the verbs calls, which may
+ * wait for the device; the worker posts, polls and forgets. In order:
+ *
+ *	1. ANSWER, where the server stops: what has arrived is answered, for a while.
+ *	2. The control thread says so (conn_fail()): `doomed`, and the queue pair goes to ERR. What
+ *	   breaks on it from then on is no news.
+ *	3. DRAIN, when the device has said that the last receive came back, or that has taken too
+ *	   long (receives.c): nothing is posted on it any more, nor is the life line touched. Sends
+ *	   complete in order, so when a marker after them has come back, all have. Receives that it
+ *	   had taken stand in the completion queue, which is first in, first out: once it was empty,
+ *	   or as many were polled as it holds, they have come back. Then the table forgets it, so
+ *	   that another queue pair may have its number.
+ *	4. The control thread destroys the queue pair (conn_destroy()).
+ *	5. DETACH: what of it is still in the completion queue names the connection, so it is
+ *	   polled, and what its requests held is released.
+ *
+ * The worker answers others all the time: a marker, and an answer, is waited for between polls. A
+ * connection whose marker does not come is given up after a second: its queue pair goes all the
+ * same.
  */
 #include "server/worker/worker_internal.h"
-
-#include <errno.h>
 
 #include "common/base/time.h"
 #include "common/rdma/post.h"
@@ -33,11 +48,8 @@ static bool conn_is_busy(const struct conn *c)
 	return false;
 }
 
-/*
- * Wait until everything posted on @c has completed, or flushed: sends complete in order, so when
- * the marker has come back, every send before it has.
- */
-static void await_sends(struct worker *w, struct conn *c, uint64_t end)
+/* After everything that was posted on @c: its completion sets c->drained. */
+static void post_marker(struct conn *c)
 {
 	struct ibv_send_wr marker = {
 		.wr_id = (uintptr_t)c | RPC_WR_MARKER,
@@ -46,36 +58,37 @@ static void await_sends(struct worker *w, struct conn *c, uint64_t end)
 	};
 	struct ibv_send_wr *bad;
 
-	c->drained = false;
-	if (rdma_post_send(c->qp.qp, &marker, &bad))
-		return; /* its queue is full of flushed sends: the polls of drain() see them */
-	while (!c->drained && time_now_ns() < end) {
-		worker_poll(w);
-		qsbr_quiescent();
-	}
+	/* where it finds no place, the queue is full of flushed sends: polls see them */
+	c->drained = rdma_post_send(c->qp.qp, &marker, &bad) != 0;
+	c->marked = true;
 }
 
-/*
- * Answer what has arrived on @c, until nothing comes and nothing is in flight, and let the answers
- * leave; or until time is over.
- */
-static void settle(struct worker *w, struct conn *c, uint64_t end)
+static void add_leaving(struct worker *w, struct conn *c)
 {
-	while (!c->failed && time_now_ns() < end && (worker_poll(w) > 0 || conn_is_busy(c)))
-		qsbr_quiescent();
-	if (!c->failed && time_now_ns() < end)
-		await_sends(w, c, end);
+	c->next_leaving = w->leaving;
+	w->leaving = c;
 }
 
-/* Take what still comes of a queue pair that has failed, or was destroyed. */
-static void drain(struct worker *w)
+void worker_answer(struct worker *w, struct conn *c)
 {
-	/*
-	 * Receives that it had taken stand in the queue, which is first in, first out: once it was
-	 * empty, or as many were polled as it holds, they have come back. Other connections may
-	 * keep it from ever being empty.
-	 */
-	for (unsigned seen = 0; seen < CQ_ENTRIES;) {
+	c->marked = false;
+	add_leaving(w, c);
+}
+
+void worker_drain(struct worker *w, struct conn *c)
+{
+	c->failed = true;
+	c->until_ns = time_now_ns() + DRAIN_NS;
+	c->drained = true;
+	if (!c->alive)
+		post_marker(c);
+	add_leaving(w, c);
+}
+
+/* What stands in the completion queue, in the order of its coming. */
+static void poll_what_came(struct worker *w)
+{
+	for (unsigned seen = 0; seen < CQ_ENTRIES;) { /* others may keep it from being empty */
 		int n = worker_poll(w);
 
 		if (n <= 0)
@@ -85,32 +98,52 @@ static void drain(struct worker *w)
 	}
 }
 
-void worker_fail(struct worker *w, struct command *cmd)
+/* Whether what has arrived was answered and the answers have left. @n: as worker_leave(). */
+static bool answered(struct conn *c, int n, uint64_t now)
 {
-	struct conn *c = cmd->conn;
-
-	settle(w, c, cmd->answer_until_ns);
-	c->failed = true; /* posts nothing any more, and does not touch the life line */
-	cmd->result = rdma_qp_fail(&c->qp);
+	if (c->failed || now >= c->until_ns)
+		return true;
+	if (!c->marked && n <= 0 && !conn_is_busy(c))
+		post_marker(c);
+	return c->marked && c->drained;
 }
 
-void worker_detach(struct worker *w, struct command *cmd)
+void worker_leave(struct worker *w, int n)
 {
-	struct conn *c = cmd->conn;
-	bool alive;
+	struct conn *done = NULL, *drained = NULL, *c;
+	const uint64_t now = time_now_ns();
 
-	c->failed = true;
-	alive = rdma_qp_fail(&c->qp) != 0;
-	if (!alive) {
-		await_sends(w, c, time_now_ns() + DRAIN_NS);
-		drain(w);
+	for (struct conn **at = &w->leaving; (c = *at);) {
+		const bool drains = c->command == CONN_DRAIN;
+		struct conn **to = drains ? &drained : &done;
+
+		if (drains ? !c->drained && now < c->until_ns : !answered(c, n, now)) {
+			at = &c->next_leaving;
+			continue;
+		}
+		*at = c->next_leaving;
+		c->next_leaving = *to;
+		*to = c;
 	}
-	conn_unlink(w, c);
-	if (rdma_qp_destroy(&c->qp) && alive)
-		cmd->result = -EIO;
-	drain(w); /* devices that leave its completions in the queue: they name @c, so now */
+	if (drained)
+		poll_what_came(w);
+	for (; drained; drained = c) {
+		c = drained->next_leaving;
+		conn_unlink(w, drained);
+		worker_obeyed(w, drained, 0);
+	}
+	for (; done; done = c) {
+		c = done->next_leaving;
+		worker_obeyed(w, done, 0);
+	}
+}
+
+void worker_detach(struct worker *w, struct conn *c)
+{
+	poll_what_came(w);
 	if (c->credits)
 		receives_death(&w->receives, c->gave_back);
 	rpc_abandon(&w->rpc, c);
 	atomic_fetch_sub_explicit(&w->rpc.counters.connections, 1, memory_order_relaxed);
+	worker_obeyed(w, c, 0);
 }

@@ -1,63 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Commands: the control thread hands one over and waits; the worker takes it between two polls. */
+/*
+ * Commands. The control thread posts a connection to its worker's mailbox with what is to be done
+ * with it (conn.c); the worker takes them between two polls, in order, and posts each connection
+ * back, with the result, when that is done. Nobody waits for anybody.
+ */
 #include "server/worker/worker_internal.h"
 
-#include <errno.h>
-#include <unistd.h>
+#include <assert.h>
 
-#include "common/base/log.h"
-
-static void attach(struct worker *w, struct command *cmd)
+static int attach(struct worker *w, struct conn *c)
 {
-	struct conn *c = cmd->conn, **chain = worker_chain(w, c->qp.qp->qp_num);
+	struct conn **chain = worker_chain(w, c->qp.qp->qp_num);
 
 	while (w->receives.posted < w->receives.chunks * RECEIVE_CHUNK) {
-		cmd->result = receives_post_more(&w->receives);
-		if (cmd->result)
-			return;
+		int rc = receives_post_more(&w->receives);
+
+		if (rc)
+			return rc;
 	}
 	c->heard = w->receives.now;
 	c->next = *chain;
 	*chain = c;
 	atomic_fetch_add_explicit(&w->rpc.counters.connections, 1, memory_order_relaxed);
+	return 0;
 }
 
-void worker_take_command(struct worker *w)
+void worker_obeyed(struct worker *w, struct conn *c, int result)
 {
-	struct command *cmd;
+	c->result = result;
+	mailbox_post(w->rpc.config.obeyed, &c->mail); /* from now on it is not ours */
+}
 
-	/* pairs with worker_command(): the command's fields before the pointer */
-	cmd = atomic_exchange_explicit(&w->command, NULL, memory_order_acquire);
-	if (!cmd)
+static void obey(struct worker *w, struct conn *c)
+{
+	switch (c->command) {
+	case CONN_ATTACH:
+		worker_obeyed(w, c, attach(w, c));
 		return;
-	switch (cmd->kind) {
-	case COMMAND_ATTACH:
-		attach(w, cmd);
-		break;
-	case COMMAND_FAIL:
-		worker_fail(w, cmd);
-		break;
-	case COMMAND_DETACH:
-		worker_detach(w, cmd);
-		break;
-	case COMMAND_STOP:
-		w->stopping = true;
+	case CONN_ANSWER:
+		worker_answer(w, c);
+		return;
+	case CONN_DRAIN:
+		worker_drain(w, c);
+		return;
+	case CONN_DETACH:
+		worker_detach(w, c);
+		return;
+	case CONN_IDLE:
 		break;
 	}
-	sem_post(&cmd->done);
+	assert(!"a connection without a command");
 }
 
-void worker_command(struct worker *w, struct command *cmd)
+void worker_take_commands(struct worker *w)
 {
-	uint64_t one = 1;
+	struct mail *next;
 
-	sem_init(&cmd->done, 0, 0);
-	atomic_store_explicit(&w->command, cmd,
-			      memory_order_release); /* pairs with worker_take_command */
-	if (write(w->wake_fd, &one, sizeof(one)) != sizeof(one))
-		log_error("worker", "waking worker %u failed: %s", w->number, error_name(errno));
-	while (sem_wait(&cmd->done) && errno == EINTR)
-		;
-	sem_destroy(&cmd->done);
+	for (struct mail *m = mailbox_take(&w->commands); m; m = next) {
+		next = m->next; /* a connection that was posted back may be gone */
+		if (m == &w->stop)
+			w->stopping = true;
+		else
+			obey(w, conn_of_mail(m));
+	}
 }

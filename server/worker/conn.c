@@ -84,32 +84,37 @@ err_free:
 	return rc;
 }
 
-int worker_attach(struct conn *c, struct error *err)
+static void order(struct conn *c, enum conn_command command)
 {
-	struct command attach = { .kind = COMMAND_ATTACH, .conn = c };
+	c->command = command;
+	mailbox_post(&c->worker->commands, &c->mail);
+}
 
-	worker_command(c->worker, &attach);
-	if (attach.result)
-		return error_set(err, attach.result, "posting receives failed: %s",
-				 error_name(attach.result));
-	c->attached = true;
-	return 0;
+void conn_attach(struct conn *c)
+{
+	order(c, CONN_ATTACH);
+}
+
+void conn_answer(struct conn *c, uint64_t until_ns)
+{
+	c->until_ns = until_ns;
+	order(c, CONN_ANSWER);
+}
+
+void conn_drain(struct conn *c)
+{
+	order(c, CONN_DRAIN);
+}
+
+void conn_detach(struct conn *c)
+{
+	order(c, CONN_DETACH);
 }
 
 const char *conn_why(const struct conn *c)
 {
 	/* acquire: pairs with rpc_protocol_error() */
 	return atomic_load_explicit(&c->why, memory_order_acquire);
-}
-
-void conn_fail(struct conn *c, uint64_t answer_until_ns)
-{
-	struct command fail = { .kind = COMMAND_FAIL,
-				.conn = c,
-				.answer_until_ns = answer_until_ns };
-
-	if (c->attached)
-		worker_command(c->worker, &fail);
 }
 
 bool conn_take_lost(struct conn *c)
@@ -119,30 +124,26 @@ bool conn_take_lost(struct conn *c)
 	       atomic_exchange_explicit(&c->lost, false, memory_order_relaxed);
 }
 
-/* Of one that no worker knows. In ERR it serves nothing remote, destroyed or not. */
-static int end_access(struct conn *c)
+void conn_fail(struct conn *c)
 {
-	bool alive = rdma_qp_fail(&c->qp) != 0;
-
-	return rdma_qp_destroy(&c->qp) && alive ? -EIO : 0;
+	/* relaxed: see expect_failure() */
+	atomic_store_explicit(&c->doomed, true, memory_order_relaxed);
+	c->alive = rdma_qp_fail(&c->qp) != 0;
 }
 
 int conn_destroy(struct conn *c)
 {
-	struct command detach = { .kind = COMMAND_DETACH, .conn = c };
+	/* in ERR it serves nothing remote, destroyed or not */
+	return rdma_qp_destroy(&c->qp) && c->alive ? -EIO : 0;
+}
 
-	if (!c)
-		return 0;
-	if (c->attached)
-		worker_command(c->worker, &detach);
-	else
-		detach.result = end_access(c);
-	cm_destroy(c->cm); /* after it: the client takes it for the queue pair's end */
+void conn_free(struct conn *c)
+{
+	cm_destroy(c->cm); /* after its queue pair: the client takes it for that one's end */
 	rdma_buffer_destroy(&c->replies);
 	c->worker->credits -= c->credits;
 	c->worker->sends -= c->queue.places;
 	free(c);
-	return detach.result;
 }
 
 const struct worker_counters *worker_counters(const struct worker *w)

@@ -2,13 +2,17 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * A connection: one queue pair of a session, and its requests in flight. Made and taken apart by
- * the control thread; between worker_attach() and conn_destroy() it belongs to its worker alone.
+ * A connection: one queue pair of a session, and its requests in flight. The control thread makes
+ * it, has it attached to its worker, and takes it apart (apart.c). What only one of the two threads
+ * touches says so; the rest is the worker's while it is attached.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <urcu/list.h>
+
+#include "common/base/mailbox.h"
 #include "common/layout/wire_measure.h"
 #include "common/layout/wire_rpc.h"
 #include "common/rdma/cm.h"
@@ -18,6 +22,7 @@
 #include "server/write/write.h"
 
 struct worker;
+struct session;
 struct conn;
 
 /* Room for one STATS text, in registered memory, after the frames of the replies. */
@@ -73,8 +78,26 @@ struct conn_queue {
 	struct request *waiting, *waiting_last; /* in order */
 };
 
+/* What the worker is to do with a connection: worker.h. */
+enum conn_command { CONN_IDLE, CONN_ATTACH, CONN_ANSWER, CONN_DRAIN, CONN_DETACH };
+
 struct conn {
 	struct rdma_qp qp;
+	/* The control thread's, and the worker's from posting it until it comes back. */
+	struct mail mail;
+	enum conn_command command;
+	uint64_t until_ns; /* ANSWER, DRAIN */
+	int result;
+
+	/* Control thread. */
+	struct session *session;
+	struct cds_list_head node; /* of the session's that are being taken apart */
+	struct cds_list_head failed_node; /* of those that wait for their last receive */
+	uint64_t failed_ns; /* since when */
+	bool waits; /* it is among them */
+	_Atomic bool doomed; /* it is taken apart: what breaks on it is no news. Anyone reads */
+	bool alive; /* it could not be brought to ERR. Set before DRAIN */
+
 	struct worker *worker;
 	struct client_entry *client;
 	uint64_t client_id[2];
@@ -83,22 +106,29 @@ struct conn {
 	struct cm *cm; /* that connected it, owned; NULL: the exchange did. Control thread */
 	unsigned credits; /* 0: it carries no requests, and takes no receive of the worker's */
 	struct conn_queue queue;
-	bool failed; /* broke, or is being taken apart: ignored until it is detached */
+	bool failed; /* broke, or is being taken apart: ignored from then on */
 	bool stats_busy;
 	bool attached; /* control thread */
-	bool drained; /* the marker after all sends was flushed */
+	bool marked, drained; /* the marker after all sends was posted, and came back */
+	struct conn *next_leaving;
 	/* Why, in words, or NULL: stored by the worker, told to the peer by the control thread. */
 	_Atomic(const char *) why;
 	/* It broke, and the client does not know: set by the worker, taken by the control
 	 * thread. */
 	_Atomic bool lost;
-	bool gave_back; /* the device said so: its last receive. Control thread */
+	bool gave_back; /* the device said so: its last receive. Control thread, until DETACH */
 	receives_time heard; /* when it took its last receive, or was attached */
 	int lifeline; /* the session's socket, shut down on a protocol error; not owned */
 	struct rdma_buffer replies; /* RPC_SLOTS_MAX * RPC_REPLY_MAX, then CONN_STATS_BYTES */
 	struct request request[RPC_SLOTS_MAX];
 	struct conn *next; /* hash chain of the worker */
 };
+
+/* conn_of_mail - of a mailbox of connections. */
+static inline struct conn *conn_of_mail(struct mail *mail)
+{
+	return caa_container_of(mail, struct conn, mail);
+}
 
 /*
  * conn_measure - what this end of a connection knows of a measurement, into @out, which has the

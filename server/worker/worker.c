@@ -8,9 +8,8 @@
  * thread is offline for liburcu and holds back no grace period.
  *
  * Sleeping without losing a wake-up: arm the channel, poll once more, and only then sleep on the
- * channel's fd and the command eventfd. A completion after the arming makes the channel readable
- * (ibv_req_notify_cq); one before it is seen by the poll. A command is stored before the eventfd
- * is written, and looked for after it was read.
+ * channel's fd and that of the mailbox. A completion after the arming makes the channel readable
+ * (ibv_req_notify_cq); one before it is seen by the poll. A command makes the mailbox readable.
  */
 #include "server/worker/worker_internal.h"
 
@@ -20,9 +19,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "common/base/cores.h"
 #include "common/base/log.h"
@@ -35,6 +32,7 @@
 #define SPIN_YIELD_NS	  10000u
 #define TIDY_BUSY_NS	  (5 * NS_PER_MS) /* between a few merges each, of a busy worker */
 #define TIDY_NS		  (100 * NS_PER_MS) /* the index waits for memory: ask again, ... */
+#define LEAVING_NS	  (1 * NS_PER_MS) /* asleep at most, while connections leave */
 #define TIDY_BACK_OFF_MAX 6u /* ... after twice as long each time, up to 6.4 s */
 
 static struct conn *conn_find(struct worker *w, uint32_t qpn)
@@ -46,12 +44,22 @@ static struct conn *conn_find(struct worker *w, uint32_t qpn)
 	return c;
 }
 
+/* One that the control thread takes apart fails because of that: nobody is to be told. */
+static void expect_failure(struct conn *c)
+{
+	/* relaxed: the queue pair went to ERR after it was set, and so this completion came */
+	if (atomic_load_explicit(&c->doomed, memory_order_relaxed))
+		c->failed = true;
+}
+
 static void handle_receive(struct worker *w, const struct ibv_wc *wc)
 {
 	struct conn *c = conn_find(w, wc->qp_num);
 
 	if (c)
 		c->heard = w->receives.now;
+	if (c && wc->status != IBV_WC_SUCCESS)
+		expect_failure(c);
 	if (wc->status == IBV_WC_SUCCESS && c)
 		rpc_receive(&w->rpc, c, receives_frame(&w->receives, wc->wr_id), wc->byte_len);
 	else if (c)
@@ -61,12 +69,15 @@ static void handle_receive(struct worker *w, const struct ibv_wc *wc)
 
 static void handle(struct worker *w, const struct ibv_wc *wc)
 {
-	if (wc->wr_id & RECEIVE_WR)
+	if (wc->wr_id & RECEIVE_WR) {
 		handle_receive(w, wc);
-	else if ((wc->wr_id & RPC_WR_WHAT) == RPC_WR_MARKER)
+	} else if ((wc->wr_id & RPC_WR_WHAT) == RPC_WR_MARKER) {
 		((struct conn *)rpc_wr_pointer(wc->wr_id))->drained = true;
-	else
+	} else {
+		if (wc->status != IBV_WC_SUCCESS)
+			expect_failure(((struct request *)rpc_wr_pointer(wc->wr_id))->conn);
 		rpc_completed(&w->rpc, wc->wr_id, wc->status == IBV_WC_SUCCESS);
+	}
 }
 
 /* The earliest time at which a connection that lives was heard. */
@@ -134,17 +145,20 @@ static uint64_t chores_poll(struct worker *w, uint64_t now, uint64_t tidy_pause_
 static void sleep_until_work(struct worker *w)
 {
 	struct pollfd fds[2] = { { .fd = rdma_cq_fd(&w->cq), .events = POLLIN },
-				 { .fd = w->wake_fd, .events = POLLIN } };
-	uint64_t due = chores_poll(w, time_now_ns(), 0), wakes;
-	const struct timespec ts = { (time_t)(due / NS_PER_S), (long)(due % NS_PER_S) };
+				 { .fd = w->commands.fd, .events = POLLIN } };
+	uint64_t due = chores_poll(w, time_now_ns(), 0);
+	struct timespec ts;
 
+	if (w->leaving && due > LEAVING_NS)
+		due = LEAVING_NS;
+	ts = (struct timespec){ (time_t)(due / NS_PER_S), (long)(due % NS_PER_S) };
 	qsbr_offline();
 	ppoll(fds, 2, due == UINT64_MAX ? NULL : &ts, NULL);
 	qsbr_online();
 	if (fds[0].revents)
 		rdma_cq_drain_events(&w->cq);
-	if (fds[1].revents && read(w->wake_fd, &wakes, sizeof(wakes)) < 0)
-		log_debug("worker", "eventfd: %s", error_name(errno));
+	if (fds[1].revents)
+		worker_take_commands(w);
 	atomic_fetch_add_explicit(&w->rpc.counters.wakeups, 1, memory_order_relaxed);
 }
 
@@ -162,8 +176,7 @@ static void idle(struct worker *w, uint64_t *idle_since)
 		sched_yield();
 		return;
 	}
-	if (rdma_cq_arm(&w->cq) == 0 && worker_poll(w) == 0 &&
-	    !atomic_load_explicit(&w->command, memory_order_relaxed))
+	if (rdma_cq_arm(&w->cq) == 0 && worker_poll(w) == 0 && !mailbox_any(&w->commands))
 		sleep_until_work(w);
 	*idle_since = 0;
 }
@@ -175,14 +188,18 @@ static void *worker_main(void *arg)
 
 	qsbr_register();
 	while (!w->stopping) {
-		if (worker_poll(w) > 0) {
+		int n = worker_poll(w);
+
+		if (w->leaving)
+			worker_leave(w, n);
+		if (n > 0) {
 			idle_since = 0;
 			chores_poll(w, time_now_ns(), TIDY_BUSY_NS);
 		} else {
 			idle(w, &idle_since);
 		}
-		if (atomic_load_explicit(&w->command, memory_order_relaxed))
-			worker_take_command(w);
+		if (mailbox_any(&w->commands))
+			worker_take_commands(w);
 		qsbr_quiescent();
 	}
 	qsbr_unregister();
@@ -235,17 +252,21 @@ int worker_create(struct worker **out, const struct worker_config *config, unsig
 		error_set(err, rc, "out of memory for worker %u", number);
 		goto err_cq;
 	}
-	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	rc = w->wake_fd < 0 ? error_set(err, -errno, "eventfd failed: %s", error_name(errno))
-			    : start_thread(w, err);
-	if (rc)
+	rc = mailbox_create(&w->commands);
+	if (rc) {
+		error_set(err, rc, "making the mailbox of worker %u failed: %s", number,
+			  error_name(rc));
 		goto err_store;
+	}
+	rc = start_thread(w, err);
+	if (rc)
+		goto err_commands;
 	*out = w;
 	return 0;
 
+err_commands:
+	mailbox_destroy(&w->commands);
 err_store:
-	if (w->wake_fd >= 0)
-		close(w->wake_fd);
 	store_worker_destroy(&w->rpc.store);
 err_cq:
 	rdma_cq_destroy(&w->cq);
@@ -258,13 +279,11 @@ err_free:
 
 void worker_destroy(struct worker *w)
 {
-	struct command stop = { .kind = COMMAND_STOP };
-
 	if (!w)
 		return;
-	worker_command(w, &stop);
+	mailbox_post(&w->commands, &w->stop);
 	pthread_join(w->thread, NULL);
-	close(w->wake_fd);
+	mailbox_destroy(&w->commands);
 	store_worker_destroy(&w->rpc.store);
 	rdma_cq_destroy(&w->cq);
 	receives_destroy(&w->receives);

@@ -6,13 +6,15 @@
  * of sessions. The loop polls, answers, passes a quiescent state, and after WORKER_SPIN_NS without
  * work arms the channel, goes offline for liburcu, and sleeps.
  *
- * The control thread talks to a worker by commands that it waits for; everything else of a worker
- * is its own thread's. Counters are written by the worker and read by anyone, relaxed.
+ * The control thread talks to a worker by commands about connections, which come back when they are
+ * obeyed (command.c); everything else of a worker is its own thread's. Counters are written by the
+ * worker and read by anyone, relaxed.
  */
 #include <stdatomic.h>
 #include <stdint.h>
 
 #include "common/base/error.h"
+#include "common/base/mailbox.h"
 #include "common/layout/wire_measure.h"
 #include "server/store/store.h"
 #include "server/worker/conn.h"
@@ -51,6 +53,7 @@ struct worker_config {
 	worker_measure_fn measure;
 	void *stats_ctx; /* of both */
 	int notice_fd; /* eventfd, written when a connection was lost: conn_take_lost() */
+	struct mailbox *obeyed; /* where connections go whose command is done */
 };
 
 /* worker_create - start a thread. Returns 0 or a negative errno with @err. */
@@ -69,25 +72,35 @@ void worker_destroy(struct worker *w);
 int conn_create(struct conn **out, struct worker *w, unsigned credits,
 		const struct rdma_source *source, struct error *err);
 
-/* worker_attach - from now on the worker answers on it. */
-int worker_attach(struct conn *c, struct error *err);
-
 /*
- * conn_fail - the first half of its end: the queue pair goes to ERR and takes no receive any more.
- * The device may say when it has given back the last one (rdma_device_event(), with the connection
- * as context): the caller waits for that a while and sets conn->gave_back (receives.c).
- * @answer_until_ns: first answer what has already arrived, up to this time; 0: do not.
- * Not attached: nothing happens.
+ * Commands: what the worker is to do with a connection, which it has until it comes back through
+ * worker_config.obeyed. What to ask for, and when: apart.c.
+ * conn_attach - answer on it. Comes back with conn->result 0, attached; or why not.
+ * conn_answer - answer what has arrived, up to @until_ns, and let the answers leave.
+ * conn_drain - after conn_fail(): let what was posted come back.
+ * conn_detach - after conn_destroy(): forget it.
  */
-void conn_fail(struct conn *c, uint64_t answer_until_ns);
+void conn_attach(struct conn *c);
+void conn_answer(struct conn *c, uint64_t until_ns);
+void conn_drain(struct conn *c);
+void conn_detach(struct conn *c);
 
 /*
- * conn_destroy - the second: let the worker drain the queue pair, destroy it, give back what its
- * requests held. No remote access through it, and no completion of it, after this returns (I4).
- * Attached or not, failed or not; NULL is fine. Returns 0; or a negative errno: the device did not
- * take it apart, and nothing can be said of the client's access.
+ * conn_fail - the queue pair goes to ERR and takes no receive any more; the device may say when it
+ * has given back the last one (rdma_device_event(), with the connection as context): the caller
+ * waits for that a while and sets conn->gave_back (receives.c). The worker may have it or not.
+ */
+void conn_fail(struct conn *c);
+
+/*
+ * conn_destroy - after conn_fail(), and conn_drain() where it was attached: the queue pair is gone.
+ * No remote access through it after this returns (I4). Returns 0; or a negative errno: the device
+ * did not take it apart, and nothing can be said of the client's access.
  */
 int conn_destroy(struct conn *c);
+
+/* conn_free - after conn_destroy(), and conn_detach() where it was attached. */
+void conn_free(struct conn *c);
 
 /* conn_take_lost - true once after the worker found it broken: the client is to be told. */
 bool conn_take_lost(struct conn *c);

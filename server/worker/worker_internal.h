@@ -6,27 +6,15 @@
  * control thread: conn.c.
  */
 #include <pthread.h>
-#include <semaphore.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 
+#include "common/base/mailbox.h"
 #include "server/worker/receives.h"
 #include "server/worker/rpc.h"
 #include "server/worker/worker.h"
 
 #define CQ_ENTRIES   (8 * WORKER_RECEIVES) /* as far as the device goes: conn.c counts */
 #define WORKER_CONNS 1024u /* chains of the table of connections by QP number */
-
-/* A command of the control thread, which waits for @done. */
-enum command_kind { COMMAND_ATTACH, COMMAND_FAIL, COMMAND_DETACH, COMMAND_STOP };
-
-struct command {
-	enum command_kind kind;
-	struct conn *conn;
-	uint64_t answer_until_ns; /* FAIL */
-	int result;
-	sem_t done;
-};
 
 struct worker {
 	struct rpc_worker rpc;
@@ -35,18 +23,16 @@ struct worker {
 	pthread_t thread;
 	struct rdma_cq cq;
 	struct receives receives;
-	int wake_fd; /* eventfd: a command waits */
+	struct mailbox commands; /* of the control thread: connections, or worker_stop */
+	struct mail stop;
 
 	/* Control thread. */
 	unsigned credits; /* given out */
 	unsigned sends; /* places in send queues: each may complete, flushed */
 
-	/* One command at a time: the control thread stores it, the worker takes it (release,
-	 * acquire), and posts its semaphore when done. */
-	_Atomic(struct command *) command;
-
 	/* Worker thread. */
 	bool stopping;
+	struct conn *leaving; /* those whose command takes its time: apart.c */
 	uint64_t tidy_at_ns; /* not before */
 	unsigned tidy_back_off; /* doublings of the wait, since there was no memory for it */
 	struct conn *conns[WORKER_CONNS];
@@ -64,10 +50,15 @@ static inline struct conn **worker_chain(struct worker *w, uint32_t qpn)
 	return &w->conns[qpn % WORKER_CONNS];
 }
 
-/* worker_command - hand a command to the worker and wait for it. Control thread. */
-void worker_command(struct worker *w, struct command *command);
+/* worker_take_commands - obey those that have come. */
+void worker_take_commands(struct worker *w);
 
-/* worker_take_command - obey one, if there is one. worker_fail, worker_detach - two of them. */
-void worker_take_command(struct worker *w);
-void worker_fail(struct worker *w, struct command *cmd);
-void worker_detach(struct worker *w, struct command *cmd);
+/* worker_obeyed - the command of @c is done, with @result: it is the control thread's again. */
+void worker_obeyed(struct worker *w, struct conn *c, int result);
+
+/* Commands that take their time begin here, and end in worker_leave(), which is called after each
+ * poll while w->leaving is not NULL. @n: completions that were polled. */
+void worker_answer(struct worker *w, struct conn *c);
+void worker_drain(struct worker *w, struct conn *c);
+void worker_detach(struct worker *w, struct conn *c);
+void worker_leave(struct worker *w, int n);

@@ -66,7 +66,11 @@ static void goes(struct member *m)
 
 static struct lease *find_stuck(uint64_t now_ns, struct grace_stuck stuck)
 {
-	return lease_find(&grace, &look_ns, now_ns, LEASE_NS, stuck, &why);
+	struct lease *found = lease_find(&grace, &look_ns, now_ns, LEASE_NS, stuck);
+
+	if (found)
+		why = found->why;
+	return found;
 }
 
 static struct lease *find(uint64_t now_ns, uint64_t stuck)
