@@ -38,12 +38,12 @@
  *
  * A call on a handle ends within its session's timeout_ms, connecting again included. What the
  * operating system takes to make a queue pair or to register memory may come on top: milliseconds,
- * as a rule. So may a look-up of the server's name, which takes as long as the machine's resolver
- * does (resolv.conf(5): timeout, attempts; many seconds where no name server answers). It is made
- * by gkv_session_open(), which keeps the addresses, and made again by a call that connects again
- * after an attempt with the known ones has failed, once in 10 s at most; that one call may end
- * late, those of other threads do not wait for it longer than their own time. An address in digits
- * as the server's name is never looked up.
+ * as a rule. A look-up of the server's name takes as long as the machine's resolver does
+ * (resolv.conf(5): timeout, attempts; many seconds where no name server answers), so another thread
+ * of the library makes it, and no call waits for it longer than its time. It is made for
+ * gkv_session_open(), and the addresses are kept; and again for a call that connects again after an
+ * attempt with the known ones has failed, once in 10 s at most: that one waits for half a second,
+ * and goes on with those. An address in digits as the server's name is never looked up.
  *
  * Errors that any call on a handle may return:
  *   -EINVAL       an argument is outside its documented range, or a handle is NULL
@@ -177,8 +177,8 @@ GKV_API void gkv_options_init(struct gkv_options *options);
 
 /*
  * gkv_session_open - connect: one attempt, which takes at most timeout_ms, and at most 5 s where
- * that is longer; looking up the server's name comes on top (see above). It does not wait for a
- * server that is not there yet: call it again after a pause.
+ * that is longer, besides looking up the server's name (see above). It does not wait for a server
+ * that is not there yet: call it again after a pause.
  * @options: NULL for all defaults.
  * @out: receives the session; on failure NULL.
  * Any thread. Returns 0, or
@@ -233,8 +233,7 @@ GKV_API int gkv_open(struct gkv_session *session, const struct gkv_handle_option
  * gkv_close - the handle's thread, outside of its calls; NULL is fine. The queue pair is destroyed:
  * a request whose call timed out gets no reply any more, and operations in flight end without a
  * completion: writes among them were applied once, or never. Where another queue pair is being made
- * for such a handle, it waits for that: timeout_ms at most, and as long as the machine's resolver
- * takes.
+ * for such a handle, it waits for that: timeout_ms at most.
  */
 GKV_API void gkv_close(struct gkv *handle);
 

@@ -17,23 +17,32 @@
 
 #define PROBES_MAX 127 /* TCP_KEEPCNT */
 
-static int resolve(const char *host, const char *port, bool passive, struct addrinfo **list,
-		   struct error *err)
+/* @flags: of getaddrinfo(). Returns 0, or -EHOSTUNREACH; *code: what getaddrinfo() said. */
+static int ask(const char *host, const char *port, int flags, struct addrinfo **list, int *code,
+	       struct error *err)
 {
 	struct addrinfo hints = {
 		.ai_socktype = SOCK_STREAM,
-		.ai_flags = (passive ? AI_PASSIVE : 0) | AI_NUMERICSERV | AI_NUMERICHOST,
+		.ai_flags = flags | AI_NUMERICSERV,
 	};
 	int rc = getaddrinfo(host[0] ? host : NULL, port, &hints, list);
 
-	if (rc == EAI_NONAME) { /* no address in digits: only now may somebody be asked */
-		hints.ai_flags &= ~AI_NUMERICHOST;
-		rc = getaddrinfo(host, port, &hints, list);
-	}
+	*code = rc;
 	if (rc)
 		return error_set(err, -EHOSTUNREACH, "'%s' port %s: %s (check the name)", host,
 				 port, rc == EAI_SYSTEM ? error_name(errno) : gai_strerror(rc));
 	return 0;
+}
+
+static int resolve(const char *host, const char *port, bool passive, struct addrinfo **list,
+		   struct error *err)
+{
+	const int flags = passive ? AI_PASSIVE : 0;
+	int code, rc = ask(host, port, flags | AI_NUMERICHOST, list, &code, err);
+
+	if (code == EAI_NONAME) /* no address in digits: only now may somebody be asked */
+		rc = ask(host, port, flags, list, &code, err);
+	return rc;
 }
 
 static void address_words(const struct sockaddr *sa, socklen_t len, char *host, size_t host_cap,
@@ -116,6 +125,14 @@ static int connect_to(const struct addrinfo *ai, uint64_t deadline_ns, int *out)
 		return code ? -code : -errno;
 	*out = cleanup_take_fd(&fd);
 	return 0;
+}
+
+int tcp_resolve_digits(const char *host, const char *port, struct addrinfo **list,
+		       struct error *err)
+{
+	int code, rc = ask(host, port, AI_NUMERICHOST, list, &code, err);
+
+	return code == EAI_NONAME ? 1 : rc;
 }
 
 int tcp_resolve(const char *host, const char *port, struct addrinfo **list, struct error *err)

@@ -24,10 +24,12 @@ int tcp_connect(const char *host, const char *port, uint64_t deadline_ns, int *f
 /*
  * tcp_connect() in two: tcp_resolve() gives the addresses of @host, to be freed with
  * freeaddrinfo(), -EHOSTUNREACH: there are none. Only the resolver's own time-outs bound it; it is
- * not asked about an address in digits.
+ * not asked about an address in digits. tcp_resolve_digits() never asks it: 1: @host is a name.
  * tcp_connect_list() tries them in their order. What failed is said of each.
  */
 int tcp_resolve(const char *host, const char *port, struct addrinfo **list, struct error *err);
+int tcp_resolve_digits(const char *host, const char *port, struct addrinfo **list,
+		       struct error *err);
 int tcp_connect_list(const struct addrinfo *list, const char *host, const char *port,
 		     uint64_t deadline_ns, int *fd, struct error *err);
 

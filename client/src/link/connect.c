@@ -211,26 +211,15 @@ static int connect_tcp(struct gkv_session *s, uint64_t deadline_ns, int *fd, str
 	return 0;
 }
 
-/* The resolver takes its time: the first look-up is no part of the call's, later ones are. */
-static int find_addresses(struct gkv_session *s, uint64_t *deadline_ns, struct error *err)
+static int find_addresses(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
-	bool first = !s->addresses.list;
-	uint64_t from_ns = time_now_ns(), now;
 	char words[256];
 	int rc;
 
 	trace_begin(s, "resolve");
-	rc = addresses_find(&s->addresses, s->settings.host, s->settings.port, err);
+	rc = addresses_find(&s->addresses, s->settings.host, s->settings.port, deadline_ns, err);
 	if (rc)
 		return rc;
-	now = time_now_ns();
-	if (first)
-		*deadline_ns += now - from_ns;
-	if (now >= *deadline_ns)
-		return error_set(err, -ETIMEDOUT,
-				 "looking up '%s' took the rest of this call's time (is the "
-				 "machine's resolver well? an address in digits needs none)",
-				 s->settings.host);
 	tcp_list_words(s->addresses.list, words, sizeof(words));
 	trace_done(s, "%s is %s", s->settings.host, words);
 	return 0;
@@ -243,7 +232,7 @@ static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct erro
 	autoclose int fd = -1;
 	int rc;
 
-	rc = find_addresses(s, &deadline_ns, err);
+	rc = find_addresses(s, deadline_ns, err);
 	if (rc)
 		return rc;
 	handshake_ns = time_now_ns() + EXCHANGE_DEADLINE_MS * NS_PER_MS;

@@ -26,27 +26,27 @@
 static struct {
 	_Atomic unsigned asked;
 	bool down;
-	unsigned delay_ms;
 	_Atomic bool hold; /* a query waits until it is taken back, HOLD_MS at most */
-	_Atomic bool held; /* somebody does */
+	_Atomic unsigned held; /* so many are under way */
 } resolver;
 
 int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
 		struct addrinfo **list)
 {
 	static int (*next)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+	bool down;
 
 	if (!next)
 		next = (typeof(next))dlsym(RTLD_NEXT, "getaddrinfo");
 	if (hints && hints->ai_flags & AI_NUMERICHOST)
 		return next(node, service, hints, list);
 	resolver.asked++;
-	usleep(resolver.delay_ms * 1000);
-	resolver.held = resolver.hold;
+	resolver.held++;
 	for (unsigned ms = 0; resolver.hold && ms < HOLD_MS; ms += 5)
 		usleep(5000);
-	resolver.held = false;
-	if (resolver.down)
+	down = resolver.down;
+	resolver.held--;
+	if (down)
 		return EAI_AGAIN;
 	return strcmp(node, NAME) ? EAI_NONAME : next("127.0.0.1", service, hints, list);
 }
@@ -65,13 +65,26 @@ UNIT_TEST(test_addresses_in_digits_are_never_looked_up, setup)
 	for (unsigned i = 0; i < sizeof(digits) / sizeof(digits[0]); i++) {
 		struct addresses a = { 0 };
 
-		assert_int_equal(addresses_find(&a, digits[i], "7471", &err), 0);
+		assert_int_equal(addresses_find(&a, digits[i], "7471", 0, &err), 0);
 		a.failed = true;
 		a.asked_ns = 0;
-		assert_int_equal(addresses_find(&a, digits[i], "7471", &err), 0);
+		assert_int_equal(addresses_find(&a, digits[i], "7471", 0, &err), 0);
 		addresses_drop(&a);
 	}
 	assert_int_equal(resolver.asked, 0);
+}
+
+/* With the resolver's answer, whatever time that takes. */
+static int find(struct addresses *a, struct error *err)
+{
+	const uint64_t until_ns = time_now_ns() + HOLD_MS * NS_PER_MS;
+	int rc = addresses_find(a, NAME, "1", until_ns, err);
+
+	while (a->query && time_now_ns() < until_ns) {
+		usleep(1000);
+		rc = addresses_find(a, NAME, "1", until_ns, err);
+	}
+	return rc;
 }
 
 UNIT_TEST(test_known_addresses_serve_until_they_fail, setup)
@@ -82,30 +95,30 @@ UNIT_TEST(test_known_addresses_serve_until_they_fail, setup)
 	struct error err = { 0 };
 
 	resolver.down = true;
-	assert_int_equal(addresses_find(&a, NAME, "1", &err), -EHOSTUNREACH);
+	assert_int_equal(find(&a, &err), -EHOSTUNREACH);
 	assert_non_null(strstr(err.text, "check the name"));
 	assert_int_equal(resolver.asked, 1);
 	resolver.down = false;
-	assert_int_equal(addresses_find(&a, NAME, "1", &err), 0); /* none known: asked again */
+	assert_int_equal(find(&a, &err), 0); /* none known: asked again */
 	assert_int_equal(resolver.asked, 2);
 	known = a.list;
 	a.asked_ns -= again_ns;
-	assert_int_equal(addresses_find(&a, NAME, "1", &err), 0);
+	assert_int_equal(find(&a, &err), 0);
 	assert_int_equal(resolver.asked, 2); /* they led to the server */
 	a.failed = true;
 	a.asked_ns = time_now_ns();
-	assert_int_equal(addresses_find(&a, NAME, "1", &err), 0);
+	assert_int_equal(find(&a, &err), 0);
 	assert_int_equal(resolver.asked, 2); /* too soon */
 	a.asked_ns -= again_ns;
 	resolver.down = true;
-	assert_int_equal(addresses_find(&a, NAME, "1", &err), 0);
+	assert_int_equal(find(&a, &err), 0);
 	assert_int_equal(resolver.asked, 3);
 	assert_ptr_equal(a.list, known); /* better than none */
-	assert_int_equal(addresses_find(&a, NAME, "1", &err), 0);
+	assert_int_equal(find(&a, &err), 0);
 	assert_int_equal(resolver.asked, 3); /* asking in vain counts too */
 	a.asked_ns -= again_ns;
 	resolver.down = false;
-	assert_int_equal(addresses_find(&a, NAME, "1", &err), 0);
+	assert_int_equal(find(&a, &err), 0);
 	assert_int_equal(resolver.asked, 4);
 	addresses_drop(&a);
 	assert_null(a.list);
@@ -148,34 +161,86 @@ UNIT_TEST(test_coming_back_asks_no_resolver, setup)
 	server_stop(server, SIGKILL);
 }
 
-UNIT_TEST(test_a_slow_resolver_takes_no_time_of_an_open, setup)
+static void await_queries(unsigned count)
 {
-	unsigned port = 0;
-	pid_t server = server_start(&port, "64M");
-
-	resolver.delay_ms = 2500;
-	gkv_session_close(open_by_name(port, 2000));
-	server_stop(server, SIGKILL);
+	for (unsigned ms = 0; resolver.held != count && ms < HOLD_MS; ms += 5)
+		usleep(5000);
+	assert_int_equal(resolver.held, count);
 }
 
-UNIT_TEST(test_a_call_that_a_resolver_made_late_says_so, setup)
+static void let_go(void)
+{
+	resolver.hold = false;
+	await_queries(0);
+}
+
+UNIT_TEST(test_a_resolver_that_hangs_ends_no_call_late, setup)
+{
+	struct gkv_session *session = NULL;
+	struct gkv *kv = NULL;
+	struct gkv_options o;
+	char why[640];
+
+	gkv_options_init(&o);
+	o.server = NAME ":1";
+	o.device = "soft0";
+	o.timeout_ms = 300;
+	resolver.hold = true;
+	assert_int_equal(gkv_session_open(&o, &session, why, sizeof(why)), -ETIMEDOUT);
+	await_queries(1);
+	assert_non_null(strstr(why, "looking up '" NAME "'"));
+	assert_int_equal(gkv_connect(NULL, &o, &kv, why, sizeof(why)), -ETIMEDOUT);
+	await_queries(2);
+	assert_null(kv);
+	let_go();
+}
+
+/* What it says late is there for the next call. */
+UNIT_TEST(test_a_late_answer_of_the_resolver_is_of_use, setup)
+{
+	struct addresses a = { 0 };
+	struct error err = { 0 };
+
+	resolver.hold = true;
+	assert_int_equal(addresses_find(&a, NAME, "1", time_now_ns() + 50 * NS_PER_MS, &err),
+			 -ETIMEDOUT);
+	assert_non_null(a.query);
+	let_go();
+	assert_int_equal(find(&a, &err), 0);
+	assert_null(a.query);
+	assert_int_equal(resolver.asked, 1);
+	addresses_drop(&a);
+}
+
+/* A server that comes back where it was is found, whatever the resolver does. */
+UNIT_TEST(test_a_resolver_that_hangs_keeps_nobody_from_coming_back, setup)
 {
 	unsigned port = 0;
 	pid_t server = server_start(&port, "64M");
-	struct gkv_session *session = open_by_name(port, 2000);
+	struct gkv_session *session = open_by_name(port, 20000);
+	uint64_t from_ns;
 	struct gkv *kv;
-	int rc;
 
 	assert_int_equal(gkv_open(session, NULL, &kv, NULL, 0), 0);
 	server_stop(server, SIGKILL);
+	session->settings.timeout_ms = 2000;
+	assert_int_equal(gkv_ping(kv, NULL), -ECONNREFUSED);
 	session->addresses.asked_ns -= ADDRESSES_AGAIN_MS * NS_PER_MS;
-	resolver.delay_ms = 2500;
-	rc = gkv_ping(kv, NULL); /* the first attempt is refused, the next one asks */
-	assert_int_equal(rc, -ETIMEDOUT);
+	resolver.hold = true;
+	from_ns = time_now_ns();
+	assert_int_equal(gkv_ping(kv, NULL), -ECONNREFUSED);
+	assert_true(time_now_ns() - from_ns < 10 * NS_PER_S);
+	await_queries(1);
+	server = server_start(&port, "64M");
+	session->settings.timeout_ms = 20000;
+	assert_int_equal(gkv_ping(kv, NULL), 0);
+	assert_true(resolver.held);
 	assert_int_equal(resolver.asked, 2);
-	assert_non_null(strstr(gkv_error(kv), "looking up '" NAME "'"));
 	gkv_close(kv);
-	gkv_session_close(session);
+	gkv_session_close(session); /* waits for no resolver either */
+	assert_true(resolver.held);
+	server_stop(server, SIGKILL);
+	let_go();
 }
 
 static void *ping(void *kv)
@@ -184,7 +249,7 @@ static void *ping(void *kv)
 	return NULL;
 }
 
-/* One thread is with the resolver, under the session's lock: the calls of others end in time. */
+/* One thread waits for the resolver, under the session's lock: the calls of others end in time. */
 UNIT_TEST(test_calls_end_while_another_thread_connects, setup)
 {
 	unsigned port = 0;
@@ -197,18 +262,18 @@ UNIT_TEST(test_calls_end_while_another_thread_connects, setup)
 	assert_int_equal(gkv_open(session, NULL, &kv, NULL, 0), 0);
 	assert_int_equal(gkv_open(session, NULL, &other, NULL, 0), 0);
 	server_stop(server, SIGKILL);
-	session->addresses.asked_ns -= ADDRESSES_AGAIN_MS * NS_PER_MS;
+	session->settings.timeout_ms = HOLD_MS;
+	addresses_drop(&session->addresses); /* as if it had never been found */
 	resolver.hold = true;
 	assert_int_equal(pthread_create(&thread, NULL, ping, kv), 0);
-	for (unsigned ms = 0; !resolver.held && ms < HOLD_MS; ms += 5)
-		usleep(5000);
-	assert_true(resolver.held);
+	await_queries(1);
+	session->settings.timeout_ms = 1000;
 	assert_int_equal(gkv_open(session, NULL, &none, why, sizeof(why)), -ETIMEDOUT);
 	assert_true(resolver.held);
 	assert_non_null(strstr(why, "another thread was still connecting"));
 	gkv_close(other);
 	assert_true(resolver.held);
-	resolver.hold = false;
+	let_go();
 	pthread_join(thread, NULL);
 	gkv_close(kv);
 	gkv_session_close(session);
