@@ -38,7 +38,8 @@
 	X(ack_unapplied, "one write in 1000 is acknowledged and not applied")                    \
 	X(resurrect, "the block of a record that is deleted stays LIVE until it is free")        \
 	X(linger, "nothing is broken: a write rests between LIVE and OBSOLETE")                  \
-	X(split_forgets, "a split of a segment leaves out one record in 64")
+	X(split_forgets, "a split of a segment leaves out one record in 64")                     \
+	X(no_second_look, "soft0 completes a WRITE that its target did not wait for, unseen")
 
 enum mutant {
 #define MUTANT_ENUM(name, words) MUTANT_##name,

@@ -7,9 +7,9 @@
  * have mapped. Against it READs of the same blocks in the same random order, through
  * ibv_post_send() and ibv_poll_cq(), in lists of 16 of which the last is signalled, and one by one.
  * Then READs of private memory of the other process, which the kernel copies: one by one, and in
- * lists; and, for information, lists of neighbours, atomics on private memory, and a message there
- * and back. Rounds go through all of them in turn, so that what disturbs the machine disturbs all;
- * medians of the rounds are compared.
+ * lists; and, for information, lists of mapped WRITEs and of neighbours, atomics on private memory,
+ * and a message there and back. Rounds go through all of them in turn, so that what disturbs the
+ * machine disturbs all; medians of the rounds are compared.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -29,7 +29,7 @@ struct options {
 	bool json, check;
 };
 
-#define PROMISES 5u
+#define PROMISES 6u
 
 struct bench {
 	struct options o;
@@ -77,6 +77,7 @@ static const struct promise {
 } promises[PROMISES] = {
 	{ "mapped READ in lists / memcpy", "mapped_list_over_memcpy", MAPPED_LIST, MEMCPY, true,
 	  6 },
+	{ "mapped WRITE in lists / memcpy", "write_list_over_memcpy", WRITE_LIST, MEMCPY, true, 0 },
 	{ "private READs, one by one / in lists", "private_over_private_list", PRIVATE,
 	  PRIVATE_LIST, false, 0 },
 	{ "  that of the kernel alone", "kernel_over_kernel_list", KERNEL, KERNEL_LIST, false, 0 },

@@ -73,6 +73,18 @@ static int do_mapped_list(struct soft_kinds *b, uint64_t ops)
 	return lists(b, ops, b->other.hello.mapped, b->other.hello.mapped_rkey, false);
 }
 
+static int do_write_list(struct soft_kinds *b, uint64_t ops)
+{
+	int rc;
+
+	for (unsigned i = 0; i < SOFT_LIST; i++)
+		b->wr[i].opcode = IBV_WR_RDMA_WRITE;
+	rc = do_mapped_list(b, ops);
+	for (unsigned i = 0; i < SOFT_LIST; i++)
+		b->wr[i].opcode = IBV_WR_RDMA_READ;
+	return rc;
+}
+
 static int do_mapped(struct soft_kinds *b, uint64_t ops)
 {
 	return singles(b, ops, b->other.hello.mapped, b->other.hello.mapped_rkey);
@@ -161,6 +173,7 @@ const struct soft_kind soft_kind[KINDS] = {
 	[MEMCPY] = { "memcpy", "memcpy_ns", do_memcpy, 1 },
 	[MAPPED_LIST] = { "READ, mapped, lists of 16", "mapped_list_ns", do_mapped_list, 1 },
 	[MAPPED] = { "READ, mapped, one by one", "mapped_ns", do_mapped, 2 },
+	[WRITE_LIST] = { "WRITE, mapped, lists of 16", "write_list_ns", do_write_list, 1 },
 	[PRIVATE] = { "READ, private, one by one", "private_ns", do_private, 10 },
 	[PRIVATE_LIST] = { "READ, private, lists of 16", "private_list_ns", do_private_list, 5 },
 	[PRIVATE_NEAR] = { "READ, private, lists of 16 neighbours", "private_neighbours_ns",

@@ -71,7 +71,7 @@ int soft_mr_check(uint64_t addr, uint64_t iova, uint64_t length, unsigned access
 	return 0;
 }
 
-static void mr_fill(struct shared_mr *shared, const struct soft_mr *mr, uint32_t key)
+static void mr_fill(struct shared_mr *shared, const struct soft_mr *mr, uint64_t word)
 {
 	atomic_store_explicit(&shared->addr, mr->iova, memory_order_relaxed);
 	atomic_store_explicit(&shared->shift, (uintptr_t)mr->base.addr - mr->iova,
@@ -83,16 +83,17 @@ static void mr_fill(struct shared_mr *shared, const struct soft_mr *mr, uint32_t
 	atomic_store_explicit(&shared->map_offset, mr->file.offset, memory_order_relaxed);
 	atomic_store_explicit(&shared->map_index, mr->file.index, memory_order_relaxed);
 	/* release: pairs with the acquire in mr_covers() */
-	atomic_store_explicit(&shared->word, key, memory_order_release);
+	atomic_store_explicit(&shared->word, word, memory_order_release);
 }
 
 void soft_mr_publish(struct soft_mr *mr)
 {
 	struct shared_mr *own = &soft_process.mrs[mr->index];
 	uint32_t key = mr_key(mr->index, ++own->generation);
+	uint64_t word = (uint64_t)own->generation << 32 | key;
 
-	mr_fill(own, mr, key);
-	mr_fill(&own_arena()->mr[mr->index], mr, key);
+	mr_fill(own, mr, word);
+	mr_fill(&own_arena()->mr[mr->index], mr, word);
 	mr->base.lkey = mr->base.rkey = key;
 	mr->base.handle = mr->index;
 }

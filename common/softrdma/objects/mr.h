@@ -49,18 +49,25 @@ void soft_mr_publish(struct soft_mr *mr);
 /* soft_mr_withdraw - take the key back, and wait until no peer uses it any more. */
 void soft_mr_withdraw(struct soft_mr *mr);
 
-/* mr_covers - may @length bytes at @addr be used under @key, for @access, within @pd? */
-static inline bool mr_covers(const struct shared_mr *mr, uint32_t key, uint64_t addr,
-			     uint64_t length, uint32_t access, uint32_t pd)
+/*
+ * mr_covers - may @length bytes at @addr be used under @key, for @access, within @pd? Returns the
+ * word of the entry, which is that of no registration before or after; or 0.
+ */
+static inline uint64_t mr_covers(const struct shared_mr *mr, uint32_t key, uint64_t addr,
+				 uint64_t length, uint32_t access, uint32_t pd)
 {
-	uint64_t start, size;
+	uint64_t start, size, word;
 
 	/* acquire: pairs with the release of the word in soft_mr_publish(): the other fields */
-	if (atomic_load_explicit(&mr->word, memory_order_acquire) != key || !key)
-		return false;
+	word = atomic_load_explicit(&mr->word, memory_order_acquire);
+	if ((uint32_t)word != key || !key)
+		return 0;
 	start = atomic_load_explicit(&mr->addr, memory_order_relaxed);
 	size = atomic_load_explicit(&mr->length, memory_order_relaxed);
 	return addr >= start && length <= size && addr - start <= size - length &&
-	       (atomic_load_explicit(&mr->access, memory_order_relaxed) & access) == access &&
-	       atomic_load_explicit(&mr->pd, memory_order_relaxed) == pd;
+			       (atomic_load_explicit(&mr->access, memory_order_relaxed) & access) ==
+				       access &&
+			       atomic_load_explicit(&mr->pd, memory_order_relaxed) == pd
+		       ? word
+		       : 0;
 }

@@ -144,7 +144,8 @@ static int answer(struct soft_qp *qp, uint64_t *before)
 }
 
 /* Check, and execute where the word is mapped here. Marked busy. Status or EXECUTE_ASKED. */
-static int atomic_execute(struct soft_qp *qp, const struct ibv_send_wr *wr, uint64_t *before)
+static int atomic_execute(struct soft_qp *qp, const struct ibv_send_wr *wr, uint64_t *before,
+			  struct soft_found *found)
 {
 	uint32_t pd = atomic_load_explicit(&qp->remote->pd, memory_order_relaxed);
 	struct soft_remote remote;
@@ -167,6 +168,7 @@ static int atomic_execute(struct soft_qp *qp, const struct ibv_send_wr *wr, uint
 		soft_remote_fail(qp, IBV_EVENT_QP_REQ_ERR);
 		return IBV_WC_REM_INV_REQ_ERR;
 	}
+	found_add(found, remote.mr, remote.word);
 	*before = operate(remote.mapped, wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD,
 			  wr->wr.atomic.compare_add, wr->wr.atomic.swap);
 	return IBV_WC_SUCCESS;
@@ -174,18 +176,20 @@ static int atomic_execute(struct soft_qp *qp, const struct ibv_send_wr *wr, uint
 
 static int atomic_begin(struct soft_qp *qp, const struct ibv_send_wr *wr, uint64_t *before)
 {
-	uint64_t busy = atomic_load_explicit(&qp->shared->busy, memory_order_relaxed), word;
+	uint64_t busy = soft_busy_begin(qp);
+	struct soft_found found;
 	int rc;
 
-	/* seq_cst: pairs with fence_wait(), see fence.c */
-	atomic_store(&qp->shared->busy, busy + 1);
-	rc = soft_responder(qp, &word);
+	found.regions = 0;
+	found.refused = IBV_WC_REM_ACCESS_ERR;
+	rc = soft_responder(qp, &found.qp);
 	if (rc == IBV_WC_SUCCESS)
-		rc = atomic_execute(qp, wr, before);
-	/* release: pairs with the acquire in fence_wait() */
-	atomic_store_explicit(&qp->shared->busy, busy + 2, memory_order_release);
+		rc = atomic_execute(qp, wr, before, &found);
+	rc = soft_busy_end(qp, busy, &found, rc);
+	if (rc == IBV_WC_SUCCESS && peer_dead(qp->peer)) /* which gives nothing up */
+		rc = IBV_WC_RETRY_EXC_ERR;
 	if (rc == EXECUTE_ASKED)
-		ask(qp, wr, word);
+		ask(qp, wr, found.qp);
 	return rc;
 }
 
@@ -263,6 +267,7 @@ static bool writable(uint64_t addr)
 static int serve(struct soft_qp *qp, const struct asked *a, uint64_t *before, int *event)
 {
 	struct shared_mr *mr = own_mr(a->rkey);
+	uint64_t mr_word;
 	bool add = a->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 	uint64_t at;
 
@@ -272,12 +277,13 @@ static int serve(struct soft_qp *qp, const struct asked *a, uint64_t *before, in
 	    !atomic_load(&qp->shared->rd_atomic))
 		return IBV_WC_REM_INV_REQ_ERR;
 	*event = IBV_EVENT_QP_ACCESS_ERR;
-	if (!mr_covers(mr, a->rkey, a->addr, WORD, IBV_ACCESS_REMOTE_ATOMIC, qp->pd))
+	mr_word = mr_covers(mr, a->rkey, a->addr, WORD, IBV_ACCESS_REMOTE_ATOMIC, qp->pd);
+	if (!mr_word)
 		return IBV_WC_REM_ACCESS_ERR;
 	at = a->addr + atomic_load_explicit(&mr->shift, memory_order_relaxed);
 	/* The fields count if the entry has not changed hands. seq_cst: pairs with dereg_mr. */
 	fence_loads();
-	if (atomic_load(&mr->word) != a->rkey)
+	if (atomic_load(&mr->word) != mr_word)
 		return IBV_WC_REM_ACCESS_ERR;
 	*event = IBV_EVENT_QP_REQ_ERR;
 	if (!aligned(at))

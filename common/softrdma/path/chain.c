@@ -27,7 +27,7 @@ struct chain {
 	unsigned reads, nears, fars;
 	uint64_t bytes;
 	struct shared_mr *mr[CHAIN_MAX];
-	uint32_t key[CHAIN_MAX];
+	uint64_t word[CHAIN_MAX];
 	struct iovec far[CHAIN_MAX], near[CHAIN_PIECES];
 };
 
@@ -63,7 +63,7 @@ static bool chain_add(struct chain *chain, struct soft_qp *qp, const struct ibv_
 		return false;
 	}
 	chain->mr[chain->reads] = remote.mr;
-	chain->key[chain->reads++] = wr->wr.rdma.rkey;
+	chain->word[chain->reads++] = remote.word;
 	chain->bytes += local.total;
 	range_add(chain->far, &chain->fars, (void *)(uintptr_t)remote.addr, local.total);
 	for (unsigned i = 0; i < local.pieces; i++)
@@ -81,7 +81,7 @@ static bool chain_same(const struct chain *chain, struct soft_qp *qp, uint64_t w
 		return false;
 	for (unsigned i = 0; i < chain->reads; i++) {
 		if (atomic_load_explicit(&chain->mr[i]->word, memory_order_relaxed) !=
-		    chain->key[i])
+		    chain->word[i])
 			return false;
 	}
 	return true;

@@ -105,7 +105,7 @@ static bool take(struct soft_qp *qp, struct shared_rq *rq, struct soft_recv *rec
 
 /* Copy the message into the buffers of @recv. Returns a status, the sender's. */
 static int scatter(struct soft_qp *qp, struct shared_rq *rq, const struct soft_recv *recv,
-		   struct soft_local *local)
+		   struct soft_local *local, struct soft_found *found)
 {
 	uint32_t pd = atomic_load_explicit(&rq->pd, memory_order_relaxed);
 	uint64_t left = local->total;
@@ -121,6 +121,7 @@ static int scatter(struct soft_qp *qp, struct shared_rq *rq, const struct soft_r
 		if (!soft_remote_resolve(qp, sge->lkey, sge->addr, length, IBV_ACCESS_LOCAL_WRITE,
 					 pd, &remote))
 			return IBV_WC_REM_OP_ERR;
+		found_add(found, remote.mr, remote.word);
 		rc = soft_copy_out(qp, &remote, local);
 		if (rc != IBV_WC_SUCCESS)
 			return rc;
@@ -130,7 +131,8 @@ static int scatter(struct soft_qp *qp, struct shared_rq *rq, const struct soft_r
 }
 
 /* WRITE with immediate: the data goes where rkey says, the receive only tells of it. */
-static int write_imm(struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_local *local)
+static int write_imm(struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_local *local,
+		     struct soft_found *found)
 {
 	struct soft_remote remote;
 	int event = IBV_EVENT_QP_ACCESS_ERR, rc = IBV_WC_REM_ACCESS_ERR;
@@ -145,6 +147,7 @@ static int write_imm(struct soft_qp *qp, const struct ibv_send_wr *wr, struct so
 				       IBV_ACCESS_REMOTE_WRITE,
 				       atomic_load_explicit(&qp->remote->pd, memory_order_relaxed),
 				       &remote)) {
+		found_add(found, remote.mr, remote.word);
 		return soft_copy_out(qp, &remote, local);
 	}
 	soft_remote_fail(qp, event);
@@ -172,7 +175,30 @@ static bool arrives(struct soft_qp *qp, const struct ibv_send_wr *wr, struct sha
 	return soft_rq_peek(qp->peer->arena, rq, &recv) && local->total <= recv_size(&recv);
 }
 
-int soft_deliver(struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_local *local)
+/*
+ * After the copy and before the peer is told of it: does the owner wait for it still, or would it
+ * allow it again? Returns a status.
+ */
+static int still_wanted(struct soft_qp *qp, const struct soft_found *found)
+{
+	/* relaxed: where the mark comes later, soft_busy_end() finds it */
+	uint64_t busy = atomic_load_explicit(&qp->shared->busy, memory_order_relaxed);
+
+	if (__builtin_expect(!(busy & BUSY_GIVEN_UP) && !peer_dead(qp->peer), 1))
+		return IBV_WC_SUCCESS;
+	return soft_look_again(qp, found);
+}
+
+/* The peer's queue pair changed meanwhile: does it have a use for the receive that was taken? */
+static bool takes_back(struct soft_qp *qp, const struct soft_found *found)
+{
+	uint64_t now = atomic_load(&qp->remote->word);
+
+	return (now ^ found->qp) < 0x100 && !peer_dead(qp->peer);
+}
+
+int soft_deliver(struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_local *local,
+		 struct soft_found *found)
 {
 	bool with_write = wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 	bool with_imm = with_write || wr->opcode == IBV_WR_SEND_WITH_IMM;
@@ -191,17 +217,27 @@ int soft_deliver(struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_l
 		wc.wc_flags = IBV_WC_WITH_IMM;
 	}
 	if (with_write) {
-		rc = write_imm(qp, wr, local);
+		rc = write_imm(qp, wr, local, found);
+		if (rc == IBV_WC_SUCCESS)
+			rc = still_wanted(qp, found);
+		if (rc == IBV_WC_REM_ACCESS_ERR)
+			soft_remote_fail(qp, IBV_EVENT_QP_ACCESS_ERR);
 		if (rc != IBV_WC_SUCCESS) /* not used: flushed with the rest */
-			wc.status = lossy ? IBV_WC_REM_ACCESS_ERR : IBV_WC_WR_FLUSH_ERR;
+			wc.status = lossy && rc != IBV_WC_RETRY_EXC_ERR ? IBV_WC_REM_ACCESS_ERR
+									: IBV_WC_WR_FLUSH_ERR;
 	} else if (local->total > recv_size(&recv)) {
 		wc.status = IBV_WC_LOC_LEN_ERR;
 		rc = IBV_WC_REM_INV_REQ_ERR;
 	} else {
-		rc = scatter(qp, rq, &recv, local);
+		rc = scatter(qp, rq, &recv, local, found);
+		if (rc == IBV_WC_SUCCESS)
+			rc = still_wanted(qp, found);
 		if (rc != IBV_WC_SUCCESS)
-			wc.status = IBV_WC_LOC_PROT_ERR;
+			wc.status = rc == IBV_WC_RETRY_EXC_ERR ? IBV_WC_WR_FLUSH_ERR
+							       : IBV_WC_LOC_PROT_ERR;
 	}
+	if (rc == IBV_WC_RETRY_EXC_ERR && !takes_back(qp, found))
+		return rc;
 	inbound_push(qp, &wc, wc.status != IBV_WC_SUCCESS || (wr->send_flags & IBV_SEND_SOLICITED));
 	if (rc != IBV_WC_SUCCESS && (!lossy || wc.status == IBV_WC_LOC_PROT_ERR))
 		soft_remote_fail(qp, -1);

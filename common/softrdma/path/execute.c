@@ -7,8 +7,7 @@
  * so a stopped responder serves; only an atomic on memory that is not mapped asks it (atomic.c).
  * Requests of a queue pair are executed one after the other, in order, each whole before the next.
  *
- * Checks come before, and for READs again after the copy; fence.c says why that is enough against
- * an owner that takes state or key back meanwhile.
+ * Checks come before the copy and again after it; fence.c says why both, and why that is enough.
  */
 #include "common/softrdma/path/execute.h"
 
@@ -65,7 +64,8 @@ bool soft_remote_resolve(struct soft_qp *qp, uint32_t key, uint64_t addr, uint64
 	uint64_t id, offset;
 	uint32_t index;
 
-	if (!mr_covers(mr, key, addr, length, access, pd))
+	out->word = mr_covers(mr, key, addr, length, access, pd);
+	if (!out->word)
 		return false;
 	out->mr = mr;
 	out->addr = addr + atomic_load_explicit(&mr->shift, memory_order_relaxed);
@@ -79,7 +79,7 @@ bool soft_remote_resolve(struct soft_qp *qp, uint32_t key, uint64_t addr, uint64
 	 * softrdma_dereg_mr(), see fence.c
 	 */
 	fence_loads();
-	if (atomic_load(&mr->word) != key)
+	if (atomic_load(&mr->word) != out->word)
 		return false;
 	if (peer->self)
 		out->mapped = (unsigned char *)(uintptr_t)out->addr;
@@ -296,14 +296,15 @@ static int execute_read(struct soft_qp *qp, const struct ibv_send_wr *wr, struct
 		rc = soft_responder(qp, &word);
 		return rc == IBV_WC_SUCCESS ? IBV_WC_RETRY_EXC_ERR : rc;
 	}
-	if (atomic_load_explicit(&remote.mr->word, memory_order_relaxed) != wr->wr.rdma.rkey) {
+	if (atomic_load_explicit(&remote.mr->word, memory_order_relaxed) != remote.word) {
 		soft_remote_fail(qp, IBV_EVENT_QP_ACCESS_ERR);
 		return IBV_WC_REM_ACCESS_ERR;
 	}
 	return rc;
 }
 
-static int execute_write(struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_local *local)
+static int execute_write(struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_local *local,
+			 struct soft_found *found)
 {
 	struct soft_remote remote;
 
@@ -321,26 +322,31 @@ static int execute_write(struct soft_qp *qp, const struct ibv_send_wr *wr, struc
 		soft_remote_fail(qp, IBV_EVENT_QP_ACCESS_ERR);
 		return IBV_WC_REM_ACCESS_ERR;
 	}
+	found_add(found, remote.mr, remote.word);
 	return soft_copy_out(qp, &remote, local);
 }
 
-/* What changes memory of the peer, between the two stores that announce it. */
+/* What changes memory of the peer, between the two marks that announce it. */
 static int execute_busy(struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_local *local)
 {
-	uint64_t busy = atomic_load_explicit(&qp->shared->busy, memory_order_relaxed), word;
+	bool write = wr->opcode == IBV_WR_RDMA_WRITE;
+	uint64_t busy = soft_busy_begin(qp);
+	struct soft_found found; /* large: not all of it is used */
 	int rc;
 
-	/* seq_cst: pairs with fence_wait(), see fence.c */
-	atomic_store(&qp->shared->busy, busy + 1);
-	rc = soft_responder(qp, &word);
+	found.regions = 0;
+	found.refused = write || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? IBV_WC_REM_ACCESS_ERR
+									  : IBV_WC_REM_OP_ERR;
+	rc = soft_responder(qp, &found.qp);
 	if (rc == IBV_WC_SUCCESS && !service_same(qp))
 		rc = IBV_WC_RETRY_EXC_ERR;
-	if (rc == IBV_WC_SUCCESS && wr->opcode == IBV_WR_RDMA_WRITE)
-		rc = execute_write(qp, wr, local);
-	else if (rc == IBV_WC_SUCCESS)
-		rc = soft_deliver(qp, wr, local);
-	/* release: pairs with the acquire in fence_wait() */
-	atomic_store_explicit(&qp->shared->busy, busy + 2, memory_order_release);
+	if (rc == IBV_WC_SUCCESS)
+		rc = write ? execute_write(qp, wr, local, &found)
+			   : soft_deliver(qp, wr, local, &found);
+	rc = soft_busy_end(qp, busy, &found, rc);
+	/* A dead owner gives nothing up. Of a message it was told, and may have ended since. */
+	if (write && rc == IBV_WC_SUCCESS && peer_dead(qp->peer))
+		rc = IBV_WC_RETRY_EXC_ERR;
 	/* UC: whatever became of it there, it was sent. */
 	return qp->base.qp_type == IBV_QPT_UC ? IBV_WC_SUCCESS : rc;
 }

@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 
 #include "common/softrdma/objects/qp.h"
+#include "common/softrdma/path/look.h"
 
 /* Results below 0: not done, try again later. From 0 on: an enum ibv_wc_status. */
 enum {
@@ -29,6 +30,7 @@ struct soft_local {
 /* A range of a region of the peer. */
 struct soft_remote {
 	struct shared_mr *mr;
+	uint64_t word; /* of its entry */
 	uint64_t addr; /* in its process */
 	uint64_t length;
 	unsigned char *mapped; /* where it lies here, or NULL */
@@ -80,5 +82,9 @@ void soft_remote_attention(struct soft_qp *qp);
  */
 void soft_remote_fail(struct soft_qp *qp, int event);
 
-/* soft_deliver - SEND and WRITE with immediate, the part with the receive. Status or EXECUTE_*. */
-int soft_deliver(struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_local *local);
+/*
+ * soft_deliver - SEND and WRITE with immediate, the part with the receive. @found: the peer's queue
+ * pair; receives the regions. Status or EXECUTE_*.
+ */
+int soft_deliver(struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_local *local,
+		 struct soft_found *found);

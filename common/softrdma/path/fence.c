@@ -8,17 +8,49 @@
  * arena, which only it writes. Atomics on other words are executed here: see atomic.c.
  *
  *	initiator				owner
- *	busy = odd         (seq_cst)		state or key = invalid  (seq_cst, full fence)
+ *	busy = runs        (seq_cst)		state or key = invalid  (seq_cst, full fence)
  *	read state, key    (seq_cst/acquire)	read busy               (seq_cst)
- *	valid: copy				odd: wait until it changes
- *	busy = even        (release)
+ *	valid: copy				runs: wait until it changes
+ *	busy: runs -> next (seq_cst)
  *
- * In the one order of the seq_cst operations either busy = odd comes before the owner's read, which
- * then waits, and by the release sees all of the copy; or the owner's store comes before the
+ * In the one order of the seq_cst operations either busy = runs comes before the owner's read,
+ * which then waits, and by the release sees all of the copy; or the owner's store comes before the
  * initiator's check, which then fails. The busy word counts up, so that the owner waits for one
- * operation only, however many follow. It ends the wait when the initiator is dead: then nobody
- * copies any more. An initiator that is stopped in the middle of a copy ends it after two seconds:
- * the place of the QP in the arena is then never used again, so that only user memory can be hit.
+ * operation only, however many follow.
+ *
+ * The owner ends the wait when the initiator is dead, as far as it can tell, or after two seconds:
+ * the initiator was stopped in the middle of a copy. What is left of the copy then hits memory that
+ * was taken back. That cannot be helped; the place of the QP in the arena is never used again, so
+ * that only user memory can be hit. But the operation must fail, because its initiator would count
+ * on a copy that the owner does not know of:
+ *
+ *	initiator				owner
+ *	busy: runs -> next (seq_cst CAS)	busy: runs -> given up  (seq_cst CAS)
+ *	given up: full fence			(return) use memory
+ *	read state, keys   (seq_cst)
+ *
+ * 1. Both change the same word from the same value by compare-and-swap, so one of them fails. Where
+ *    the initiator's succeeds, its copy was over before the owner stopped waiting, and the owner,
+ *    whose own then fails, has seen it whole (release, acquire). It returns after the copy, as
+ *    above: a success, although the key may be gone by now.
+ * 2. Where the initiator's fails, it looks again at the queue pair and at each region, and fails if
+ *    one has changed. The full fence between copy and look pairs with that between the owner's
+ *    store and whatever it does next: either the look finds the store, or the owner sees the copy.
+ *    So an operation that was given up for another region's sake may still succeed.
+ * 3. Looking always, without 1, would be wrong the other way: an owner that polls its memory, or is
+ *    told by the completion of a receive, may take back what was written at once. The message is
+ *    then complete, hardware has acknowledged it, and the initiator must not fail.
+ * 4. The look compares lives and not names. The word of a region holds 32 bits of generation, of
+ *    which the key has 16: the same key may come again while a process is stopped, the same word
+ *    does not (each turn of an index takes a registration; 2^32 of them take an hour at least).
+ *    The word of a queue pair holds its life. It cannot come back at all: destroy_qp gives away no
+ *    index with a writer that is stuck, and RESET refuses.
+ * 5. What tells the peer of a message (its completion) comes after a look of its own, where the
+ *    mark is there by then (deliver.c): a receive whose sender fails does not succeed. Between that
+ *    look and the CAS the mark may still come; then the message has arrived and its sender fails,
+ *    as where the acknowledgement is lost.
+ * 6. A dead owner gives nothing up. So WRITEs and atomics look at its mark of death (life.c) after
+ *    the copy, as READs do, and messages before they tell of themselves.
  *
  * Readers (READ) mark nothing. They check state and key, copy, and check again:
  *
@@ -53,6 +85,25 @@ static bool fence_pause(unsigned *spins, uint64_t deadline)
 	return time_now_ns() < deadline;
 }
 
+/* Is the initiator's operation @busy still under way? */
+static bool runs(struct soft_qp *qp, uint64_t busy)
+{
+	/* acquire: pairs with the release at the end of the initiator's copy */
+	uint64_t now = atomic_load_explicit(&qp->remote->busy, memory_order_acquire);
+
+	return (now & ~(uint64_t)BUSY_GIVEN_UP) == busy;
+}
+
+/* Leave word that its end is not waited for. Returns false where it has ended. */
+static bool give_up(struct soft_qp *qp, uint64_t busy)
+{
+	uint64_t now = busy;
+
+	/* seq_cst: one of this and soft_busy_end() comes first; acquire for the latter: the copy */
+	return atomic_compare_exchange_strong(&qp->remote->busy, &now, busy | BUSY_GIVEN_UP) ||
+	       now == (busy | BUSY_GIVEN_UP);
+}
+
 /*
  * An owner that has waited for an operation in vain does not wait for it again: ERR comes before
  * destroy, and other regions and queue pairs go while the peer is stopped.
@@ -61,26 +112,27 @@ static bool fence_wait(struct soft_qp *qp, uint64_t deadline)
 {
 	uint64_t busy, from_ns;
 	unsigned spins = 0;
+	bool stuck;
 
 	if (!qp->peer)
 		return true;
-	busy = atomic_load(&qp->remote->busy);
-	if (!(busy & 1))
+	busy = atomic_load(&qp->remote->busy) & ~(uint64_t)BUSY_GIVEN_UP;
+	if (!(busy & BUSY_RUNS))
 		return true;
 	/* relaxed, all of stuck_busy: one wait more or less */
-	if (busy == atomic_load_explicit(&qp->stuck_busy, memory_order_relaxed))
-		deadline = 0;
+	stuck = busy == atomic_load_explicit(&qp->stuck_busy, memory_order_relaxed);
 	from_ns = time_now_ns();
-	/* acquire: pairs with the release at the end of the initiator's copy */
-	while (atomic_load_explicit(&qp->remote->busy, memory_order_acquire) == busy) {
-		if (peer_dead(qp->peer))
-			return true;
-		if (!fence_pause(&spins, deadline)) {
-			/* not where waiting for another one took the time */
-			if (time_now_ns() - from_ns > FENCE_NS / 2)
-				atomic_store_explicit(&qp->stuck_busy, busy, memory_order_relaxed);
-			return false;
-		}
+	while (runs(qp, busy)) {
+		bool dead = peer_dead(qp->peer);
+
+		if (!dead && !stuck && fence_pause(&spins, deadline))
+			continue;
+		if (!give_up(qp, busy))
+			break;
+		/* not where waiting for another one took the time */
+		if (time_now_ns() - from_ns > FENCE_NS / 2)
+			atomic_store_explicit(&qp->stuck_busy, busy, memory_order_relaxed);
+		return dead;
 	}
 	return true;
 }

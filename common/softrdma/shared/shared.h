@@ -21,7 +21,7 @@
 #include "common/softrdma/shared/life.h"
 
 #define SHARED_MAGIC   0x3044524654464f53ull
-#define SHARED_VERSION 5
+#define SHARED_VERSION 6
 #define SHARED_NONE    UINT32_MAX
 #define SHARED_LINE    64
 
@@ -131,6 +131,13 @@ struct shared_ask {
 	_Atomic uint32_t opcode; /* enum ibv_wr_opcode */
 };
 
+/* shared_qp.busy: what is above the two bits counts operations. */
+enum {
+	BUSY_RUNS = 1, /* one may be changing memory of the peer */
+	BUSY_GIVEN_UP = 2, /* and the peer does not wait for its end any more */
+	BUSY_STEP = 4,
+};
+
 struct shared_qp {
 	/* owner; an initiator may change the state from RTR or RTS to ERR */
 	_Atomic uint64_t word;
@@ -145,7 +152,7 @@ struct shared_qp {
 	_Atomic uint32_t recv_cq, srq; /* indices; srq may be SHARED_NONE */
 	_Atomic uint32_t in_slots; /* a power of two */
 	_Atomic uint64_t in_ring; /* offset of the completion ring */
-	/* owner, as initiator: odd while it may be changing memory of its peer */
+	/* owner, as initiator: BUSY_*; the peer may add BUSY_GIVEN_UP */
 	_Alignas(SHARED_LINE) _Atomic uint64_t busy;
 	/* owner, as initiator: an atomic that the peer shall execute */
 	struct shared_ask ask;
@@ -163,7 +170,7 @@ struct shared_qp {
 };
 
 struct shared_mr {
-	_Alignas(SHARED_LINE) _Atomic uint64_t word; /* the key, or 0: no region */
+	_Alignas(SHARED_LINE) _Atomic uint64_t word; /* generation 32 bits, key 32; 0: no region */
 	_Atomic uint64_t addr, length;
 	_Atomic uint32_t access, pd;
 	/* the file that the region lies in: id 0 if in none */
