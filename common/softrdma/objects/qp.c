@@ -12,8 +12,6 @@
 #include "common/softrdma/path/send.h"
 #include "common/softrdma/softrdma.h"
 
-#define NUMBERS 16 /* generations that a QP number tells apart */
-
 static int qp_check(const struct soft_pd *pd, const struct ibv_qp_init_attr *attr)
 {
 	const struct ibv_context *context = pd->base.context;
@@ -91,10 +89,11 @@ static int qp_number(struct soft_qp *qp, uint32_t *life)
 	int rc = -EADDRINUSE;
 
 	*life = qp_word_life(atomic_load(&qp->shared->word));
-	for (unsigned i = 0; i < NUMBERS && rc == -EADDRINUSE; i++) {
+	for (unsigned i = 0; i < QPN_GENERATIONS && rc == -EADDRINUSE; i++) {
 		++*life;
-		qp->base.qp_num = qpn_make(soft_process.slot,
-					   (uint32_t)soft_process.incarnation + *life, qp->index);
+		qp->base.qp_num =
+			qpn_make(soft_process.slot,
+				 soft_process.incarnation % QPN_GENERATIONS + *life, qp->index);
 		rc = qp->base.qp_type == IBV_QPT_UD ? soft_ud_open(qp, qp->base.qp_num) : 0;
 	}
 	return rc;

@@ -32,7 +32,7 @@
 
 #define EVENTS	     32
 #define TICK_MS	     1
-#define INCOMING_MAX 1024
+#define INCOMING_MAX (2 * SHARED_SLOTS) /* of a process, one that it gave up and a new one */
 
 /* epoll tags: kinds in the top byte, below it a descriptor, the id of a peer, the index of a QP */
 enum { TAG_LISTEN = 1, TAG_KICK, TAG_INCOMING, TAG_PEER, TAG_DATAGRAMS };

@@ -14,7 +14,7 @@
 #include "common/softrdma/device/port.h"
 #include "common/softrdma/shared/shared.h"
 
-#define BACKLOG	 256
+#define BACKLOG	 SHARED_SLOTS /* or net.core.somaxconn, if that is less */
 #define RETRY_NS 2000000
 
 static socklen_t wire_address(struct sockaddr_un *address, uint32_t slot)
@@ -31,19 +31,19 @@ static socklen_t wire_address(struct sockaddr_un *address, uint32_t slot)
 int soft_wire_claim(uint32_t *slot)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	uint8_t start = 0;
+	uint32_t start = 0;
 	int rc;
 
 	if (fd < 0)
 		return -errno;
 	/* Somewhere else each time: a stale QP number then rarely names a living process. */
 	if (random_fill(&start, sizeof(start), NULL))
-		start = (uint8_t)getpid();
+		start = (uint32_t)getpid();
 	for (uint32_t i = 0; i < SHARED_SLOTS; i++) {
 		struct sockaddr_un address;
 		socklen_t len;
 
-		*slot = (start + i) % SHARED_SLOTS;
+		*slot = (start % SHARED_SLOTS + i) % SHARED_SLOTS;
 		len = wire_address(&address, *slot);
 		if (bind(fd, (struct sockaddr *)&address, len) == 0) {
 			if (listen(fd, BACKLOG) == 0)

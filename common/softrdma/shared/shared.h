@@ -25,9 +25,21 @@
 #define SHARED_NONE    UINT32_MAX
 #define SHARED_LINE    64
 
+/*
+ * QP number: its 24 bits are divided among the processes, and those of a process among generations
+ * of its indices. Three generations are few, but an index is used again only after all others, and
+ * what must not be mistaken is told apart by its life. Four would leave 1024 processes.
+ */
 enum {
-	SHARED_SLOTS = 256, /* processes on one machine */
-	SHARED_QPS = 4096,
+	QPN_BITS = 24,
+	QPN_INDEX_BITS = 12,
+	QPN_GENERATIONS = 3,
+	QPN_OF_SLOT = QPN_GENERATIONS << QPN_INDEX_BITS,
+};
+
+enum {
+	SHARED_SLOTS = (1 << QPN_BITS) / QPN_OF_SLOT, /* processes on one machine */
+	SHARED_QPS = 1 << QPN_INDEX_BITS,
 	SHARED_MRS = 65536,
 	SHARED_CQS = 4096,
 	SHARED_SRQS = 1024,
@@ -38,15 +50,14 @@ enum {
 /* Of an arena. Address space, not memory: pages cost something only once they are touched. */
 #define SHARED_BYTES (1ull << 30)
 
-/* QP number: slot of the process 8 bits, generation 4, index 12. */
 static inline uint32_t qpn_make(uint32_t slot, uint32_t generation, uint32_t index)
 {
-	return slot << 16 | (generation & 15) << 12 | index;
+	return slot * QPN_OF_SLOT + (generation % QPN_GENERATIONS << QPN_INDEX_BITS) + index;
 }
 
 static inline uint32_t qpn_slot(uint32_t qpn)
 {
-	return qpn >> 16 & (SHARED_SLOTS - 1);
+	return qpn / QPN_OF_SLOT; /* SHARED_SLOTS where it is nobody's */
 }
 
 static inline uint32_t qpn_index(uint32_t qpn)
@@ -76,12 +87,12 @@ static inline uint32_t qp_word_life(uint64_t word)
 }
 
 /*
- * A life ends with destroy_qp and with RESET. The QP number takes its generation from the low bits
- * of the life that it was created in, and a RESET leaves them to the next QP of the index.
+ * A life ends with destroy_qp and with RESET. The QP number takes its generation from the life that
+ * it was created in, and a RESET leaves the next one to the next QP of the index.
  */
 static inline uint32_t qp_life_after_reset(uint32_t life)
 {
-	return life + 16;
+	return life + QPN_GENERATIONS;
 }
 
 struct shared_sge {

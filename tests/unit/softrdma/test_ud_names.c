@@ -10,8 +10,6 @@
 #include "common/softrdma/shared/shared.h"
 #include "message.h"
 
-#define GENERATIONS 16
-
 static const struct end_options ud = { .type = IBV_QPT_UD };
 
 static unsigned descriptors(void)
@@ -59,14 +57,14 @@ UNIT_TEST(test_names)
 
 static uint32_t generation(uint32_t qpn)
 {
-	return qpn >> 12 & (GENERATIONS - 1);
+	return qpn / SHARED_QPS % QPN_GENERATIONS;
 }
 
 /* A number that a stranger has is not used; where he has all of them, there is no queue pair. */
 UNIT_TEST(test_taken)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD };
-	int fds[GENERATIONS];
+	int fds[QPN_GENERATIONS];
 	uint32_t next;
 	struct end a;
 
@@ -81,10 +79,10 @@ UNIT_TEST(test_taken)
 	a.qp = softrdma_create_qp(a.pd, &init);
 	assert_non_null(a.qp);
 	assert_int_equal(qpn_index(a.qp->qp_num), qpn_index(next));
-	assert_int_equal(generation(a.qp->qp_num), generation(next + (1u << 12)));
+	assert_int_equal(generation(a.qp->qp_num), (generation(next) + 1) % QPN_GENERATIONS);
 	close(fds[0]);
 	assert_ok(softrdma_destroy_qp(a.qp));
-	for (uint32_t i = 0; i < GENERATIONS; i++) {
+	for (uint32_t i = 0; i < QPN_GENERATIONS; i++) {
 		fds[i] = soft_datagram_open(
 			qpn_make(qpn_slot(next), generation(next) + i, qpn_index(next) + 1));
 		assert_true(fds[i] >= 0);
@@ -92,7 +90,7 @@ UNIT_TEST(test_taken)
 	a.qp = softrdma_create_qp(a.pd, &init);
 	assert_null(a.qp);
 	assert_int_equal(errno, EADDRINUSE);
-	for (uint32_t i = 0; i < GENERATIONS; i++)
+	for (uint32_t i = 0; i < QPN_GENERATIONS; i++)
 		close(fds[i]);
 	end_close(&a);
 }
@@ -102,7 +100,7 @@ UNIT_TEST(test_number_after_resets)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD };
 
-	for (unsigned resets = 0; resets <= GENERATIONS; resets++) {
+	for (unsigned resets = 0; resets <= QPN_GENERATIONS; resets++) {
 		uint32_t qpn;
 		struct end a;
 
