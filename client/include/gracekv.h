@@ -61,6 +61,7 @@
  *                 never.
  *   -ENOMEM       the server's store is full, or this process has no memory
  *   -EPERM        the session belongs to the parent of this process
+ *   -ENODEV       the session's RDMA device has failed: close the session, and open another one
  *
  * Expiry. A record with a time to live is gone, for everyone, from its expiry on by the server's
  * clock. A client goes by an estimate of that clock, taken from replies and from the root page that

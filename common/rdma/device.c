@@ -90,6 +90,14 @@ int rdma_context_open(struct rdma_device *dev, struct ibv_device *ibdev, struct 
 	return error_set(err, -rc, "ibv_query_device of %s failed: %s", dev->name, error_name(rc));
 }
 
+static int port_down(const struct rdma_device *dev, struct error *err)
+{
+	return error_set(err, -ENETDOWN,
+			 "port %u of device %s is %s (bring its link up, or choose another with "
+			 "--device and --ib-port)",
+			 dev->port, dev->name, port_state_words(dev->port_attr.state));
+}
+
 /* The first ACTIVE port of the opened device, or the one asked for. */
 static int choose_port(struct rdma_device *dev, struct error *err)
 {
@@ -107,10 +115,7 @@ static int choose_port(struct rdma_device *dev, struct error *err)
 		if (dev->port_attr.state == IBV_PORT_ACTIVE)
 			return 0;
 	}
-	return error_set(err, -ENETDOWN,
-			 "port %u of device %s is %s (bring its link up, or choose another with "
-			 "--device and --ib-port)",
-			 dev->port, dev->name, port_state_words(dev->port_attr.state));
+	return port_down(dev, err);
 }
 
 static int choose_mtu(struct rdma_device *dev, struct error *err)
@@ -130,6 +135,15 @@ static int choose_mtu(struct rdma_device *dev, struct error *err)
 			 "an MTU of %u does not fit port %u of %s (give 256, 512, 1024, 2048 or "
 			 "4096, and at most its active MTU, %u)",
 			 want, dev->port, dev->name, rdma_mtu_bytes(dev->mtu));
+}
+
+int rdma_port_refresh(struct rdma_device *dev, struct error *err)
+{
+	int rc = rdma_port_query(dev, dev->port, err);
+
+	if (rc)
+		return rc;
+	return dev->port_attr.state == IBV_PORT_ACTIVE ? choose_mtu(dev, err) : port_down(dev, err);
 }
 
 static int open_one(struct rdma_device *dev, struct ibv_device *ibdev, struct error *err)

@@ -85,6 +85,13 @@ int rdma_port_query(struct rdma_device *dev, unsigned port, struct error *err);
 int rdma_port_check(const char *name, unsigned count, unsigned port, struct error *err);
 int rdma_device_missing(const char *name, const char *seen, struct error *err);
 
+/*
+ * rdma_port_refresh - its port as it is now: LID and MTU may have changed since it was opened.
+ * Nobody else may use port_attr and mtu meanwhile. Returns 0; -ENETDOWN: it is not ACTIVE; -ERANGE:
+ * the MTU that the options name does not fit any more; what the provider returned.
+ */
+int rdma_port_refresh(struct rdma_device *dev, struct error *err);
+
 /* rdma_device_event_fd - readable while an asynchronous event waits. */
 static inline int rdma_device_event_fd(const struct rdma_device *dev)
 {

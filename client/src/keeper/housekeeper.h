@@ -37,6 +37,7 @@ struct housekeeper {
 	uint64_t connection; /* session_number of what follows */
 	struct handle_figures before; /* of what handles did: told to earlier connections */
 	struct handle_figures said; /* told to this one */
+	uint64_t looked_ns; /* at the device's events */
 	bool wrote; /* the queue pair has carried a whole round */
 	bool started; /* the thread, to be joined */
 	pthread_t thread;

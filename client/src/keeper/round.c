@@ -13,6 +13,11 @@
  * calls that cannot connect again, and it is tried again, with pauses that double (backoff.h), as
  * connecting is.
  *
+ * The device's asynchronous events have no other reader: a round takes them where the last look is
+ * EVENTS_NS back. Most need nothing done, since a queue pair that fails shows in its completions,
+ * and port, LID, MTU and GID are read when one is made; a device that has failed takes the session
+ * along.
+ *
  * A session without handles needs no housekeeper: its queue pair goes with the last handle.
  *
  * What the handles have done travels with the announcement, for people that watch the server,
@@ -32,6 +37,7 @@
 
 #define CREDITS	   0u /* it sends no requests */
 #define LINGER_US  3000u /* of a broken rule */
+#define EVENTS_NS  (50 * NS_PER_MS) /* between two looks at the device's events */
 #define SPAN_START offsetof(struct root, epoch)
 #define SPAN_FLOOR (offsetof(struct root, hint_floor) - SPAN_START)
 #define SPAN_CLOCK (offsetof(struct root, clock_ms) - SPAN_START)
@@ -250,6 +256,10 @@ int round_keep(struct gkv_session *s, uint64_t deadline_ns)
 	int rc = 0;
 
 	k->took_ms = 0;
+	if (time_now_ns() - k->looked_ns >= EVENTS_NS) {
+		k->looked_ns = time_now_ns();
+		session_device_look(s);
+	}
 	if (!k->h || !wanted(s)) {
 		round_leave(s);
 		return (int)idle_ms;

@@ -177,7 +177,9 @@ static int queue_pair(struct link *l, uint64_t deadline_ns)
 	tcp_local_address(s->lifeline, address);
 	if (!by_cm) { /* found each time: an address may return at another place of the table */
 		trace_begin(s, "gid");
-		rc = gid_choose(s->dev, address, &choice, l->err);
+		rc = rdma_port_refresh(s->dev, l->err);
+		if (rc == 0)
+			rc = gid_choose(s->dev, address, &choice, l->err);
 		if (rc)
 			goto out;
 		trace_done(s, "%s", choice.why);
@@ -277,7 +279,8 @@ int link_attempt(struct link *l, uint64_t deadline_ns, uint64_t *due, bool *agai
 		*again = session_worth_another(rc);
 	} else {
 		rc = attach(l, deadline_ns);
-		*again = link_worth_another(rc);
+		/* a device that has failed says so, beside all that fails on it */
+		*again = link_worth_another(rc) || (rc && session_device_look(s));
 	}
 	if (rc && s->unkept.code)
 		error_prefix(l->err, "the session lasts no longer than its lease (%.120s)",

@@ -28,7 +28,8 @@
 #include "common/layout/root.h"
 #include "common/rdma/tcp.h"
 
-#define NOTES_MAX (2 * SESSION_QPS_MAX) /* frames in a row that end nothing */
+#define NOTES_MAX  (2 * SESSION_QPS_MAX) /* frames in a row that end nothing */
+#define EVENTS_MAX 16u /* of the device, at a look */
 
 void session_lost(struct gkv_session *s)
 {
@@ -109,6 +110,37 @@ int session_check(struct gkv_session *s, uint64_t number, uint64_t deadline_ns, 
 	}
 	return error_set(err, -ECONNRESET, "the connection to %s:%s was lost", s->settings.host,
 			 s->settings.port);
+}
+
+/* Nothing that was made on it works any more. */
+static int device_gone(const struct gkv_session *s, const char *text, struct error *err)
+{
+	return error_set(
+		err, -ENODEV,
+		"device %s: %s; nothing that this session and its handles made on it is of "
+		"use any more (look at the kernel's log; close them, and open another "
+		"session)",
+		s->dev->name, text);
+}
+
+bool session_device_look(struct gkv_session *s)
+{
+	struct rdma_event event;
+	const char *failed;
+
+	for (unsigned i = 0; i < EVENTS_MAX && rdma_device_event(s->dev, &event) == 0; i++) {
+		if (event.fatal) /* relaxed: a static text; those that see it late find out */
+			atomic_store_explicit(&s->dev_failed, event.text, memory_order_relaxed);
+	}
+	failed = atomic_load_explicit(&s->dev_failed, memory_order_relaxed);
+	if (!failed || pthread_mutex_trylock(&s->lock))
+		return failed;
+	if (s->connected) {
+		session_lost(s);
+		device_gone(s, failed, &s->lost);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return true;
 }
 
 static int check_welcome(const struct wire_welcome *w, bool by_cm, struct error *err)
@@ -286,10 +318,16 @@ bool session_worth_another(int rc)
 int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
 	uint64_t now = time_now_ns();
+	const char *failed;
 	int rc;
 
 	if (s->closed)
 		return error_set(err, -ESHUTDOWN, "the session was closed (open another one)");
+	failed = atomic_load_explicit(&s->dev_failed, memory_order_relaxed); /* as it is stored */
+	if (failed) {
+		session_lost(s);
+		return device_gone(s, failed, err);
+	}
 	if (session_alive(s)) /* news of its end is not to be taken for a queue pair's refusal */
 		return 0;
 	if (backoff_due(&s->backoff, now) > now) {

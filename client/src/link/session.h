@@ -67,6 +67,7 @@ struct gkv_session {
 	_Atomic uint64_t number; /* grows with each connection lost; handles compare theirs */
 	_Atomic uint64_t next_sequence; /* of requests, from 1, never used twice */
 	_Atomic uint64_t reconnects; /* connections made but the first; written under lock */
+	_Atomic(const char *) dev_failed; /* what the device said, static, when it failed; NULL */
 	/* Of each handle: the number of its queue pair whose other end broke, as the server
 	 * said. */
 	_Atomic uint32_t qp_lost[SESSION_QPS_MAX];
@@ -146,6 +147,12 @@ void session_qp_fresh(struct gkv_session *s, unsigned handle);
  * @fd leaves, into s->dev. Returns 0; -EXDEV: another device, or port, was named; as cm_resolve().
  */
 int session_open_by_cm(struct gkv_session *s, int fd, uint64_t deadline_ns, struct error *err);
+
+/*
+ * session_device_look - take what the device has to say. Returns whether it has failed, which is
+ * for good: the connection is given up, where the lock is free, and not made again. Any thread.
+ */
+bool session_device_look(struct gkv_session *s);
 
 /* session_lost - must hold the lock: the connection is given up. */
 void session_lost(struct gkv_session *s);
