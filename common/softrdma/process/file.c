@@ -16,6 +16,8 @@
 #include "common/softrdma/process/peer.h"
 #include "common/softrdma/process/process.h"
 
+#define NEAR 16 /* descriptors that are looked at first */
+
 struct soft_file {
 	uint64_t id; /* 0: free */
 	dev_t device;
@@ -81,28 +83,46 @@ static int vma_walk(FILE *maps, uint64_t addr, uint64_t length, bool write, stru
 	return cursor < end ? -EFAULT : 0;
 }
 
-/* Find a descriptor of the file among our own; a peer maps it for reading and writing. */
+/* A duplicate of the descriptor that has this name in @dir, if it is one of the file; else -1. */
+static int file_try(DIR *dir, const char *name, dev_t device, ino_t inode)
+{
+	const int candidate = atoi(name);
+	struct stat st;
+	int fd;
+
+	/* by name: the descriptor may be somebody else's, who closes it now */
+	if (fstatat(dirfd(dir), name, &st, 0) < 0 || st.st_dev != device || st.st_ino != inode ||
+	    !S_ISREG(st.st_mode) || (fcntl(candidate, F_GETFL) & O_ACCMODE) != O_RDWR)
+		return -1;
+	fd = fcntl(candidate, F_DUPFD_CLOEXEC, 0);
+	/* It may have been closed and another opened since fstat(). */
+	if (fd >= 0 && (fstat(fd, &st) < 0 || st.st_dev != device || st.st_ino != inode)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/*
+ * Find a descriptor of the file among our own; a peer maps it for reading and writing. A file is
+ * registered soon after it was made, as a rule: then its descriptor is one of those just below the
+ * one that is opened now. All others are looked at after these, of which there may be thousands.
+ */
 static int file_open(dev_t device, ino_t inode)
 {
 	DIR *dir = opendir("/proc/self/fd");
 	struct dirent *entry;
-	struct stat st;
 	int fd = -1;
 
-	while (dir && fd < 0 && (entry = readdir(dir)) != NULL) {
-		int candidate = atoi(entry->d_name);
+	for (int n = 1; dir && fd < 0 && n <= NEAR && n < dirfd(dir); n++) {
+		char name[16];
 
-		/* by name: the descriptor may be somebody else's, who closes it now */
-		if (entry->d_name[0] == '.' || fstatat(dirfd(dir), entry->d_name, &st, 0) < 0 ||
-		    st.st_dev != device || st.st_ino != inode || !S_ISREG(st.st_mode) ||
-		    (fcntl(candidate, F_GETFL) & O_ACCMODE) != O_RDWR)
-			continue;
-		fd = fcntl(candidate, F_DUPFD_CLOEXEC, 0);
-		/* It may have been closed and another opened since fstat(). */
-		if (fd >= 0 && (fstat(fd, &st) < 0 || st.st_dev != device || st.st_ino != inode)) {
-			close(fd);
-			fd = -1;
-		}
+		snprintf(name, sizeof(name), "%d", dirfd(dir) - n);
+		fd = file_try(dir, name, device, inode);
+	}
+	while (dir && fd < 0 && (entry = readdir(dir)) != NULL) {
+		if (entry->d_name[0] != '.')
+			fd = file_try(dir, entry->d_name, device, inode);
 	}
 	if (dir)
 		closedir(dir);
