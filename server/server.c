@@ -88,7 +88,7 @@ static int make_root(struct server *s, uint64_t incarnation, struct error *err)
 	root_extents_seal(&root->extents);
 	grace_set_root(reclaim_grace(s->store.reclaim), root);
 	atomic_init(&root->clock_ms, time_wall_ms());
-	return 0;
+	return clock_start(&s->clock, root, err);
 }
 
 static int make_workers(struct server *s, struct error *err)
@@ -266,6 +266,7 @@ void server_destroy(struct server *s)
 {
 	while (s->sessions.worker_count)
 		worker_destroy(s->sessions.workers[--s->sessions.worker_count]);
+	clock_stop(&s->clock);
 	if (s->root.addr) {
 		index_set_root(s->store.index, NULL);
 		grace_set_root(reclaim_grace(s->store.reclaim), NULL);

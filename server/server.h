@@ -4,6 +4,7 @@
 /* kv-server as a whole: made in order, taken apart in reverse. The main thread's. */
 #include "common/rdma/device.h"
 #include "common/rdma/region.h"
+#include "server/clock.h"
 #include "server/config/config.h"
 #include "server/session/session.h"
 #include "server/store/store.h"
@@ -14,6 +15,7 @@ struct server {
 	struct store store;
 	struct rdma_buffer root; /* struct root */
 	struct sessions sessions;
+	struct clock clock;
 	uint64_t started_ns;
 	int listen_fd;
 	uint64_t full_told_ns, full_told; /* the log was told of so many refused writes */

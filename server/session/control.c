@@ -128,7 +128,6 @@ static void tick(struct control *c)
 
 	if (read(c->timer_fd, &ticks, sizeof(ticks)) < 0)
 		return;
-	atomic_store_explicit(&all->root->clock_ms, time_wall_ms(), memory_order_relaxed);
 	end_late_strangers(all);
 	fence_look(all);
 	unplug(c, &c->listen);
@@ -156,7 +155,7 @@ static bool take_signal(struct control *c)
 	return false;
 }
 
-/* For the root's clock and for leases. */
+/* For leases. */
 static int make_timer(unsigned period_ms, int *out)
 {
 	const struct timespec period = { 0, period_ms * (long)NS_PER_MS };

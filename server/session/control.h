@@ -2,8 +2,8 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * The control thread: accepts connections, reads life lines, keeps the root's clock, and leaves on
- * SIGTERM or SIGINT. It is the main thread of kv-server.
+ * The control thread: accepts connections, reads life lines, and leaves on SIGTERM or
+ * SIGINT. It is the main thread of kv-server.
  */
 #include <signal.h>
 

@@ -17,6 +17,7 @@
 
 #define LOOKS_A_LEASE 40u
 #define PERIOD_MIN_MS 5u
+#define PERIOD_MAX_MS 100u
 
 unsigned fence_period_ms(unsigned lease_ms)
 {
@@ -24,7 +25,7 @@ unsigned fence_period_ms(unsigned lease_ms)
 
 	if (period < PERIOD_MIN_MS)
 		return PERIOD_MIN_MS;
-	return period < CLOCK_PERIOD_MS ? period : CLOCK_PERIOD_MS;
+	return period < PERIOD_MAX_MS ? period : PERIOD_MAX_MS;
 }
 
 static void explain(const struct session *s, enum lease_verdict why, struct error *err)

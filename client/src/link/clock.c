@@ -27,8 +27,8 @@
  *	CLOCK_PERIOD_MS	100 ms
  *	drift		  5 ms: one part in a thousand of CLOCK_FRESH_MS
  *	whole ms	  3 ms: c, p and t are cut
- *	and what is left, 42 ms, for the server's control thread to get to run.
- * A control thread, or a whole server, that does not run for longer does not write its clock. A
+ *	and what is left, 42 ms, for the server's clock thread to get to run.
+ * A clock thread, or a whole server, that does not run for longer does not write its clock. A
  * word that has not changed since the last look is no sample, so the first sight of it counts, and
  * our clock goes on from there: a server that is stopped makes nothing later than that, but by
  * drift.

@@ -29,11 +29,13 @@
 #define LOOKS_NS (200 * NS_PER_MS) /* several */
 #define RACK	 16u
 #define HELD_MAX 8u
+#define VERB_MS	 500u
 
 static struct server_thread server;
 static pthread_t client;
 static _Atomic unsigned fails, destroys, fails_before; /* the first destroy */
-static _Atomic bool holds;
+static _Atomic bool holds, verb_waits;
+static _Atomic uint64_t verb_saw_ms; /* how far the root's clock went meanwhile */
 static struct conn *held[HELD_MAX];
 static _Atomic unsigned held_count;
 
@@ -61,6 +63,13 @@ int __wrap_rdma_qp_fail(struct rdma_qp *qp)
 {
 	if (!pthread_equal(pthread_self(), client))
 		atomic_fetch_add(&fails, 1);
+	if (atomic_exchange(&verb_waits, false)) {
+		const struct root *root = server.server.root.addr;
+		const uint64_t from_ms = atomic_load(&root->clock_ms);
+
+		time_sleep(VERB_MS * NS_PER_MS);
+		atomic_store(&verb_saw_ms, atomic_load(&root->clock_ms) - from_ms);
+	}
 	return __real_rdma_qp_fail(qp);
 }
 
@@ -230,4 +239,16 @@ UNIT_TEST(who_comes_back_waits_for_its_own_session, set_up, tear_down)
 	leave(&back);
 	leave(&other);
 	leave(&late);
+}
+
+/* The device keeps the control thread waiting: the time goes on. */
+UNIT_TEST(the_clock_of_the_root_waits_for_no_verb, set_up, tear_down)
+{
+	struct member m;
+
+	join(&m, 20000);
+	atomic_store(&verb_waits, true);
+	leave(&m);
+	await_sessions(0);
+	assert_in_range(atomic_load(&verb_saw_ms), VERB_MS - 2 * CLOCK_PERIOD_MS, UINT32_MAX);
 }
