@@ -71,6 +71,7 @@ int rdma_context_open(struct rdma_device *dev, struct ibv_device *ibdev, struct 
 
 	snprintf(dev->name, sizeof(dev->name), "%s", dev->ops->get_device_name(ibdev));
 	dev->software = dev->ops == &rdma_provider_soft;
+	dev->numa_node = dev->ops->numa_node(ibdev);
 	errno = 0;
 	dev->context = dev->ops->open_device(ibdev);
 	if (!dev->context) {

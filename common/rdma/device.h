@@ -49,6 +49,7 @@ struct rdma_device {
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port_attr;
 	uint8_t port;
+	int numa_node; /* that the device is attached to; -1: not known, or none */
 	bool software; /* soft0 */
 	bool instead; /* soft0, because real devices could not be used: worth a warning */
 	struct rdma_source source; /* chosen for the address that it was opened with */

@@ -4,6 +4,8 @@
 /*
  * Two ways to the verbs control functions: libibverbs, and the software device. The members have
  * the names, arguments and error conventions of the ibv_ functions; only common/rdma calls them.
+ * A test program that defines rdma_provider_verbs itself has devices of its making instead of those
+ * of libibverbs (tests/lib/fake_device.h).
  */
 #include <infiniband/verbs.h>
 
@@ -13,6 +15,8 @@ struct rdma_provider {
 	struct ibv_device **(*get_device_list)(int *count);
 	void (*free_device_list)(struct ibv_device **list);
 	const char *(*get_device_name)(struct ibv_device *device);
+	/* The NUMA node that the device is attached to; -1: not known, or none. */
+	int (*numa_node)(struct ibv_device *device);
 	struct ibv_context *(*open_device)(struct ibv_device *device);
 	int (*close_device)(struct ibv_context *context);
 	int (*query_device)(struct ibv_context *context, struct ibv_device_attr *attr);

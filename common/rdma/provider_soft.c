@@ -31,6 +31,11 @@ static const char *soft_get_device_name(struct ibv_device *device)
 	return device->name;
 }
 
+static int soft_numa_node(struct ibv_device *device)
+{
+	return -1; /* memory of all nodes is alike to it */
+}
+
 static ssize_t soft_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
 				    size_t max, uint32_t flags)
 {
@@ -42,6 +47,7 @@ const struct rdma_provider rdma_provider_soft = {
 	.get_device_list = soft_get_device_list,
 	.free_device_list = soft_free_device_list,
 	.get_device_name = soft_get_device_name,
+	.numa_node = soft_numa_node,
 	.open_device = softrdma_open_device,
 	.close_device = softrdma_close_device,
 	.query_device = softrdma_query_device,

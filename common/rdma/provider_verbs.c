@@ -2,6 +2,8 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #include "common/rdma/provider.h"
 
+#include <stdio.h>
+
 /* These are macros over inline functions: give them an address. */
 
 static int verbs_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr)
@@ -32,11 +34,29 @@ static struct ibv_device **verbs_get_device_list(int *count)
 	return ibv_get_device_list(count);
 }
 
+/* The kernel's answer; it says -1 as well, where the machine has one node. */
+static int verbs_numa_node(struct ibv_device *device)
+{
+	char path[sizeof(device->ibdev_path) + 32];
+	int node = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/device/numa_node", device->ibdev_path);
+	file = fopen(path, "re");
+	if (!file)
+		return -1;
+	if (fscanf(file, "%d", &node) != 1 || node < 0)
+		node = -1;
+	fclose(file);
+	return node;
+}
+
 const struct rdma_provider rdma_provider_verbs = {
 	.name = "verbs",
 	.get_device_list = verbs_get_device_list,
 	.free_device_list = ibv_free_device_list,
 	.get_device_name = ibv_get_device_name,
+	.numa_node = verbs_numa_node,
 	.open_device = ibv_open_device,
 	.close_device = ibv_close_device,
 	.query_device = ibv_query_device,
