@@ -20,7 +20,7 @@
  *		[pkeys=N]
  *	gid NAME PORT INDEX v2|v1|ib|none [ADDRESS [NETDEV]]	an entry of the port's table
  *	netdev NAME INDEX ADDRESS	this machine has it, and no others but lo and those said so
- *	delay CALL US		each such call takes so long
+ *	delay CALL US		each such call takes that many microseconds
  *	fail CALL ERRNO [FIRST [EVERY]]	the FIRST-th from now on (1 where it is missing) and each
  *		EVERY-th after it (1; 0: that one only) fails with ERRNO, by name; "fail CALL 0"
  *		ends that. What was to be destroyed stays, and works
@@ -53,7 +53,7 @@ unsigned fake_calls(const char *call);
 /* fake_failed - how many of them were made to fail. */
 unsigned fake_failed(const char *call);
 
-/* fake_modified - @call to_init, to_rtr, ...: the last attributes. Returns the mask; 0: none yet. */
+/* fake_modified - the last attributes of @call (to_init, ...). Returns the mask; 0: none yet. */
 int fake_modified(const char *call, struct ibv_qp_attr *attr);
 
 /* fake_vector_queues - completion queues made so far on that vector of any device. */
