@@ -27,6 +27,7 @@ LEASES_TO_BEAT = 10  # from the moment at which all connect, until each has beat
 LEASES_TO_FREE = 3  # from their death, or from the end of their lease
 LEASES_TO_STARVE = 3
 LEASES_TO_ANSWER = 2  # the longest call of a client that does no harm
+LEASES_TO_SETTLE = 30
 HONEST = 2  # sessions of that one
 PAUSE_US = 500000  # between two turns of a session of the herd
 HONEST_PAUSE_US = 5000
@@ -138,7 +139,7 @@ class Play:
             rack.ask("pace", REST)
         while True:
             s = self.counters()
-            left = {k: s[k] for k in ("deferred_bytes", "blocks_deferred", "receives_held")}
+            left = {k: s[k] for k in ("deferred_bytes", "blocks_deferred")}
             if not any(left.values()):
                 break
             wrong_if(time.monotonic() > end, "memory", f"{what}: {left} {LEASES_TO_FREE} leases"
@@ -146,6 +147,15 @@ class Play:
             time.sleep(0.05)
         for rack in here:
             rack.ask("pace", HONEST_PAUSE_US if rack is self.honest else PAUSE_US)
+
+    def no_receive_is_held(self):
+        """Their accounts are settled once some thousand others were used (receives.c)."""
+        self.honest.ask("pace", 0)
+        end = time.monotonic() + self.bound_s(LEASES_TO_SETTLE)
+        while held := self.counters()["receives_held"]:
+            wrong_if(time.monotonic() > end, "memory", f"{held} receives are held after"
+                     f" {LEASES_TO_SETTLE} leases of requests: {self.honest.counts()}")
+            time.sleep(0.1)
 
     # What happens
 
@@ -231,6 +241,7 @@ class Play:
 
     def end(self, herd):
         """All that was acknowledged is there; all take leave, and nothing is left."""
+        self.no_receive_is_held()
         for rack in (herd, self.honest):
             rack.ask("pace", REST)
         time.sleep(0.2)  # for what is under way
