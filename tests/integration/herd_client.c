@@ -205,6 +205,7 @@ int main(int argc, char **argv)
 	options.timeout_ms = (unsigned)strtoul(argv[5], NULL, 10);
 	options.lifeline_ms = (unsigned)strtoul(argv[6], NULL, 10);
 	if (argc == 10) {
+		options.hint_bytes = RACK_HINT_BYTES;
 		if (strcmp(argv[9], "tick") == 0)
 			options.housekeeper = GKV_HOUSEKEEPER_TICK;
 		return rack_main(&(struct rack_options){ options, sessions, handles, argv[7],

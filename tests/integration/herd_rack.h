@@ -14,7 +14,8 @@
 
 #include <gracekv.h>
 
-#define RACK_REST UINT32_MAX /* the pause of sessions that do nothing */
+#define RACK_REST	UINT32_MAX /* the pause of sessions that do nothing */
+#define RACK_HINT_BYTES (256u << 10) /* of a session, so that a machine holds many */
 
 struct rack_options {
 	struct gkv_options session;
@@ -32,12 +33,13 @@ void rack_pace(uint32_t pause_us);
 
 /*
  * rack_beat - wait until each session has beaten for @hold_ms over one connection, the last time
- * within it or within 1 s, or @ms are over. Returns how many have; @at_ns receives when the last of them
- * made the first round of its connection.
+ * within it or within 1 s, or @ms are over. Returns how many have; @at_ns receives when the last
+ * of them made the first round of its connection.
  */
 unsigned rack_beat(uint64_t ms, uint64_t hold_ms, uint64_t *at_ns);
 
-/* rack_tell - its counts since rack_forget(), in one line on stdout. */
+/* rack_tell - its counts since rack_forget(), in one line on stdout. An attempt to open that failed
+ * is no bad call: it is made again, and stderr says why. */
 void rack_tell(void);
 void rack_forget(void);
 

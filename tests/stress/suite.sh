@@ -244,9 +244,9 @@ herd_starved() {
 herd_forms() {
     build build-test || return 0
     check "herd: what is done wrong on purpose is found" herd_lies
-    check "herd: 48 sessions" herd_run build-test 120 --processes 6
-    check "herd: half of the queue pairs stay for ever" herd_run build-test 120 \
-        --fault destroy_qp=EBUSY/2 "${few_of_a_herd[@]}"
+    check "herd: 400 sessions" herd_run build-test 120
+    check "herd: half of the queue pairs stay for ever, one takes 5 s" herd_run build-test 120 \
+        --fault destroy_qp=EBUSY/2,slow_destroy_qp=5000000#20 "${few_of_a_herd[@]}"
     herd_starved
     build build-mutants || return 0
     check "herd: ack_unapplied is found" herd_finds build-mutants lost --mutant ack_unapplied

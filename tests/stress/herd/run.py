@@ -23,11 +23,11 @@ from kvt_herd import REST, Counters, Ledger, Rack  # noqa: E402
 from kvt_process import SLOW, program  # noqa: E402
 from kvt_server import Server  # noqa: E402
 
+WORKERS = "4"  # one's completion queue has room for some 900 queue pairs on soft0
 LEASES_TO_BEAT = 10  # from the moment at which all connect, until each has beaten for a lease
 LEASES_TO_FREE = 3  # from their death, or from the end of their lease
 LEASES_TO_STARVE = 3
 LEASES_TO_ANSWER = 2  # the longest call of a client that does no harm
-LEASES_TO_SETTLE = 30
 HONEST = 2  # sessions of that one
 PAUSE_US = 500000  # between two turns of a session of the herd
 HONEST_PAUSE_US = 5000
@@ -60,13 +60,13 @@ class Play:
         self.env = {"GRACEKV_MUTANT": options.mutant} if options.mutant else {}
         self.server = self.counters = self.honest = None
         self.racks = []
-        self.expected_fences = 0
         self.figures = {"sessions": options.processes * options.sessions,
                         "processes": options.processes, "lease_ms": options.lease}
 
     def start(self):
         o = self.options
-        self.server = Server(self.folder, "--lease", str(o.lease), memory=o.memory,
+        self.server = Server(self.folder, "--lease", str(o.lease), "--workers", WORKERS,
+                             memory=o.memory,
                              env={**self.env, "SOFTRDMA_FAULT": o.fault} if o.fault else self.env)
         self.ledger = Ledger(self.folder, HONEST + 8 + 3 * o.processes * o.sessions * o.handles)
         self.counters = Counters(self.folder, self.server.address)
@@ -96,12 +96,16 @@ class Play:
                  f" for a lease within {LEASES_TO_BEAT + 1} leases: {rack.counts()}")
         return (last_ns - at_ns) / 1e9
 
-    def nobody_was_fenced(self, what):
-        """Beyond those that fell silent."""
+    def nobody_was_fenced(self, what, *racks):
+        """Of those that are neither dead nor silent: none has lost its connection."""
+        for rack in (self.honest, *racks):
+            counts = rack.counts()
+            wrong_if(counts["reconnects"], "fenced", f"{what}: {counts}; the server has fenced "
+                     f"{self.fences()}")
+
+    def fences(self):
         now = self.counters()
-        fenced = {name: now[name] for name in FENCES if now[name]}
-        wrong_if(sum(fenced.values()) > self.expected_fences, "fenced",
-                 f"{what}: {fenced}, {self.expected_fences} were to be expected")
+        return sum(now[name] for name in FENCES)
 
     def served(self, what, leases=LEASES_TO_ANSWER, rack=None):
         """The client that does no harm had its answers, in time, all the while; the longest."""
@@ -148,15 +152,6 @@ class Play:
         for rack in here:
             rack.ask("pace", HONEST_PAUSE_US if rack is self.honest else PAUSE_US)
 
-    def no_receive_is_held(self):
-        """Their accounts are settled once some thousand others were used (receives.c)."""
-        self.honest.ask("pace", 0)
-        end = time.monotonic() + self.bound_s(LEASES_TO_SETTLE)
-        while held := self.counters()["receives_held"]:
-            wrong_if(time.monotonic() > end, "memory", f"{held} receives are held after"
-                     f" {LEASES_TO_SETTLE} leases of requests: {self.honest.counts()}")
-            time.sleep(0.1)
-
     # What happens
 
     def connect(self):
@@ -170,7 +165,7 @@ class Play:
             self.honest.stop()
             time.sleep(2 * self.lease_s)
             self.honest.signal(signal.SIGCONT)
-        self.nobody_was_fenced("all connect at once")
+        self.nobody_was_fenced("all connect at once", herd)
         if self.options.lie == "stall":
             self.server.stop_threads()
             time.sleep(self.bound_s(LEASES_TO_ANSWER) + 0.5)
@@ -196,7 +191,7 @@ class Play:
             burner.wait()
         pin(self.server.pid, cores)
         self.beats(herd, time.monotonic_ns(), "the server was starved")
-        self.nobody_was_fenced("the server was starved")
+        self.nobody_was_fenced("the server was starved", herd)
         self.served("the server was starved", LEASES_TO_ANSWER + LEASES_TO_STARVE)
 
     def die_and_come(self, old):
@@ -210,7 +205,7 @@ class Play:
         # the dead are no hindrance to the others: both have their bounds from the same moment
         self.gone(died_ns, [self.honest, herd], "all have died",
                   self.bound_s(LEASES_TO_BEAT + 2 + LEASES_TO_FREE))
-        self.nobody_was_fenced("all die, others connect")
+        self.nobody_was_fenced("all die, others connect", herd)
         self.served("all die, others connect")
         self.nothing_deferred([self.honest, herd], "the dead are gone")
         return herd
@@ -222,26 +217,23 @@ class Play:
         tickless.open(pause_us=REST)
         for rack in (rest, self.honest):
             rack.ask("forget")
+        before = self.fences()
         at_ns = quiet.stop()
-        self.expected_fences += quiet.count + tickless.count
         self.figures["silent_gone_s"] = self.gone(
             at_ns, [self.honest, rest], "half are silent", self.bound_s(1.1 + LEASES_TO_FREE))
         self.served("half are silent")
         self.served("half are silent: the other half", rack=rest)
         self.nothing_deferred([self.honest, rest], "the silent are gone")
-        fences = sum(self.counters()[name] for name in FENCES)
-        wrong_if(fences < self.expected_fences, "silent", f"{fences} sessions were fenced, and "
-                 f"{self.expected_fences} were silent")
+        silent, fences = quiet.count + tickless.count, self.fences() - before
+        wrong_if(fences < silent, "silent", f"{fences} of {silent} that were silent were fenced")
         tickless.kill()
         at_ns = quiet.signal(signal.SIGCONT)
         self.figures["silent_back_s"] = self.beats(herd, at_ns, "the silent go on")
-        self.nobody_was_fenced("the silent go on")
+        self.nobody_was_fenced("the silent go on", rest)
         self.served("the silent go on")
-        wrong_if(rest.counts()["reconnects"], "fenced", f"not silent, and lost: {rest.counts()}")
 
     def end(self, herd):
         """All that was acknowledged is there; all take leave, and nothing is left."""
-        self.no_receive_is_held()
         for rack in (herd, self.honest):
             rack.ask("pace", REST)
         time.sleep(0.2)  # for what is under way
