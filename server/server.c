@@ -37,11 +37,11 @@ static int register_region(void *ctx, int fd, void *addr, size_t len, struct mem
 	return 0;
 }
 
-static void unregister_region(void *ctx, struct memory_region *region)
+static int unregister_region(void *ctx, struct memory_region *region)
 {
 	struct rdma_region r = { .mr = region->handle, .dev = ctx };
 
-	rdma_region_unregister(&r);
+	return rdma_region_unregister(&r);
 }
 
 static int make_store(struct server *s, uint64_t incarnation, struct error *err)

@@ -335,7 +335,8 @@ GKV_API int gkv_memory_register(struct gkv_session *session, void *addr, size_t 
  * call. NULL is fine. One whose deadline came before its READ has ended is over only when its queue
  * pair is destroyed, which the library does before it gives its completion: its memory is the
  * application's then. Any thread; before gkv_session_close(), or after it: what the session has
- * of the device is given back with the last of its memory. -EPERM.
+ * of the device is given back with the last of its memory. -EPERM; -EIO: the device did not let go
+ * of it: it stays registered and must stay mapped, and the call may be repeated.
  */
 GKV_API int gkv_memory_release(struct gkv_memory *memory);
 

@@ -139,6 +139,9 @@ struct rpc_reply {
 #define RPC_REPLY_INLINE_MAX 128u /* value bytes inside a reply */
 #define RPC_REPLY_MAX	     (RPC_REPLY_BYTES + RPC_REPLY_INLINE_MAX)
 
+/* A reply is one packet at every MTU: it comes whole or not at all, however a queue pair ends. */
+static_assert(RPC_REPLY_MAX <= 256, "the smallest MTU");
+
 LAYOUT(struct rpc_request, RPC_REQUEST_BYTES, magic, 0, op, 4, flags, 5, slot, 6, client_id, 8,
        generation, 24, sequence, 32, key_len, 40, value_len, 44, value_hash, 48, staging_addr, 56,
        staging_len, 64, staging_rkey, 68, ttl_ms, 72, waited_ms, 80, condition, 84, operand, 88);

@@ -36,7 +36,7 @@ static int set_up(struct loopback *l, struct error *err)
 				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ, "a test page",
 				&l->buffer, err);
 	if (rc == 0)
-		rc = rdma_cq_create(l->dev, 8, false, &l->cq, err);
+		rc = rdma_cq_create(l->dev, 8, 0, false, &l->cq, err);
 	if (rc == 0)
 		rc = rdma_qp_create(l->dev, &config, &l->from, err);
 	if (rc == 0)

@@ -17,9 +17,11 @@ static int failed(const struct rdma_device *dev, const char *call, unsigned entr
 			 error_name(rc));
 }
 
-int rdma_cq_create(const struct rdma_device *dev, unsigned entries, bool sleeping,
+int rdma_cq_create(const struct rdma_device *dev, unsigned entries, unsigned vector, bool sleeping,
 		   struct rdma_cq *out, struct error *err)
 {
+	const int count = dev->context->num_comp_vectors;
+	const unsigned vectors = count > 0 ? (unsigned)count : 1;
 	struct rdma_cq cq = { .dev = dev };
 	int rc;
 
@@ -35,7 +37,8 @@ int rdma_cq_create(const struct rdma_device *dev, unsigned entries, bool sleepin
 			goto err_channel;
 		}
 	}
-	cq.cq = dev->ops->create_cq(dev->context, (int)entries, NULL, cq.channel, 0);
+	cq.cq = dev->ops->create_cq(dev->context, (int)entries, NULL, cq.channel,
+				    (int)(vector % vectors));
 	if (!cq.cq) {
 		rc = failed(dev, "ibv_create_cq", entries, err);
 		goto err_channel;

@@ -11,10 +11,12 @@ struct rdma_cq {
 };
 
 /*
- * rdma_cq_create - @entries: at most the device's max_cqe. @sleeping: with a channel, whose fd
- * (rdma_cq_fd()) becomes readable after rdma_cq_arm() and a completion; it never blocks.
+ * rdma_cq_create - @entries: at most the device's max_cqe. @vector: any number; those of the device
+ * are taken in turn, so that neighbours have their interrupts on different cores. @sleeping: with a
+ * channel, whose fd (rdma_cq_fd()) becomes readable after rdma_cq_arm() and a completion; it never
+ * blocks.
  */
-int rdma_cq_create(const struct rdma_device *dev, unsigned entries, bool sleeping,
+int rdma_cq_create(const struct rdma_device *dev, unsigned entries, unsigned vector, bool sleeping,
 		   struct rdma_cq *out, struct error *err);
 /* rdma_cq_destroy - after its queue pairs. A zeroed one is fine. */
 void rdma_cq_destroy(struct rdma_cq *cq);

@@ -69,14 +69,16 @@ int rdma_region_register(const struct rdma_device *dev, void *addr, size_t len, 
 	return 0;
 }
 
-void rdma_region_unregister(struct rdma_region *region)
+int rdma_region_unregister(struct rdma_region *region)
 {
-	int rc = region->mr ? region->dev->ops->dereg_mr(region->mr) : 0;
+	int rc = region->mr ? -region->dev->ops->dereg_mr(region->mr) : 0;
 
 	if (rc)
 		log_error("rdma", "ibv_dereg_mr on %s failed: %s (the peer may still have access)",
 			  region->dev->name, error_name(rc));
-	memset(region, 0, sizeof(*region));
+	else
+		memset(region, 0, sizeof(*region));
+	return rc;
 }
 
 int rdma_buffer_create(const struct rdma_device *dev, size_t len, unsigned access, const char *what,
@@ -108,12 +110,16 @@ int rdma_buffer_create(const struct rdma_device *dev, size_t len, unsigned acces
 	return 0;
 }
 
-void rdma_buffer_destroy(struct rdma_buffer *buffer)
+int rdma_buffer_destroy(struct rdma_buffer *buffer)
 {
+	int rc;
+
 	if (!buffer->addr)
-		return;
-	rdma_region_unregister(&buffer->region);
-	munmap(buffer->addr, buffer->len);
+		return 0;
+	rc = rdma_region_unregister(&buffer->region);
+	if (rc == 0)
+		munmap(buffer->addr, buffer->len);
 	close(buffer->fd);
 	memset(buffer, 0, sizeof(*buffer));
+	return rc;
 }

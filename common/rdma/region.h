@@ -26,12 +26,16 @@ struct rdma_region {
 int rdma_region_register(const struct rdma_device *dev, void *addr, size_t len, unsigned access,
 			 const char *what, struct rdma_region *out, struct error *err);
 
-/* rdma_region_unregister - no remote access after it returns. A zeroed region is fine. */
-void rdma_region_unregister(struct rdma_region *region);
+/*
+ * rdma_region_unregister - no access by a device after it returned 0. A zeroed region is fine.
+ * Returns a negative errno, which is logged, where the keys did not die: then the region is as it
+ * was, and its memory must neither be used for something else nor be unmapped (I6).
+ */
+int rdma_region_unregister(struct rdma_region *region);
 
 /*
  * rdma_buffer_create - page-aligned memory of at least @len bytes (a memfd, so that soft0 maps
- * it), registered. Freed by rdma_buffer_destroy().
+ * it), registered.
  */
 struct rdma_buffer {
 	struct rdma_region region;
@@ -42,4 +46,9 @@ struct rdma_buffer {
 
 int rdma_buffer_create(const struct rdma_device *dev, size_t len, unsigned access, const char *what,
 		       struct rdma_buffer *out, struct error *err);
-void rdma_buffer_destroy(struct rdma_buffer *buffer);
+/*
+ * rdma_buffer_destroy - unregister and unmap it. A zeroed one is fine.
+ * Returns a negative errno where its keys did not die: its memory stays mapped for as long as the
+ * process lives, and nothing else will use it.
+ */
+int rdma_buffer_destroy(struct rdma_buffer *buffer);

@@ -279,8 +279,8 @@ void extents_destroy(struct memory *m)
 
 		if (!map.bytes)
 			continue; /* not there, or released */
-		m->config.hooks.unregister_region(m->config.hooks.ctx, &x->region);
-		mapping_destroy(&map);
+		if (m->config.hooks.unregister_region(m->config.hooks.ctx, &x->region) == 0)
+			mapping_destroy(&map);
 		heads_free(x);
 	}
 	m->extents = 0;

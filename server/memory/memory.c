@@ -56,8 +56,8 @@ static void table_destroy(struct memory *m)
 {
 	struct mapping map = { m->table, EXTENT_TABLE_BYTES, m->table_fd, false };
 
-	m->config.hooks.unregister_region(m->config.hooks.ctx, &m->table_region);
-	mapping_destroy(&map);
+	if (m->config.hooks.unregister_region(m->config.hooks.ctx, &m->table_region) == 0)
+		mapping_destroy(&map);
 }
 
 static void locks_init(struct memory *m)

@@ -35,11 +35,12 @@ struct memory_region {
  * start and by the growth thread, one at a time, never on the data path. No caller may reach the
  * range any more when unregister_region is called; the mapping goes after it.
  * register_region: @fd backs [addr, addr + len). Returns 0 or a negative errno with @err set.
+ * unregister_region: returns 0, or a negative errno: its keys did not die, and it stays mapped.
  */
 struct memory_hooks {
 	int (*register_region)(void *ctx, int fd, void *addr, size_t len, struct memory_region *out,
 			       struct error *err);
-	void (*unregister_region)(void *ctx, struct memory_region *region);
+	int (*unregister_region)(void *ctx, struct memory_region *region);
 	void *ctx;
 };
 

@@ -15,7 +15,8 @@
  *  1. out of the pool, under pool_lock: nobody can take a slab of it any more;
  *  2. its length 0, its entry of the extent table unsound, its base NULL;
  *  3. unregistered by the hook: the rkey dies, and with it what I6 promises of its addresses;
- *  4. the memory given to the system, the budget, the heads.
+ *  4. the memory given to the system, the budget, the heads. Where the device did not let the rkey
+ *     die, the memory stays mapped and in the budget for good (I6).
  *
  * WHY NOBODY HOLDS AN ADDRESS IN IT. A free slab holds no block that is out, and a block comes back
  * by memory_free() only. Then either it never was published, and its worker owned it alone (a PUT
@@ -75,6 +76,7 @@ static bool extent_release(struct memory *m)
 	struct mapping map = { 0 };
 	struct extent *x;
 	unsigned number;
+	bool keys_died;
 
 	if (!pool_remove(m, &number))
 		return false;
@@ -88,17 +90,23 @@ static bool extent_release(struct memory *m)
 	entry_clear(m, number);
 	atomic_store_explicit(&m->map.base[number], NULL, memory_order_relaxed);
 
-	hooks->unregister_region(hooks->ctx, &x->region);
-	mapping_give_back(&map);
+	keys_died = hooks->unregister_region(hooks->ctx, &x->region) == 0;
+	if (keys_died)
+		mapping_give_back(&map);
 	heads_free(x);
 	memset(x, 0, sizeof(*x));
 	x->fd = -1;
 
+	m->kind_count[EXTENT_DATA]--;
+	if (!keys_died) {
+		log_error("memory", "%llu MiB stay in use, since a peer may still have access",
+			  (unsigned long long)(map.bytes >> 20));
+		return true;
+	}
 	if (map.hugepages)
 		atomic_fetch_sub_explicit(&m->hugepage_bytes, map.bytes, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&m->kind_bytes[EXTENT_DATA], map.bytes, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&m->bytes_committed, map.bytes, memory_order_relaxed);
-	m->kind_count[EXTENT_DATA]--;
 	atomic_fetch_add_explicit(&m->extents_released, 1, memory_order_relaxed);
 	log_info("memory", "%llu MiB without a record were given back, for the index to grow",
 		 (unsigned long long)(map.bytes >> 20));

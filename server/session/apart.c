@@ -30,13 +30,17 @@ static void conn_gone(struct session *s, struct conn *c)
 	atomic_fetch_sub_explicit(&s->all->counters.queue_pairs, 1, memory_order_relaxed);
 }
 
+void session_unfenced(struct session *s, const char *why)
+{
+	s->unfenced = true;
+	s->all->fatal = why;
+}
+
 /* No remote access through it after this, or never again a quiet moment. */
 static void destroy(struct session *s, struct conn *c)
 {
-	if (conn_destroy(c) == 0)
-		return;
-	s->unfenced = true;
-	s->all->fatal = "a queue pair of a client could not be destroyed";
+	if (conn_destroy(c))
+		session_unfenced(s, "a queue pair of a client could not be destroyed");
 }
 
 void session_conn_drop(struct session *s, struct conn *c)

@@ -421,8 +421,9 @@ void session_parted(struct session *s)
 	struct sessions *all = s->all;
 
 	grace_close_slot(sessions_grace(all), &s->lease.epoch);
+	if (!s->unfenced && rdma_buffer_destroy(&s->slot))
+		session_unfenced(s, "the epoch slot of a client could not be deregistered");
 	if (!s->unfenced) {
-		rdma_buffer_destroy(&s->slot);
 		grace_leave(sessions_grace(all), &s->lease.epoch); /* it can READ nothing (I4) */
 	}
 	clients_detach(all->clients, s->client);

@@ -197,6 +197,12 @@ void session_part(struct session *s, struct conn *c);
 void session_part_all(struct session *s, uint64_t answer_until_ns);
 /* session_parts - whether one of @handle is being taken apart. */
 bool session_parts(const struct session *s, unsigned handle);
+/*
+ * session_unfenced - its client may go on to access memory: it is never left out of the wait (I4),
+ * and the server ends. @why: static.
+ */
+void session_unfenced(struct session *s, const char *why);
+
 /* session_conn_drop - one that no worker has: now. */
 void session_conn_drop(struct session *s, struct conn *c);
 /* sessions_last_receive - the device says that this one has given back its last receive. */

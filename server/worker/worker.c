@@ -244,7 +244,7 @@ int worker_create(struct worker **out, const struct worker_config *config, unsig
 	rc = receives_create(&w->receives, config->dev, WORKER_RECEIVES, err);
 	if (rc)
 		goto err_free;
-	rc = rdma_cq_create(config->dev, CQ_ENTRIES, true, &w->cq, err);
+	rc = rdma_cq_create(config->dev, CQ_ENTRIES, number, true, &w->cq, err);
 	if (rc)
 		goto err_receives;
 	rc = store_worker_create(&w->rpc.store, config->store, WORKER_RECEIVES);

@@ -93,7 +93,7 @@ static void open_pair(unsigned q)
 	};
 	struct wire_frame frame = { .type = WIRE_QP_OPEN };
 
-	check(rdma_cq_create(dev, 8 * credits, false, &cq[q], &err), "a completion queue");
+	check(rdma_cq_create(dev, 8 * credits, 0, false, &cq[q], &err), "a completion queue");
 	check(rdma_qp_create(dev, &config, &qp[q], &err), "a queue pair");
 	rdma_qp_offer(&qp[q], &frame.qp);
 	frame.qp.handle = q;

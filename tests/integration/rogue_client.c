@@ -142,7 +142,7 @@ static int make_qp(struct handle *h, unsigned receives, struct error *err)
 		.max_recv = receives ? receives : 1,
 		.remote_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
 	};
-	int rc = rdma_cq_create(dev, 2 * SENDS_MAX, false, &h->cq, err);
+	int rc = rdma_cq_create(dev, 2 * SENDS_MAX, 0, false, &h->cq, err);
 
 	if (rc == 0)
 		rc = rdma_qp_create(dev, &config, &h->qp, err);

@@ -24,8 +24,9 @@ static int take_region(void *ctx, int fd, void *addr, size_t len, struct memory_
 	return 0;
 }
 
-static void drop_region(void *ctx, struct memory_region *region)
+static int drop_region(void *ctx, struct memory_region *region)
 {
+	return 0;
 }
 
 /* Memory for the records is committed before, as the arena of the other side is; the index's is

@@ -60,7 +60,8 @@ int gkv_memory_release(struct gkv_memory *m)
 	/* acquire pairs with memory_done(): nothing of the operation comes after the release */
 	if (atomic_load_explicit(&m->in_use, memory_order_acquire))
 		return -EBUSY;
-	rdma_region_unregister(&m->region);
+	if (rdma_region_unregister(&m->region))
+		return -EIO;
 	free(m);
 	session_release_memory(s);
 	return 0;

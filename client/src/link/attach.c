@@ -186,8 +186,8 @@ static int queue_pair(struct link *l, uint64_t deadline_ns)
 	}
 	trace_begin(s, "qp");
 	/* of all that can be posted, flushed, and of SENDs whose slots are used again */
-	rc = rdma_cq_create(s->dev, config.max_send + RECEIVES + HANDLE_CREDITS, true, &l->cq,
-			    l->err);
+	rc = rdma_cq_create(s->dev, config.max_send + RECEIVES + HANDLE_CREDITS, l->number, true,
+			    &l->cq, l->err);
 	if (rc == 0)
 		rc = rdma_qp_create(s->dev, &config, &l->qp, l->err);
 	if (rc)

@@ -31,6 +31,7 @@ struct recorder {
 	unsigned unregistered;
 	unsigned fail_at; /* the call with this number fails; 0: none */
 	unsigned fail_all;
+	bool keys_stay; /* unregistering fails */
 	unsigned calls;
 };
 
@@ -59,12 +60,13 @@ static inline int recorder_register(void *ctx, int fd, void *addr, size_t len,
 	return 0;
 }
 
-static inline void recorder_unregister(void *ctx, struct memory_region *region)
+static inline int recorder_unregister(void *ctx, struct memory_region *region)
 {
 	struct recorder *r = ctx;
 
 	check(region->handle == r);
 	r->unregistered++;
+	return r->keys_stay ? -EIO : 0;
 }
 
 static inline struct memory *recorder_memory(struct recorder *r, uint64_t bytes_max)

@@ -226,3 +226,30 @@ UNIT_TEST(the_index_has_a_reserve)
 	memory_cache_destroy(cache);
 	watch_end();
 }
+
+/* A device that does not let a key die may go on to write there: nobody gets the memory (I6). */
+UNIT_TEST(what_stays_registered_stays_mapped)
+{
+	struct memory *m = watch_begin(127 * MIB);
+	struct held *held = &helds[0];
+	uint64_t before, given;
+	struct memory_cache *cache;
+	struct memory_stats s;
+
+	assert_int_equal(memory_cache_create(&cache, m), 0);
+	hold_all(cache, held, MIB);
+	take_segments(8 * MIB); /* what there is */
+	drop_all(held);
+	memory_stats_get(m, &s);
+	before = budget_used(&s);
+	watcher.recorder.keys_stay = true;
+	given = take_segments(6 * MIB);
+	assert_int_equal(given, 0);
+	memory_stats_get(m, &s);
+	assert_int_equal(s.extents_released, 0);
+	assert_int_equal(budget_used(&s), before);
+	assert_false(pages_have_gone(watcher.last));
+	watcher.recorder.keys_stay = false;
+	memory_cache_destroy(cache);
+	watch_end();
+}

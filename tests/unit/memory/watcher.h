@@ -54,7 +54,7 @@ static inline const _Atomic uint64_t *entry_words(const struct memory *m, unsign
 }
 
 /* A region's place in the order of registration is its extent's number, but for the table's. */
-static inline void watch_unregister(void *ctx, struct memory_region *region)
+static inline int watch_unregister(void *ctx, struct memory_region *region)
 {
 	struct watcher *w = ctx;
 	struct registered *r = &w->region[region->rkey - 1001];
@@ -82,7 +82,7 @@ static inline void watch_unregister(void *ctx, struct memory_region *region)
 		sum |= r->addr[i];
 	check(sum == 0);
 	r->addr = NULL;
-	recorder_unregister(&w->recorder, region);
+	return recorder_unregister(&w->recorder, region);
 }
 
 static inline struct memory *watch_begin(uint64_t bytes_max)

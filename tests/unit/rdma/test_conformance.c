@@ -70,8 +70,8 @@ static int set_up(void **state)
 	struct error err = { 0 };
 
 	memset(&pair, 0, sizeof(pair));
-	must(rdma_cq_create(dev, 256, true, &pair.cq, &err), &err);
-	must(rdma_cq_create(dev, 256, false, &pair.far_cq, &err), &err);
+	must(rdma_cq_create(dev, 256, 0, true, &pair.cq, &err), &err);
+	must(rdma_cq_create(dev, 256, 0, false, &pair.far_cq, &err), &err);
 	config.cq = &pair.cq;
 	must(rdma_qp_create(dev, &config, &pair.qp, &err), &err);
 	config.cq = &pair.far_cq;

@@ -82,7 +82,7 @@ UNIT_TEST(an_address_that_is_gone_or_elsewhere_is_not_reached, clean)
 	fake_say("gid fake0 1 0 v2 10.0.0.1 rail0");
 	fake_say("gid fake1 1 0 v2 10.0.1.1 rail1");
 	dev = opened("fake0");
-	assert_ok(rdma_cq_create(dev, 8, false, &cq, &err));
+	assert_ok(rdma_cq_create(dev, 8, 0, false, &cq, &err));
 	assert_ok(rdma_qp_create(dev, &(struct rdma_qp_config){ .cq = &cq, .max_send = 1 }, &qp,
 				 &err));
 	rdma_qp_offer(&qp, &offer);

@@ -141,7 +141,7 @@ UNIT_TEST(a_queue_pair_that_cannot_be_destroyed_is_reset)
 		struct ibv_qp *left;
 
 		assert_int_equal(rdma_device_open(&dev, &o, NULL, &err), 0);
-		assert_int_equal(rdma_cq_create(dev, 8, false, &cq, &err), 0);
+		assert_int_equal(rdma_cq_create(dev, 8, 0, false, &cq, &err), 0);
 		assert_ok(rdma_qp_create(
 			dev, &(struct rdma_qp_config){ .cq = &cq, .max_send = 2, .max_recv = 1 },
 			&qp, &err));

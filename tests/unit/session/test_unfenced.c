@@ -18,6 +18,7 @@
 #include "common/base/log.h"
 #include "common/base/time.h"
 #include "common/rdma/qp.h"
+#include "common/rdma/region.h"
 #include "tests/lib/fake_clock.h"
 #include "tools/lib/server_thread.h"
 
@@ -28,7 +29,7 @@
 
 static struct server_thread server;
 static pthread_t client;
-static _Atomic bool destroy_fails, modify_fails;
+static _Atomic bool destroy_fails, modify_fails, keys_stay;
 static _Atomic int spared; /* calls of modify that do not fail */
 static struct gkv_session *session;
 static struct gkv *kv[2];
@@ -37,6 +38,16 @@ int __real_rdma_qp_destroy(struct rdma_qp *qp);
 int __wrap_rdma_qp_destroy(struct rdma_qp *qp);
 int __real_rdma_qp_fail(struct rdma_qp *qp);
 int __wrap_rdma_qp_fail(struct rdma_qp *qp);
+
+int __real_rdma_buffer_destroy(struct rdma_buffer *buffer);
+int __wrap_rdma_buffer_destroy(struct rdma_buffer *buffer);
+
+int __wrap_rdma_buffer_destroy(struct rdma_buffer *buffer)
+{
+	if (atomic_load(&keys_stay) && !pthread_equal(pthread_self(), client))
+		return -EIO;
+	return __real_rdma_buffer_destroy(buffer);
+}
 
 int __wrap_rdma_qp_destroy(struct rdma_qp *qp)
 {
@@ -93,17 +104,19 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	let_fail(false, false);
+	atomic_store(&keys_stay, false);
 	for (unsigned i = 0; i < 2; i++) {
 		if (kv[i])
 			gkv_close(kv[i]);
 	}
-	gkv_session_close(session);
+	if (session)
+		gkv_session_close(session);
 	server_thread_stop(&server);
 	fake_clock_end();
 	return 0;
 }
 
-static void assert_ends(void)
+static void assert_ends(const char *why)
 {
 	const struct timespec pause = { 0, NS_PER_MS };
 	uint64_t end = time_now_ns() + WAIT_NS;
@@ -112,7 +125,7 @@ static void assert_ends(void)
 		nanosleep(&pause, NULL);
 	assert_true(atomic_load(&server.ended));
 	assert_int_not_equal(server.err.code, 0);
-	assert_non_null(strstr(server.err.text, "could not be destroyed"));
+	assert_non_null(strstr(server.err.text, why));
 }
 
 /* What is replaced from now on comes back to nobody. */
@@ -144,7 +157,7 @@ UNIT_TEST(one_of_two, set_up, tear_down)
 	let_fail(true, true);
 	gkv_close(kv[0]);
 	kv[0] = NULL;
-	assert_ends();
+	assert_ends("could not be destroyed");
 	assert_waited_for();
 }
 
@@ -157,7 +170,7 @@ UNIT_TEST(the_last, set_up, tear_down)
 	atomic_store(&spared, 1); /* the housekeeper's */
 	gkv_close(kv[0]);
 	kv[0] = NULL;
-	assert_ends();
+	assert_ends("could not be destroyed");
 	assert_waited_for();
 }
 
@@ -170,8 +183,22 @@ UNIT_TEST(a_fence_that_fails, set_up, tear_down)
 		time_sleep(NS_PER_MS);
 		fake_clock_ahead(LEASE_MS / 8);
 	}
-	assert_ends();
+	assert_ends("could not be destroyed");
 	assert_int_equal(atomic_load(&server.server.sessions.counters.fenced_silent), 1);
 	assert_int_equal(atomic_load(&server.server.sessions.counters.sessions), 0);
+	assert_waited_for();
+}
+
+/* The queue pairs are gone, and the slot's key is not: what it announces may yet come. */
+UNIT_TEST(a_slot_whose_key_stays, set_up, tear_down)
+{
+	atomic_store(&keys_stay, true);
+	for (unsigned i = 0; i < 2; i++) {
+		gkv_close(kv[i]);
+		kv[i] = NULL;
+	}
+	gkv_session_close(session);
+	session = NULL;
+	assert_ends("could not be deregistered");
 	assert_waited_for();
 }

@@ -63,8 +63,8 @@ static int setup(void **state)
 	assert_int_equal(receives_room(&r, dev, CREDITS, &err), 0);
 	assert_int_equal(r.chunks, 1);
 	post_all();
-	assert_int_equal(rdma_cq_create(dev, 4096, false, &cq, &err), 0);
-	assert_int_equal(rdma_cq_create(dev, 16, false, &sender_cq, &err), 0);
+	assert_int_equal(rdma_cq_create(dev, 4096, 0, false, &cq, &err), 0);
+	assert_int_equal(rdma_cq_create(dev, 16, 0, false, &sender_cq, &err), 0);
 	pair_open();
 	return 0;
 }
