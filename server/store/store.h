@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/error.h"
@@ -26,17 +27,29 @@
 #include "server/memory/memory.h"
 #include "server/reclaim/reclaim.h"
 
+#define STORE_LINE 64 /* bytes of a cache line */
+
 struct store_worker;
 
 struct store {
+	/* Read by each request. */
 	struct memory *memory;
 	struct index *index;
 	struct reclaim *reclaim;
 	uint64_t hash_seed;
-	_Atomic uint64_t version; /* last one drawn */
-	_Atomic uint64_t expired; /* records that were deleted because they had expired */
 	_Atomic(struct store_worker *) sweeper; /* the worker that goes over them, or NULL */
+
+	/* Written by each write: a cache line of its own. */
+	_Alignas(STORE_LINE) _Atomic uint64_t version; /* last one drawn */
+
+	_Alignas(
+		STORE_LINE) _Atomic uint64_t expired; /* records that were deleted since they had */
 };
+
+static_assert(offsetof(struct store, version) % STORE_LINE == 0 &&
+		      offsetof(struct store, expired) - offsetof(struct store, version) ==
+			      STORE_LINE,
+	      "drawing a version takes no line from those who read the rest");
 
 struct store_config {
 	uint64_t bytes_max;
