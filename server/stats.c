@@ -12,6 +12,8 @@
 #include "server/server.h"
 
 #define LEFT_OUT_ROOM 64u /* bytes, for one line at the end */
+#define SESSION_LINES 7u
+#define SESSIONS_TOLD 256u /* more than there is room for in a STATS text */
 
 struct writer {
 	char *text;
@@ -202,20 +204,53 @@ static void client_lines(struct writer *w, struct server *s)
 }
 
 /* Whose it is, how far it lags, what it holds back; fences of its client, and what that did. */
-static void session_lines(void *ctx, struct epoch_session *e)
+struct session_figures {
+	uint64_t number, pid, lag, deferred_bytes, fences;
+	struct grace_figures did;
+};
+
+struct sessions_figures {
+	unsigned count, left_out;
+	struct session_figures session[SESSIONS_TOLD];
+};
+
+/* Under the lock of all sessions: copied here, printed after. */
+static void session_copy(void *ctx, struct epoch_session *e)
 {
 	const struct session *s = caa_container_of(e, struct session, lease.epoch);
-	struct grace_figures did = grace_session_figures(e);
-	struct writer *w = ctx;
+	struct sessions_figures *all = ctx;
 
-	line(w, s->pid, "session_%" PRIu64 "_pid", s->number);
-	line(w, e->waited ? grace_now(sessions_grace(s->all)) - grace_session_reach(e) : 0,
-	     "session_%" PRIu64 "_epoch_lag", s->number);
-	line(w, e->deferred_bytes, "session_%" PRIu64 "_deferred_bytes", s->number);
-	line(w, get(&s->client->fences), "session_%" PRIu64 "_fences", s->number);
-	line(w, did.gets, "session_%" PRIu64 "_gets", s->number);
-	line(w, did.reads, "session_%" PRIu64 "_reads", s->number);
-	line(w, did.retries, "session_%" PRIu64 "_retries", s->number);
+	if (all->count == SESSIONS_TOLD) {
+		all->left_out++;
+		return;
+	}
+	all->session[all->count++] = (struct session_figures){
+		.number = s->number,
+		.pid = s->pid,
+		.lag = e->waited ? grace_now(sessions_grace(s->all)) - grace_session_reach(e) : 0,
+		.deferred_bytes = e->deferred_bytes,
+		.fences = get(&s->client->fences),
+		.did = grace_session_figures(e),
+	};
+}
+
+static void session_lines(struct writer *w, struct server *server)
+{
+	struct sessions_figures all = { 0 };
+
+	grace_each(sessions_grace(&server->sessions), session_copy, &all);
+	for (unsigned i = 0; i < all.count; i++) {
+		const struct session_figures *s = &all.session[i];
+
+		line(w, s->pid, "session_%" PRIu64 "_pid", s->number);
+		line(w, s->lag, "session_%" PRIu64 "_epoch_lag", s->number);
+		line(w, s->deferred_bytes, "session_%" PRIu64 "_deferred_bytes", s->number);
+		line(w, s->fences, "session_%" PRIu64 "_fences", s->number);
+		line(w, s->did.gets, "session_%" PRIu64 "_gets", s->number);
+		line(w, s->did.reads, "session_%" PRIu64 "_reads", s->number);
+		line(w, s->did.retries, "session_%" PRIu64 "_retries", s->number);
+	}
+	w->dropped += all.left_out * SESSION_LINES;
 }
 
 size_t server_stats_text(void *ctx, char *text, size_t cap)
@@ -236,7 +271,7 @@ size_t server_stats_text(void *ctx, char *text, size_t cap)
 	reclaim_lines(&w, s);
 	memory_lines(&w, s);
 	/* Last, since they may be many; it is said where some are left out. */
-	grace_each(sessions_grace(&s->sessions), session_lines, &w);
+	session_lines(&w, s);
 	w.cap = cap;
 	if (w.dropped)
 		line(&w, w.dropped, "lines_left_out");
