@@ -2,9 +2,11 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * Clocks, sleeping, and the pause of a spinning thread. Nothing else in client, server and common
- * asks the kernel for the time, so that a test can have a clock of its own. Any thread.
+ * Clocks, sleeping, and what a spinning thread does between two looks. Nothing else in client,
+ * server and common asks the kernel for the time, so that a test can have a clock of its own.
+ * Any thread.
  */
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -67,3 +69,10 @@ static inline void time_relax(void)
 	__asm__ __volatile__("yield" ::: "memory");
 #endif
 }
+
+/*
+ * time_yield - let others run that want this core, where that is cheap (time.c). Returns false
+ * where it has been dear lately: nothing was done but time_relax(). A thread that waits for another
+ * one soon sleeps then instead, or keeps it from running.
+ */
+bool time_yield(void);

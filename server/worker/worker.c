@@ -15,7 +15,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +27,10 @@
 #include "server/reclaim/qsbr.h"
 
 #define POLL_BATCH (2 * (int)RPC_SLOTS_MAX) /* more than the credits of one: see rpc.c */
-/* Of WORKER_SPIN_NS: then let others run between polls. On an only core, at once. */
+/*
+ * Of WORKER_SPIN_NS: then let others run between polls. On an only core, at once. Where that is
+ * dear (base/time.c) spin on, unless it was in vain the time before.
+ */
 #define SPIN_YIELD_NS	  10000u
 #define TIDY_BUSY_NS	  (5 * NS_PER_MS) /* between a few merges each, of a busy worker */
 #define TIDY_NS		  (100 * NS_PER_MS) /* the index waits for memory: ask again, ... */
@@ -172,10 +174,9 @@ static void idle(struct worker *w, uint64_t *idle_since)
 		time_relax();
 		return;
 	}
-	if (now - *idle_since < WORKER_SPIN_NS) {
-		sched_yield();
+	if (now - *idle_since < WORKER_SPIN_NS && (time_yield() || !w->spun_in_vain))
 		return;
-	}
+	w->spun_in_vain = true;
 	if (rdma_cq_arm(&w->cq) == 0 && worker_poll(w) == 0 && !mailbox_any(&w->commands))
 		sleep_until_work(w);
 	*idle_since = 0;
@@ -193,6 +194,7 @@ static void *worker_main(void *arg)
 		if (w->leaving)
 			worker_leave(w, n);
 		if (n > 0) {
+			w->spun_in_vain &= !idle_since;
 			idle_since = 0;
 			chores_poll(w, time_now_ns(), TIDY_BUSY_NS);
 		} else {
@@ -209,7 +211,7 @@ static void *worker_main(void *arg)
 static void rpc_worker_init(struct rpc_worker *r, const struct worker_config *config)
 {
 	r->config = *config;
-	r->door = (struct write_door){ &r->store, rpc_answer };
+	r->door = (struct write_door){ .store = &r->store, .answer = rpc_answer };
 	r->hazards_free = WORKER_RECEIVES;
 	for (unsigned i = 0; i < WORKER_RECEIVES; i++)
 		r->hazard_free[i] = (uint16_t)i;

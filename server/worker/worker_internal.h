@@ -32,6 +32,7 @@ struct worker {
 
 	/* Worker thread. */
 	bool stopping;
+	bool spun_in_vain; /* it was idle, and had to sleep in the end */
 	struct conn *leaving; /* those whose command takes its time: apart.c */
 	uint64_t tidy_at_ns; /* not before */
 	unsigned tidy_back_off; /* doublings of the wait, since there was no memory for it */

@@ -28,7 +28,9 @@
 #include "common/base/time.h"
 #include "server/reclaim/qsbr.h"
 
-#define GROWTH_WAIT_MS 10u /* once: the worker's other clients wait as well */
+/* For memory that grows. The worker's other clients wait as well, so not again for a while. */
+#define GROWTH_WAIT_MS	10u
+#define GROWTH_PAUSE_MS 90u
 
 /*
  * Must hold the client's lock. Returns true where the write is to be applied; false where the
@@ -93,12 +95,19 @@ static int short_status(const struct write_door *d, const struct write_request *
 	return reclaim_patience_over(s->reclaim, ask->waited_ms) ? -ENOMEM : -EBUSY;
 }
 
+/* False: the worker waited for another write just now, and serves others for a while. */
+static bool may_wait(const struct write_door *d)
+{
+	return time_now_ns() >= d->growth_pause_until_ns;
+}
+
 /* Nothing found by look-up is held here. */
-static void growth_wait(const struct write_door *d)
+static void growth_wait(struct write_door *d)
 {
 	qsbr_offline();
 	memory_growth_wait(d->store->store->memory, GROWTH_WAIT_MS);
 	qsbr_online();
+	d->growth_pause_until_ns = time_now_ns() + GROWTH_PAUSE_MS * NS_PER_MS;
 }
 
 static void take_result(struct client_reply *to, int rc, const struct store_result *from)
@@ -195,7 +204,7 @@ static int take_block(struct write_door *d, struct write *w)
 				 : store_put_begin(d->store, ask->key, ask->key_len, ask->value_len,
 						   expiry_ms, &w->put);
 
-		if (rc != -EAGAIN || again)
+		if (rc != -EAGAIN || again || !may_wait(d))
 			return short_status(d, ask, rc);
 		growth_wait(d);
 	}
@@ -241,7 +250,7 @@ void write_run(struct write_door *d, struct write *w)
 	pthread_mutex_lock(&client->lock);
 	while (decide(w)) {
 		rc = apply(d, w);
-		if (rc == -EAGAIN && !again) {
+		if (rc == -EAGAIN && !again && may_wait(d)) {
 			pthread_mutex_unlock(&client->lock);
 			growth_wait(d);
 			pthread_mutex_lock(&client->lock);

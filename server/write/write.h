@@ -67,6 +67,7 @@ static inline void write_begin(struct write *w)
 struct write_door {
 	struct store_worker *store;
 	void (*answer)(struct write_door *door, struct write *w);
+	uint64_t growth_pause_until_ns; /* it waited for memory to grow: not again before */
 };
 
 /*

@@ -3,7 +3,6 @@
 /* Threads and rounds. */
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -46,7 +45,7 @@ void perf_idle(const struct perf *p, unsigned count)
 	if (count <= p->spin_polls)
 		time_relax();
 	else
-		sched_yield(); /* the server may need this core */
+		time_yield(); /* the server may need this core */
 }
 
 /* Whether all of the thread's handles may be slept on, as gkv_arm() says. */

@@ -15,7 +15,6 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
@@ -213,6 +212,7 @@ static int sleep_until(struct gkv *h, uint64_t until_ns)
 static int wait_for_one(struct gkv *h, struct gkv_completion *out, size_t max, unsigned timeout_ms)
 {
 	uint64_t until_ns = 0;
+	bool slept = false;
 	int n;
 
 	if (timeout_ms > DAY_MS)
@@ -221,18 +221,21 @@ static int wait_for_one(struct gkv *h, struct gkv_completion *out, size_t max, u
 				 DAY_MS);
 	for (unsigned i = 0;; i++) {
 		n = async_poll(h, out, max);
+		if (n)
+			h->spun_in_vain &= !i || slept;
 		if (n || !max || !h->async || !h->async->pending)
 			return n;
 		if (!until_ns)
 			until_ns = time_now_ns() + timeout_ms * NS_PER_MS;
 		else if (time_now_ns() >= until_ns)
 			return 0;
-		if (i <= h->spin_polls)
+		if (i <= handle_spin_polls(h)) {
 			time_relax();
-		else if (i <= 2 * h->spin_polls)
-			sched_yield();
-		else if ((n = sleep_until(h, until_ns)))
-			return n;
+		} else if (i > 2 * h->spin_polls || (!time_yield() && h->spun_in_vain)) {
+			slept = h->spun_in_vain = true; /* as in channel.c */
+			if ((n = sleep_until(h, until_ns)))
+				return n;
+		}
 	}
 }
 

@@ -10,8 +10,9 @@
  *
  * Waiting: spin, since a READ takes microseconds; then yield, since on a small machine the server
  * may need this core, and at once where there is no other core; then, for what takes longer than
- * SPIN_NS, sleep on the completion channel
- * and on the life line. The clock is read only once spinning was in vain.
+ * SPIN_NS, sleep on the completion channel and on the life line. Where yielding is dear (time.c) it
+ * spins on instead, but only where that was not in vain the time before: if the server needs this
+ * core, it gets it by our sleep. The clock is read only once spinning was in vain.
  *
  * Ordering: rdma_poll() acquires; what a READ or a SEND brought is visible after it.
  */
@@ -19,7 +20,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -225,17 +225,19 @@ int channel_progress(struct gkv *h, struct waiter *w)
 {
 	int n = channel_poll(h);
 	uint64_t now;
+	bool yielded;
 
-	if (n)
+	if (n) {
+		h->spun_in_vain &= !w->empty || w->slept;
 		return n < 0 ? n : 0;
-	if (++w->empty <= h->spin_polls) {
+	}
+	if (++w->empty <= handle_spin_polls(h)) {
 		time_relax();
 		return 0;
 	}
-	if (w->empty % CLOCK_POLLS) {
-		sched_yield();
+	yielded = time_yield();
+	if (yielded && w->empty % CLOCK_POLLS)
 		return 0;
-	}
 	now = time_now_ns();
 	if (!w->since_ns)
 		w->since_ns = now;
@@ -244,7 +246,10 @@ int channel_progress(struct gkv *h, struct waiter *w)
 	if (w->patience_ns && now - w->since_ns >= w->patience_ns)
 		return channel_fail(h, "the transport got no answer for %llu ms",
 				    (unsigned long long)(w->patience_ns / NS_PER_MS));
-	return now - w->since_ns < SPIN_NS ? 0 : channel_sleep(h, now);
+	if (now - w->since_ns < SPIN_NS && (yielded || !h->spun_in_vain))
+		return 0;
+	w->slept = h->spun_in_vain = true;
+	return channel_sleep(h, now);
 }
 
 uint64_t channel_patience(const struct gkv *h, uint64_t bytes)

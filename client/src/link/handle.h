@@ -85,6 +85,7 @@ struct gkv {
 	struct rdma_buffer arena;
 
 	unsigned spin_polls; /* empty polls before a wait yields */
+	bool spun_in_vain; /* the wait before had to sleep: half of them */
 	uint64_t deadline_ns; /* of the call under way; 0: no clock was read for it yet */
 
 	/* By the last reply the server's wall clock was so far ahead of our monotonic one. */
@@ -249,9 +250,16 @@ static inline void section_close(struct gkv *h, unsigned which)
 /* A wait for completions: zero it to start. */
 struct waiter {
 	unsigned empty; /* polls that found nothing */
+	bool slept;
 	uint64_t since_ns;
 	uint64_t patience_ns; /* then the queue pair is given up; 0: as long as the call may take */
 };
+
+/* handle_spin_polls - how many polls in vain the next wait of @h spins for. */
+static inline unsigned handle_spin_polls(const struct gkv *h)
+{
+	return h->spun_in_vain ? h->spin_polls / 2 : h->spin_polls;
+}
 
 /* channel_spin_polls - how many polls in vain a wait spins for: few on an only core. */
 unsigned channel_spin_polls(void);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Taking completions out of a CQ: from its own ring, then from those of its QPs; see cq.c. */
-#include <sched.h>
 #include <string.h>
 
+#include "common/base/time.h"
 #include "common/softrdma/objects/cq.h"
 #include "common/softrdma/process/process.h"
 #include "common/softrdma/path/progress.h"
@@ -132,14 +132,14 @@ static bool cq_empty(struct soft_cq *cq)
 	       !atomic_load(&cq->shared->summary);
 }
 
-/* Long polling keeps a core busy that the peer may need here: let others go first. */
+/* Long polling keeps a core busy that the peer may need here: let it go first. */
 static int cq_in_vain(struct soft_cq *cq)
 {
 	uint32_t polls = atomic_load_explicit(&cq->vain, memory_order_relaxed) + 1;
 
 	atomic_store_explicit(&cq->vain, polls, memory_order_relaxed);
 	if (polls % VAIN_POLLS == 0)
-		sched_yield();
+		time_yield();
 	return 0;
 }
 

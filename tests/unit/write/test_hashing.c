@@ -67,7 +67,7 @@ static int set_up(void **state)
 	if (store_create(&store, &config, &err) || clients_create(&clients) ||
 	    store_worker_create(&worker, &store, 8))
 		return -1;
-	door = (struct write_door){ &worker, answer };
+	door = (struct write_door){ .store = &worker, .answer = answer };
 	return clients_attach(clients, id, GENERATION, 1, &client, &resumed) ||
 	       client_queue_pair(client, 0, 1);
 }

@@ -52,7 +52,7 @@ static int writer_create(struct writer *w, unsigned number)
 	const uint64_t id[2] = { 1, number };
 	bool resumed;
 
-	w->door = (struct write_door){ &w->worker, answer };
+	w->door = (struct write_door){ .store = &w->worker, .answer = answer };
 	return store_worker_create(&w->worker, &store, 8) ||
 	       clients_attach(clients, id, GENERATION, number + 1, &w->client, &resumed) ||
 	       client_queue_pair(w->client, 0, 1);

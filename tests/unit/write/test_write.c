@@ -29,7 +29,7 @@ static void answer(struct write_door *door, struct write *w)
 	assert_null(w->put.block); /* a block that was not published went back before */
 }
 
-static struct write_door door = { &worker, answer };
+static struct write_door door = { .store = &worker, .answer = answer };
 
 static int set_up(void **state)
 {

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * A call that waits gives its core away, and a thread that computes keeps it for milliseconds: here
+ * sched_yield() comes back late. That may happen now and then, and not for each call.
+ */
+#include "tests/lib/unit.h"
+
+#include <signal.h>
+
+#include "client/include/gracekv.h"
+#include "client/src/link/handle.h"
+#include "common/base/time.h"
+#include "with_server.h"
+
+#define CALLS	 200u
+#define AWAY_NS	 (4 * NS_PER_MS)
+#define PAUSE_MS 200u /* of common/base/time.c */
+
+static struct gkv_session *session;
+static struct gkv *kv;
+static unsigned yields;
+
+int __wrap_sched_yield(void);
+
+int __wrap_sched_yield(void)
+{
+	yields++;
+	time_sleep(AWAY_NS);
+	return 0;
+}
+
+static pid_t server;
+
+static int set_up(void **state)
+{
+	struct gkv_options o;
+	unsigned port = 0;
+
+	server = server_start(&port, "64M");
+	gkv_options_init(&o);
+	return server_session(port, &o, &session) || server_handle(session, &kv);
+}
+
+static int tear_down(void **state)
+{
+	gkv_close(kv);
+	gkv_session_close(session);
+	server_stop(server, SIGTERM);
+	return 0;
+}
+
+static void put(void)
+{
+	assert_int_equal(gkv_put(kv, "k", 1, "one", 3, NULL), 0);
+}
+
+static void submit_and_wait(void)
+{
+	struct gkv_request r;
+	struct gkv_completion c;
+
+	gkv_request_put(&r, "k", 1, "two", 3, NULL);
+	assert_int_equal(gkv_submit(kv, &r, 1), 1);
+	assert_int_equal(gkv_wait(kv, &c, 1, 5000), 1);
+	assert_int_equal(c.status, 0);
+}
+
+static void calls(void (*call)(void))
+{
+	uint64_t begun_ns = time_now_ns();
+
+	kv->spin_polls = 0; /* each wait yields at once */
+	yields = 0;
+	for (unsigned i = 0; i < CALLS; i++)
+		call();
+	assert_true(yields <= 2 + (time_now_ns() - begun_ns) / NS_PER_MS / PAUSE_MS);
+}
+
+UNIT_TEST(calls_that_wait_yield_seldom_where_that_is_dear, set_up, tear_down)
+{
+	calls(put);
+}
+
+UNIT_TEST(waits_for_operations_in_flight_do_likewise, set_up, tear_down)
+{
+	calls(submit_and_wait);
+}
