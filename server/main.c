@@ -17,9 +17,12 @@
 
 enum { EXIT_OK = 0, EXIT_USAGE = 2, EXIT_FAILED = 3 };
 
+#define LAST_WORDS_MS 1000u /* that a reader of stderr has for them; without one they are lost */
+
 static int complain(const struct error *err, int status)
 {
-	fprintf(stderr, "kv-server: %s\n", err->text);
+	if (log_await_reader(LAST_WORDS_MS))
+		fprintf(stderr, "kv-server: %s\n", err->text);
 	return status;
 }
 
@@ -102,6 +105,7 @@ int main(int argc, char **argv)
 #endif
 	server_destroy(&server);
 	settings_free(reload.running);
+	log_await_reader(LAST_WORDS_MS);
 	log_info("session", "stopped");
 	return rc ? complain(&err, EXIT_FAILED) : EXIT_OK;
 }

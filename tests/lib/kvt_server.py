@@ -32,7 +32,7 @@ class Server(ServerSide):
     """A kv-server that has printed its ready line."""
 
     def __init__(self, folder, *args, listen=f"{HOST}:0", memory="256M", device=DEVICE, env=None,
-                 address_space=None, connect=CONNECT):
+                 address_space=None, connect=CONNECT, log=None):
         command = [program("kv-server")]
         if listen:
             command += ["--listen", listen]
@@ -43,7 +43,7 @@ class Server(ServerSide):
         if connect != "tcp":
             command += ["--connect", connect]
         command += args
-        super().__init__(command, folder / f"kv-server.{next(number)}.stderr", env=env,
+        super().__init__(command, log or folder / f"kv-server.{next(number)}.stderr", env=env,
                          address_space=address_space)
         self.ready_line = self.read_line(READY_S)
         if self.ready_line is None:
