@@ -3,7 +3,8 @@
 /*
  * NO THREAD WAITS FOR THE READER of the log. A line that a full pipe does not take is dropped and
  * counted, and the next one that is taken comes after a line that says how many there were. The
- * pipe is the buffer. stderr may be shared with other programs, so its file description stays as it is:
+ * pipe is the buffer. stderr may be shared with other programs, so its file description stays as it
+ * is:
  *	a pipe or a terminal   is opened once more, without blocking; no line is longer than
  *	                       PIPE_BUF, so a pipe takes it whole or not at all;
  *	a socket (journald)    gets each line with MSG_DONTWAIT;

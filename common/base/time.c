@@ -3,9 +3,9 @@
 /*
  * GIVING WAY. On a small machine a thread that spins may hold the core of the one that it waits
  * for, so it yields. One that spins as well yields back within microseconds. A thread that
- * computes does not: it keeps the core for a slice of milliseconds, however low its priority, as the yield put us
- * behind it. Two that wait for each other then take turns at being away. The clock tells the two
- * apart. After a yield that took long, the thread does not yield for a while.
+ * computes does not: it keeps the core for a slice of milliseconds, however low its priority, as
+ * the yield put us behind it. Two that wait for each other then take turns at being away. The
+ * clock tells the two apart. After a yield that took long, the thread does not yield for a while.
  */
 #include "common/base/time.h"
 
