@@ -298,6 +298,10 @@ static const struct {
 	  { .text = "a failed queue pair has taken its last receive", .last_receive = true } },
 	{ IBV_EVENT_GID_CHANGE, { .text = "the GID table has changed", .port = true } },
 	{ IBV_EVENT_LID_CHANGE, { .text = "the LID has changed", .port = true } },
+	{ IBV_EVENT_PKEY_CHANGE, { .text = "the P_Key table has changed", .port = true } },
+	{ IBV_EVENT_SM_CHANGE, { .text = "there is another subnet manager", .port = true } },
+	{ IBV_EVENT_CLIENT_REREGISTER,
+	  { .text = "the subnet manager asks for registrations again", .port = true } },
 };
 
 int rdma_device_event(const struct rdma_device *dev, struct rdma_event *out)

@@ -57,6 +57,7 @@ int rdma_qp_create(const struct rdma_device *dev, const struct rdma_qp_config *c
 	};
 	struct rdma_qp qp = { .dev = dev,
 			      .remote_access = config->remote_access,
+			      .link_layer = dev->port_attr.link_layer,
 			      .source = config->source ? *config->source : dev->source };
 	int rc;
 

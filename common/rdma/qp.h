@@ -28,6 +28,7 @@ struct rdma_qp {
 	unsigned max_send;
 	unsigned inline_max;
 	unsigned remote_access;
+	uint8_t link_layer; /* of the port, when it was made: workers may read it */
 	struct rdma_source source;
 	/* settled by rdma_qp_connect() */
 	uint32_t peer_qpn;

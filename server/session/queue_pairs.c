@@ -25,10 +25,17 @@ static struct worker *least_busy(const struct sessions *all)
 /* Packets to this client come from the address that its life line reached. */
 static int choose_source(struct session *s, struct gid_choice *out, struct error *err)
 {
-	const struct rdma_device *dev = s->all->dev;
+	struct rdma_device *dev = s->all->dev;
+	const uint16_t lid = dev->port_attr.lid;
 	char address[64];
 	int rc;
 
+	rc = rdma_port_refresh(dev, err); /* for each offer: events tell of changes too late */
+	if (rc)
+		return rc;
+	if (dev->port_attr.lid != lid)
+		log_info("rdma", "%s port %u has LID %u now, and had %u", dev->name, dev->port,
+			 dev->port_attr.lid, lid);
 	tcp_local_address(s->fd, address);
 	rc = gid_choose(dev, address, out, err);
 	if (rc || out->source.gid_index == s->gid_index)

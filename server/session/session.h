@@ -49,7 +49,7 @@ struct session_counters {
 
 /* What sessions need of the server; constant after start. */
 struct sessions {
-	const struct rdma_device *dev;
+	struct rdma_device *dev; /* port_attr and mtu: control thread */
 	struct store *store;
 	struct root *root;
 	uint32_t root_rkey;

@@ -40,7 +40,7 @@ void conn_measure(const struct conn *c, const struct rpc_measure *plan, struct r
 	out->credits = c->credits;
 	out->gid_index = qp->source.has_gid ? (uint32_t)qp->source.gid_index : UINT32_MAX;
 	out->ib_port = qp->dev->port;
-	out->link_layer = qp->dev->port_attr.link_layer;
+	out->link_layer = qp->link_layer;
 	out->connect = c->cm != NULL;
 	if (plan->phase != MEASURE_BEGIN)
 		return;

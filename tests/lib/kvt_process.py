@@ -34,7 +34,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 def program(name):
     """The path of a program of the build."""
     for path in (BUILD / "bin" / name, BUILD / "tests" / "performance" / name,
-                 BUILD / "tests" / "integration" / name):
+                 BUILD / "tests" / "integration" / name, BUILD / "tests" / "lib" / name):
         if path.is_file():
             return str(path)
     raise FileNotFoundError(f"{name} is not in {BUILD}")

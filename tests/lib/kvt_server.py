@@ -32,8 +32,8 @@ class Server(ServerSide):
     """A kv-server that has printed its ready line."""
 
     def __init__(self, folder, *args, listen=f"{HOST}:0", memory="256M", device=DEVICE, env=None,
-                 address_space=None, connect=CONNECT, log=None):
-        command = [program("kv-server")]
+                 address_space=None, connect=CONNECT, log=None, name="kv-server"):
+        command = [program(name)]
         if listen:
             command += ["--listen", listen]
         if memory:

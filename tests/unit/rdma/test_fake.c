@@ -141,6 +141,13 @@ UNIT_TEST(events_come, clean)
 	assert_non_null(strstr(event.text, "gone down"));
 	assert_ok(rdma_device_event(dev, &event));
 	assert_non_null(strstr(event.text, "LID"));
+	fake_say("event fake0 pkey_change");
+	fake_say("event fake0 sm_change");
+	fake_say("event fake0 client_reregister");
+	for (unsigned i = 0; i < 3; i++) {
+		assert_ok(rdma_device_event(dev, &event));
+		assert_true(event.port);
+	}
 	assert_int_equal(rdma_device_event(dev, &event), -EAGAIN);
 	rdma_device_close(dev);
 }
