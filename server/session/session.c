@@ -421,8 +421,10 @@ void session_parted(struct session *s)
 	struct sessions *all = s->all;
 
 	grace_close_slot(sessions_grace(all), &s->lease.epoch);
-	if (!s->unfenced && rdma_buffer_destroy(&s->slot))
+	if (!s->unfenced && rdma_buffer_destroy(&s->slot)) {
 		session_unfenced(s, "the epoch slot of a client could not be deregistered");
+		session_watch(s); /* it was not waited for since its last queue pair went */
+	}
 	if (!s->unfenced) {
 		grace_leave(sessions_grace(all), &s->lease.epoch); /* it can READ nothing (I4) */
 	}
