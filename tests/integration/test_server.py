@@ -16,6 +16,7 @@ from kvt_remote import server_port
 from kvt_server import Server, ServerFailed
 
 MIB = 1 << 20
+FULL_TOLD_S = 10  # between two lines about a full store
 
 
 def refuse(tmp_path, *args, **how):
@@ -188,6 +189,7 @@ def test_a_full_store_is_told_in_the_log_once_and_counted(world, tmp_path):
     config.write_text("\nmemory = 16M\n")
     server = world.server("--config", str(config), memory=None)
     cli, client = world.cli(server), world.client(server)
+    start = time.monotonic()
     with pytest.raises(CallFailed, match="-12"):
         client.ask("fill", "record", 0, 1000, 100000, seconds=30)
     line = told(server, "the store is full")
@@ -198,7 +200,9 @@ def test_a_full_store_is_told_in_the_log_once_and_counted(world, tmp_path):
     for _ in range(3):
         assert_error(cli("put", "more", "-", stdin=bytes(1 << 20)), 3, "memory")
     assert cli.stats()["rpc_refused_full"] >= before + 3
-    assert server.stderr().count("the store is full") == 1, "not a line for each refusal"
+    lines = server.stderr().count("the store is full")
+    periods = (time.monotonic() - start) // FULL_TOLD_S  # an emulated machine may be that slow
+    assert 1 <= lines <= 1 + periods, "not a line for each refusal"
     client.delete(b"record00000000")
 
 
