@@ -16,7 +16,7 @@
  * those of a rack (herd_rack.h), whose first number is FIRST; "tick": without housekeepers.
  *
  *	open AT_NS PAUSE_US BYTES
- *	pace PAUSE_US
+ *	pace PAUSE_US [0]	0: reads only
  *	beat MS HOLD_MS		beating=, at_ns=
  *	counts			of calls since "forget", and how long they took
  *	forget
@@ -127,14 +127,14 @@ static void close_all(void)
 /* A command of a rack, and its answer. */
 static void rack_do(const struct rack_options *o, const char *line)
 {
-	uint64_t a, b, at_ns = 0;
+	uint64_t a, b = 1, at_ns = 0;
 	unsigned bytes;
 	int rc = 0;
 
 	if (sscanf(line, "open %" SCNu64 " %" SCNu64 " %u", &a, &b, &bytes) == 3) {
 		rc = rack_open(o, a, (uint32_t)b, bytes);
-	} else if (sscanf(line, "pace %" SCNu64, &a) == 1) {
-		rack_pace((uint32_t)a);
+	} else if (sscanf(line, "pace %" SCNu64 " %" SCNu64, &a, &b) >= 1) {
+		rack_pace((uint32_t)a, b);
 	} else if (sscanf(line, "beat %" SCNu64 " %" SCNu64, &a, &b) == 2) {
 		bytes = rack_beat(a, b, &at_ns);
 		printf("ok beating=%u at_ns=%" PRIu64 "\n", bytes, at_ns);

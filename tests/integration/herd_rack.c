@@ -62,6 +62,7 @@ static size_t ledger_bytes;
 static unsigned value_len;
 static uint64_t opens_ns;
 static _Atomic uint32_t pause_us;
+static atomic_bool reads_only;
 static atomic_bool closing;
 
 /* Until @end_ns, or the end. */
@@ -130,6 +131,8 @@ static void turn(struct member *m, unsigned i, uint8_t *value)
 		return;
 	if (!may_be(number, count, acknowledged))
 		atomic_fetch_add_explicit(&m->lost, 1, memory_order_relaxed);
+	if (atomic_load(&reads_only))
+		return;
 	/* one more than any that may still be on its way */
 	count = atomic_load(&e->begun) + 1;
 	memset(value, (int)(count & 0xff), value_len);
@@ -262,8 +265,9 @@ int rack_open(const struct rack_options *o, uint64_t at_ns, uint32_t pause, unsi
 	return rc;
 }
 
-void rack_pace(uint32_t pause)
+void rack_pace(uint32_t pause, bool writes)
 {
+	atomic_store(&reads_only, !writes);
 	atomic_store(&pause_us, pause);
 }
 

@@ -28,8 +28,8 @@ struct rack_options {
  * @pause_us between two turns and @value_len bytes. 0, or a negative errno. Once. */
 int rack_open(const struct rack_options *o, uint64_t at_ns, uint32_t pause_us, unsigned value_len);
 
-/* rack_pace - another pause; RACK_REST for none of their calls at all. */
-void rack_pace(uint32_t pause_us);
+/* rack_pace - another pause, RACK_REST for no call at all; reads alone, or @writes as well. */
+void rack_pace(uint32_t pause_us, bool writes);
 
 /*
  * rack_beat - wait until each session has beaten for @hold_ms over one connection, the last time

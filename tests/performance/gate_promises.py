@@ -129,7 +129,7 @@ def perf(name, program, about_s, promises, *words, keys=10**6, quick=("-D", "0.5
             "9", "--keys", str(keys), *words)
     return Group(name, f"bin/{program}", args, (*args, "--keys", str(keys // 10), *quick), about_s,
                  10 * about_s, promises, full=((f"{RESULT}.keys", keys),),
-                 server=("--memory", "4G"))
+                 server=("--memory", "4G" if keys > 10**6 else "1G"))
 
 
 GET = perf(
