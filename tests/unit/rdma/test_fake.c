@@ -124,7 +124,9 @@ UNIT_TEST(calls_take_their_time_and_fail, clean)
 	rdma_region_unregister(&region);
 	rdma_device_close(dev);
 	fake_say("fail open_device EACCES");
-	assert_true(opened("auto")->software);
+	dev = opened("auto");
+	assert_true(dev->software);
+	rdma_device_close(dev);
 }
 
 UNIT_TEST(events_come, clean)
