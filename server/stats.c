@@ -171,6 +171,7 @@ static void memory_lines(struct writer *w, struct server *s)
 	line(w, m.hugepage_bytes, "memory_hugepage_bytes");
 	line(w, m.extents, "memory_extents");
 	line(w, m.extents_released, "memory_extents_released");
+	line(w, m.stuck_bytes, "memory_stuck_bytes");
 	for (unsigned i = 0; i < m.classes; i++) {
 		if (!m.class[i].slabs)
 			continue;

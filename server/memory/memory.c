@@ -168,6 +168,7 @@ void memory_stats_get(struct memory *m, struct memory_stats *out)
 	out->hugepage_bytes = atomic_load_explicit(&m->hugepage_bytes, memory_order_relaxed);
 	out->extents = atomic_load_explicit(&m->extents, memory_order_relaxed);
 	out->extents_released = atomic_load_explicit(&m->extents_released, memory_order_relaxed);
+	out->stuck_bytes = atomic_load_explicit(&m->stuck_bytes, memory_order_relaxed);
 	out->hugepages = out->hugepage_bytes != 0;
 	out->blocks_exhausted = atomic_load_explicit(&m->blocks_exhausted, memory_order_relaxed);
 

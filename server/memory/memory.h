@@ -35,17 +35,22 @@ struct memory_region {
  * start and by the growth thread, one at a time, never on the data path. No caller may reach the
  * range any more when unregister_region is called; the mapping goes after it.
  * register_region: @fd backs [addr, addr + len). Returns 0 or a negative errno with @err set.
- * unregister_region: returns 0, or a negative errno: its keys did not die, and it stays mapped.
+ * unregister_region: returns 0, or a negative errno where the key may still be alive: then the
+ * mapping stays as it is while the process lives (I6).
+ * stopping: the process was told to end, so that taking memory is not worth while any more; asked
+ * between pieces of a few milliseconds, by several threads at once. NULL: never.
  */
 struct memory_hooks {
 	int (*register_region)(void *ctx, int fd, void *addr, size_t len, struct memory_region *out,
 			       struct error *err);
 	int (*unregister_region)(void *ctx, struct memory_region *region);
 	void *ctx;
+	bool (*stopping)(void *ctx);
 };
 
 struct memory_config {
 	uint64_t bytes_max; /* over all extents; at least 8 MiB, checked against RAM */
+	uint64_t extent_bytes_max; /* what the device registers at once; 0, or more: any extent */
 	struct memory_hooks hooks;
 	bool hints; /* clients may remember addresses: empty slabs wait for memory_recut() */
 };
@@ -205,6 +210,7 @@ struct memory_stats {
 	uint64_t extent_bytes[4]; /* by enum extent_kind */
 	unsigned extents; /* numbers used so far, of EXTENTS_MAX; those of released ones included */
 	uint64_t extents_released;
+	uint64_t stuck_bytes; /* registered, and never used again: see release.c */
 	uint64_t slabs_used; /* cut, or part of a run */
 	uint64_t slabs_free;
 	uint64_t slabs_waiting; /* neither: they fell empty, hints may lead into them: recut.c */

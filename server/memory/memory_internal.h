@@ -184,6 +184,7 @@ struct memory {
 	_Atomic uint64_t kind_bytes[4];
 	_Atomic uint64_t bytes_committed; /* written under extent_lock */
 	_Atomic uint64_t hugepage_bytes; /* written under extent_lock */
+	_Atomic uint64_t stuck_bytes; /* of bytes_committed; written under extent_lock */
 
 	pthread_mutex_t pool_lock;
 	struct slab_set *set; /* EXTENTS_MAX of them */

@@ -15,8 +15,10 @@
  *  1. out of the pool, under pool_lock: nobody can take a slab of it any more;
  *  2. its length 0, its entry of the extent table unsound, its base NULL;
  *  3. unregistered by the hook: the rkey dies, and with it what I6 promises of its addresses;
- *  4. the memory given to the system, the budget, the heads. Where the device did not let the rkey
- *     die, the memory stays mapped and in the budget for good (I6).
+ *  4. the memory given to the system, the budget, the heads.
+ * Where step 3 fails the rkey may live, and a READ with it: the mapping stays as it is, its bytes
+ * stay in the budget and count as stuck. Nothing is released from then on: a device that keeps one
+ * key may keep them all, and each would cost an extent.
  *
  * WHY NOBODY HOLDS AN ADDRESS IN IT. A free slab holds no block that is out, and a block comes back
  * by memory_free() only. Then either it never was published, and its worker owned it alone (a PUT
@@ -54,9 +56,10 @@
 
 uint64_t extents_releasable(const struct memory *m)
 {
-	return atomic_load_explicit(&m->extents, memory_order_relaxed) < RELEASE_EXTENTS
-		       ? m->whole_bytes
-		       : 0;
+	if (atomic_load_explicit(&m->stuck_bytes, memory_order_relaxed) ||
+	    atomic_load_explicit(&m->extents, memory_order_relaxed) >= RELEASE_EXTENTS)
+		return 0;
+	return m->whole_bytes;
 }
 
 /* must hold extent_lock. The checksum goes first, each word before the next: see ORDERING in
@@ -69,6 +72,20 @@ static void entry_clear(struct memory *m, unsigned number)
 		atomic_store_explicit(&word[i], 0, memory_order_release);
 }
 
+/* must hold extent_lock. Step 3 failed, for @x of @bytes. */
+static void extent_stuck(struct memory *m, struct extent *x, uint64_t bytes)
+{
+	atomic_fetch_add_explicit(&m->stuck_bytes, bytes, memory_order_relaxed);
+	log_error("memory",
+		  "%llu MiB stay as they are and serve nobody: the device did not end their "
+		  "registration, so a client may still read there; nothing more is given back for "
+		  "the index to grow (restart kv-server)",
+		  (unsigned long long)(bytes >> 20));
+	heads_free(x);
+	memset(x, 0, sizeof(*x));
+	x->fd = -1;
+}
+
 /* must hold extent_lock. The steps of above. False: there is none to release. */
 static bool extent_release(struct memory *m)
 {
@@ -76,9 +93,8 @@ static bool extent_release(struct memory *m)
 	struct mapping map = { 0 };
 	struct extent *x;
 	unsigned number;
-	bool keys_died;
 
-	if (!pool_remove(m, &number))
+	if (atomic_load_explicit(&m->stuck_bytes, memory_order_relaxed) || !pool_remove(m, &number))
 		return false;
 	x = &m->extent[number];
 	map.base = x->base;
@@ -90,22 +106,19 @@ static bool extent_release(struct memory *m)
 	entry_clear(m, number);
 	atomic_store_explicit(&m->map.base[number], NULL, memory_order_relaxed);
 
-	keys_died = hooks->unregister_region(hooks->ctx, &x->region) == 0;
-	if (keys_died)
-		mapping_give_back(&map);
+	atomic_fetch_sub_explicit(&m->kind_bytes[EXTENT_DATA], map.bytes, memory_order_relaxed);
+	m->kind_count[EXTENT_DATA]--;
+	if (hooks->unregister_region(hooks->ctx, &x->region)) {
+		extent_stuck(m, x, map.bytes);
+		return false;
+	}
+	mapping_give_back(&map);
 	heads_free(x);
 	memset(x, 0, sizeof(*x));
 	x->fd = -1;
 
-	m->kind_count[EXTENT_DATA]--;
-	if (!keys_died) {
-		log_error("memory", "%llu MiB stay in use, since a peer may still have access",
-			  (unsigned long long)(map.bytes >> 20));
-		return true;
-	}
 	if (map.hugepages)
 		atomic_fetch_sub_explicit(&m->hugepage_bytes, map.bytes, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&m->kind_bytes[EXTENT_DATA], map.bytes, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&m->bytes_committed, map.bytes, memory_order_relaxed);
 	atomic_fetch_add_explicit(&m->extents_released, 1, memory_order_relaxed);
 	log_info("memory", "%llu MiB without a record were given back, for the index to grow",

@@ -227,29 +227,49 @@ UNIT_TEST(the_index_has_a_reserve)
 	watch_end();
 }
 
-/* A device that does not let a key die may go on to write there: nobody gets the memory (I6). */
-UNIT_TEST(what_stays_registered_stays_mapped)
+/* A key that did not die may be used by a READ: its memory stays as it was, and serves nobody. */
+UNIT_TEST(memory_whose_key_lives_is_not_touched_again)
 {
-	struct memory *m = watch_begin(127 * MIB);
+	struct memory *m = watch_begin(128 * MIB);
 	struct held *held = &helds[0];
-	uint64_t before, given;
+	struct memory_stats before, after;
 	struct memory_cache *cache;
-	struct memory_stats s;
+	uint8_t *base[64] = { NULL }, *stuck;
+	unsigned full, calls;
+	uint64_t bytes;
 
 	assert_int_equal(memory_cache_create(&cache, m), 0);
 	hold_all(cache, held, MIB);
-	take_segments(8 * MIB); /* what there is */
+	full = held->count;
 	drop_all(held);
-	memory_stats_get(m, &s);
-	before = budget_used(&s);
+	before = consistent();
+	assert_true(before.extents <= 64);
+	for (unsigned i = 0; i < before.extents; i++)
+		base[i] = memory_addr(m, i, 0, 1);
+
 	watcher.recorder.keys_stay = true;
-	given = take_segments(6 * MIB);
-	assert_int_equal(given, 0);
-	memory_stats_get(m, &s);
-	assert_int_equal(s.extents_released, 0);
-	assert_int_equal(budget_used(&s), before);
-	assert_false(pages_have_gone(watcher.last));
-	watcher.recorder.keys_stay = false;
+	assert_true(take_segments(8 * MIB) <= 4 * MIB); /* nothing was won for the index */
+	memory_stats_get(m, &after);
+	calls = watcher.recorder.unregistered;
+	assert_int_equal(calls, 1); /* one extent is enough to learn it */
+	stuck = base[watcher.last];
+	bytes = watcher.region[watcher.last + 1].len;
+	assert_int_equal(after.stuck_bytes, bytes);
+	assert_int_equal(after.extents_released, 0);
+	assert_int_equal(budget_used(&after), budget_used(&before) - bytes);
+	assert_false(pages_have_gone(watcher.last)); /* nor unmapped: the next line may read */
+	memset(stuck, 0x5a, bytes);
+
+	watcher.recorder.keys_stay = false; /* a device that kept one is not asked again */
+	assert_true(take_segments(8 * MIB) <= 4 * MIB);
+	assert_int_equal(watcher.recorder.unregistered, calls);
+	hold_all(cache, held, MIB);
+	assert_true(held->count + bytes / MIB <= full); /* the budget still has it */
+	for (unsigned i = 0; i < held->count; i++)
+		assert_int_not_equal(held->place[i].extent, watcher.last);
+	for (size_t i = 0; i < bytes; i++)
+		assert_int_equal(stuck[i], 0x5a);
+	drop_all(held);
 	memory_cache_destroy(cache);
 	watch_end();
 }
