@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* kv-server: settings, one server, and the ready line. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,6 +52,8 @@ static void warn_about_openness(const struct config *c)
 static void announce(const struct server *s)
 {
 	log_line(s->dev->instead ? LOG_WARN : LOG_INFO, "rdma", "%s", s->dev->choice);
+	if (s->place.words[0])
+		log_info("memory", "%s", s->place.words);
 	if (s->dev->software)
 		log_info("rdma", "soft0 is a software stand-in: what it measures is not RDMA");
 	warn_about_openness(&s->config);
@@ -96,7 +99,13 @@ int main(int argc, char **argv)
 	settings_check_environment();
 	server_block_signals();
 	raise_file_limit();
-	if (server_create(&server, &config, &err))
+	rc = server_create(&server, &config, &err);
+	if (rc == -ECANCELED) {
+		settings_free(reload.running);
+		log_info("session", "stopped before it could serve");
+		return EXIT_OK;
+	}
+	if (rc)
 		return complain(&err, EXIT_FAILED);
 	announce(&server);
 	rc = server_run(&server, reload_now, &reload, &err);

@@ -10,7 +10,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/base/cores.h"
 #include "common/base/log.h"
+#include "common/base/numa.h"
 #include "common/base/random.h"
 #include "common/base/time.h"
 #include "common/layout/root.h"
@@ -25,8 +27,9 @@
 static int register_region(void *ctx, int fd, void *addr, size_t len, struct memory_region *out,
 			   struct error *err)
 {
+	const struct server *s = ctx;
 	struct rdma_region region;
-	int rc = rdma_region_register(ctx, addr, len,
+	int rc = rdma_region_register(s->dev, addr, len,
 				      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ, "an extent",
 				      &region, err);
 
@@ -39,20 +42,40 @@ static int register_region(void *ctx, int fd, void *addr, size_t len, struct mem
 
 static int unregister_region(void *ctx, struct memory_region *region)
 {
-	struct rdma_region r = { .mr = region->handle, .dev = ctx };
+	const struct server *s = ctx;
+	struct rdma_region r = { .mr = region->handle, .dev = s->dev };
 
 	return rdma_region_unregister(&r);
+}
+
+/* Asked by whoever takes memory: at the start nobody else listens to signals yet. */
+static bool told_to_stop(void *ctx)
+{
+	sigset_t set;
+
+	return sigpending(&set) == 0 && (sigismember(&set, SIGTERM) || sigismember(&set, SIGINT));
+}
+
+static uint64_t elsewhere(void *ctx, const void *addr, size_t bytes)
+{
+	const struct server *s = ctx;
+
+	return numa_elsewhere(addr, bytes, s->place.node);
 }
 
 static int make_store(struct server *s, uint64_t incarnation, struct error *err)
 {
 	struct store_config config = {
 		.bytes_max = s->config.memory_bytes,
+		.extent_bytes_max = s->dev->attr.max_mr_size,
+		.fill = s->config.populate,
 		.slots = s->config.index_slots,
 		.server_incarnation = incarnation,
 		.hooks = { .register_region = register_region,
 			   .unregister_region = unregister_region,
-			   .ctx = s->dev },
+			   .ctx = s,
+			   .stopping = told_to_stop,
+			   .elsewhere = elsewhere },
 		.deferred_max = s->config.deferred_max,
 		.limit_ms = s->config.lease_ms,
 	};
@@ -91,6 +114,14 @@ static int make_root(struct server *s, uint64_t incarnation, struct error *err)
 	return clock_start(&s->clock, root, err);
 }
 
+/* On the cores that are left to the process, where it runs beside its device. */
+static unsigned default_workers(void)
+{
+	unsigned workers = cores_usable() / 2;
+
+	return workers < 1 ? 1 : workers > 8 ? 8 : workers;
+}
+
 static int make_workers(struct server *s, struct error *err)
 {
 	const struct worker_config config = {
@@ -103,6 +134,8 @@ static int make_workers(struct server *s, struct error *err)
 		.obeyed = &s->sessions.obeyed,
 	};
 
+	if (!s->config.workers)
+		s->config.workers = default_workers();
 	for (unsigned i = 0; i < s->config.workers; i++) {
 		int rc = worker_create(&s->sessions.workers[i], &config, i, err);
 
@@ -215,8 +248,11 @@ int server_create(struct server *s, const struct config *config, struct error *e
 		rc = listen_by_cm(s, err);
 	if (rc == 0)
 		rc = open_device(s, err);
-	if (rc == 0)
+	if (rc == 0) {
+		/* before any thread that touches data begins, and before memory is taken */
+		numa_settle("", s->dev->name, s->dev->numa_node, &s->place);
 		rc = make_store(s, incarnation, err);
+	}
 	if (rc == 0)
 		rc = make_root(s, incarnation, err);
 	if (rc == 0)

@@ -2,6 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /* kv-server as a whole: made in order, taken apart in reverse. The main thread's. */
+#include "common/base/numa.h"
 #include "common/rdma/device.h"
 #include "common/rdma/region.h"
 #include "server/clock.h"
@@ -16,6 +17,7 @@ struct server {
 	struct rdma_buffer root; /* struct root */
 	struct sessions sessions;
 	struct clock clock;
+	struct numa_place place;
 	uint64_t started_ns;
 	int listen_fd;
 	uint64_t full_told_ns, full_told; /* the log was told of so many refused writes */
@@ -26,7 +28,8 @@ struct server {
 
 /*
  * server_create - listen, open the device, make memory, index, root and workers. Nobody can connect
- * before server_run(). Returns 0 or a negative errno with @err; nothing is left then.
+ * before server_run(). Returns 0 or a negative errno with @err; nothing is left then. -ECANCELED:
+ * SIGTERM or SIGINT came, which server_block_signals() keeps, while memory was taken.
  */
 int server_create(struct server *s, const struct config *config, struct error *err);
 

@@ -8,13 +8,19 @@
 #include <sched.h>
 #include <stdbool.h>
 
+/* cores_usable - how many; CPU_SETSIZE where it cannot be asked, there are more than that then. */
+static inline unsigned cores_usable(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) ? CPU_SETSIZE : (unsigned)CPU_COUNT(&set);
+}
+
 /*
  * cores_alone - there is one core only, for us and for whoever we wait for: spinning keeps it from
  * them. Where it cannot be asked (more cores than cpu_set_t has), there are several.
  */
 static inline bool cores_alone(void)
 {
-	cpu_set_t set;
-
-	return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1;
+	return cores_usable() == 1;
 }

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/base/memory_default.h"
 #include "common/base/parse.h"
@@ -37,13 +36,6 @@ static int no_choice(const struct setting_values *v, enum setting_id id, const c
 			 settings_text(v, id), choices);
 }
 
-static unsigned default_workers(void)
-{
-	long cores = sysconf(_SC_NPROCESSORS_ONLN) / 2;
-
-	return cores < 1 ? 1 : cores > 8 ? 8 : (unsigned)cores;
-}
-
 static int parse_memory(struct config *c, const struct setting_values *v, struct error *err)
 {
 	char where[SETTINGS_WHERE_MAX];
@@ -66,6 +58,9 @@ static int parse_memory(struct config *c, const struct setting_values *v, struct
 				 "%s: %llu bytes (give 1M at least, and no more than memory, "
 				 "or 0 for a quarter of it)",
 				 where, (unsigned long long)c->deferred_max);
+	c->populate = strcmp(settings_text(v, SET_POPULATE), "yes") == 0;
+	if (!c->populate && strcmp(settings_text(v, SET_POPULATE), "no") != 0)
+		return no_choice(v, SET_POPULATE, "yes, no", err);
 	rc = number(v, SET_INDEX_SLOTS, 0, UINT32_MAX, &slots, err);
 	c->index_slots = slots;
 	return rc;
@@ -131,8 +126,6 @@ static int parse_rest(struct config *c, const struct setting_values *v, struct e
 		rc = parse_duration(settings_where(v, SET_LEASE, where),
 				    settings_text(v, SET_LEASE), "ms", 10, 600000, &lease_ms, err);
 	c->lease_ms = (unsigned)lease_ms;
-	if (!c->workers)
-		c->workers = default_workers();
 	return rc ? rc : parse_log(c, v, err);
 }
 

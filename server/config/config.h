@@ -2,6 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /* The settings of kv-server, parsed and checked for their ranges. */
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/base/error.h"
@@ -18,8 +19,9 @@ struct config {
 	char device[64];
 	uint64_t memory_bytes;
 	char memory_from[320]; /* what set it, as settings_where() says */
+	bool populate; /* take memory at the start */
 	uint64_t index_slots; /* to begin with; 0: the least */
-	unsigned workers;
+	unsigned workers; /* 0: half of the cores that there are for them */
 	unsigned lease_ms;
 	uint64_t deferred_max; /* bytes; 0: the store's default */
 	enum log_level log_level;

@@ -32,11 +32,15 @@ const struct setting settings[SETTINGS_COUNT] = {
 			 "for records and index, such as 512M or 4G; default: a quarter of RAM, at "
 			 "most 4G",
 			 fixed_memory },
+	[SET_POPULATE] = { "populate", 0, "yes|no", "no",
+			   "take memory at the start, while it serves already; no: as records come",
+			   "it says only what is done at the start" },
 	[SET_INDEX_SLOTS] = { "index-slots", 0, "N", "0",
 			      "slots of the index to begin with; it grows; 0: the least",
 			      "it says only how large the index is at the start" },
 	[SET_WORKERS] = { "workers", 'w', "N", "0",
-			  "threads that answer requests; 0: half the cores",
+			  "threads that answer requests; 0: half of the cores it may "
+			  "use, 8 at most",
 			  "each connection belongs to a worker" },
 	[SET_LEASE] = { "lease", 0, "MS", "1000",
 			"a client that announces nothing for this time is fenced, 10ms to 10m",

@@ -26,10 +26,10 @@ static int config_depth(const struct index_config *config, unsigned *depth, stru
 /* Extents for @segments of them. */
 static int segments_commit(struct memory *m, uint64_t segments, struct error *err)
 {
-	uint64_t bytes = segments * SEGMENT_BYTES;
+	uint64_t bytes = segments * SEGMENT_BYTES, most = memory_extent_most(m);
 
 	while (bytes) {
-		uint64_t piece = bytes < EXTENT_BYTES_MAX ? bytes : EXTENT_BYTES_MAX, got;
+		uint64_t piece = bytes < most ? bytes : most, got;
 		unsigned extent;
 		int rc = memory_extent_add(m, EXTENT_INDEX, piece, &extent, err);
 

@@ -33,6 +33,16 @@
 
 static const char *const kind_names[] = { "none", "gracekv-index", "gracekv-dir", "gracekv-data" };
 
+const char *extent_name(enum extent_kind kind)
+{
+	return kind_names[kind];
+}
+
+uint64_t memory_extent_most(const struct memory *m)
+{
+	return m->config.extent_bytes_max;
+}
+
 static uint64_t round_up(uint64_t bytes, uint64_t unit)
 {
 	return (bytes + unit - 1) / unit * unit;
@@ -62,16 +72,19 @@ static uint64_t extent_wish(struct memory *m, enum extent_kind kind, uint64_t le
 	if (kind == EXTENT_DATA && have) {
 		uint64_t index = segments_used_bytes(m), most;
 
-		for (unsigned i = m->kind_count[kind]; i && want < EXTENT_BYTES_MAX; i--)
+		for (unsigned i = m->kind_count[kind]; i && want < memory_extent_most(m); i--)
 			want *= 2;
 		if (want < EXTENT_BYTES_RUN)
 			want = EXTENT_BYTES_RUN;
 		most = (left >> 20) * have / (have + index) << 20;
 		if (want > most)
 			want = most;
+		most = fill_left(m);
+		if (most && want > most)
+			want = most;
 	}
-	if (want > EXTENT_BYTES_MAX)
-		want = EXTENT_BYTES_MAX;
+	if (want > memory_extent_most(m))
+		want = memory_extent_most(m);
 	return want < HUGEPAGE_BYTES ? want : round_up(want - HUGEPAGE_BYTES + 1, HUGEPAGE_BYTES);
 }
 
@@ -90,11 +103,12 @@ static int extent_size(struct memory *m, enum extent_kind kind, uint64_t bytes_m
 			"the extent table is full: %u extents of up to %u MiB are the most "
 			"that this layout can address",
 			EXTENTS_MAX, EXTENT_BYTES_MAX >> 20);
-	if (bytes_min > EXTENT_BYTES_MAX)
+	if (bytes_min > memory_extent_most(m))
 		return error_set(err, -EINVAL,
 				 "an extent of %llu bytes was asked for, over the "
-				 "limit of %u",
-				 (unsigned long long)bytes_min, EXTENT_BYTES_MAX);
+				 "limit of %llu",
+				 (unsigned long long)bytes_min,
+				 (unsigned long long)memory_extent_most(m));
 	*least = round_up(bytes_min ? bytes_min : 1, SLAB_BYTES);
 	*want = extent_wish(m, kind, extent_room(m, kind));
 	if (*want < *least)
@@ -116,14 +130,16 @@ static int extent_size(struct memory *m, enum extent_kind kind, uint64_t bytes_m
 }
 
 /* Map as much as is wanted, or less where the system has no more, but at least @least. */
-static int extent_map(struct mapping *map, enum extent_kind kind, uint64_t least, uint64_t want,
-		      struct error *err)
+static int extent_map(struct memory *m, struct mapping *map, enum extent_kind kind, uint64_t least,
+		      uint64_t want, struct error *err)
 {
 	int rc;
 
+	if (fill_take(m, kind, least, map))
+		return 0;
 	for (;;) {
-		rc = mapping_create(map, kind_names[kind], want, err);
-		if (rc == 0 || want == least)
+		rc = mapping_create(map, kind_names[kind], want, m, err);
+		if (rc == 0 || rc == -ECANCELED || want == least)
 			return rc;
 		want = round_up(want / 2, SLAB_BYTES);
 		if (want < least)
@@ -203,7 +219,7 @@ static int extent_add(struct memory *m, enum extent_kind kind, uint64_t bytes_mi
 	rc = extent_size(m, kind, bytes_min, &least, &want, err);
 	if (rc)
 		return rc;
-	rc = extent_map(&map, kind, least, want, err);
+	rc = extent_map(m, &map, kind, least, want, err);
 	if (rc)
 		return rc;
 	x->base = map.base;
@@ -213,12 +229,16 @@ static int extent_add(struct memory *m, enum extent_kind kind, uint64_t bytes_mi
 	rc = extent_heads(x, number, map.bytes, err);
 	if (rc)
 		goto err_map;
+	fill_ahead(m, kind, map.bytes);
 	rc = hooks->register_region(hooks->ctx, map.fd, map.base, map.bytes, &x->region, err);
 	if (rc)
 		goto err_heads;
 	/* relaxed: handed on with the extent's number, through a lock */
 	atomic_store_explicit(&m->map.base[number], map.base, memory_order_relaxed);
 	extent_enter(m, number, x, map.bytes);
+	if (hooks->elsewhere)
+		x->elsewhere = hooks->elsewhere(hooks->ctx, map.base, map.bytes);
+	atomic_fetch_add_explicit(&m->elsewhere_bytes, x->elsewhere, memory_order_relaxed);
 	if (map.hugepages)
 		atomic_fetch_add_explicit(&m->hugepage_bytes, map.bytes, memory_order_relaxed);
 	atomic_fetch_add_explicit(&m->bytes_committed, map.bytes, memory_order_relaxed);
@@ -266,6 +286,7 @@ int memory_extent_add(struct memory *m, enum extent_kind kind, uint64_t bytes_mi
 	if (rc == 0) {
 		*extent = m->extents - 1;
 		extent_give(m, *extent);
+		fill_tell(m);
 	}
 	pthread_mutex_unlock(&m->extent_lock);
 	return rc;

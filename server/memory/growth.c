@@ -34,7 +34,7 @@ static bool growth_possible(struct memory *m, enum extent_kind kind, uint64_t by
 	bytes = (bytes + SLAB_BYTES - 1) / SLAB_BYTES * SLAB_BYTES;
 	return atomic_load_explicit(&m->extents, memory_order_relaxed) < EXTENTS_MAX &&
 	       (kind != EXTENT_DIR || m->directories.extents < DIRECTORY_EXTENTS) &&
-	       bytes <= EXTENT_BYTES_MAX && room >= bytes &&
+	       bytes <= memory_extent_most(m) && room >= bytes &&
 	       time_now_ns() >= m->growth.retry_at_ns[kind];
 }
 
@@ -89,6 +89,25 @@ static enum extent_kind next_order(const struct growth *g)
 	return EXTENT_NONE;
 }
 
+/* must hold pool_lock. After an extent of @kind could not be added. */
+static void growth_failed(struct memory *m, enum extent_kind kind, bool ordered, int rc,
+			  const struct error *err)
+{
+	struct growth *g = &m->growth;
+
+	if (rc != -ENOSPC) /* it is not the budget */
+		g->retry_at_ns[kind] = time_now_ns() + GROWTH_RETRY_NS;
+	if (!ordered)
+		atomic_store_explicit(&g->filling, false, memory_order_relaxed);
+	if (rc == -ECANCELED || (rc == -ENOSPC && !ordered))
+		return;
+	log_warn("memory",
+		 ordered ? "the store did not grow: %s"
+			 : "not all of the memory could be taken at the start, more is asked for "
+			   "when it is needed: %s",
+		 err->text);
+}
+
 static void *growth_main(void *arg)
 {
 	struct memory *m = arg;
@@ -97,26 +116,27 @@ static void *growth_main(void *arg)
 	struct error err;
 	unsigned extent;
 	uint64_t bytes;
+	bool ordered;
 	int rc;
 
 	pthread_mutex_lock(&m->pool_lock);
 	while (!g->stop) {
 		kind = next_order(g);
-		if (kind == EXTENT_NONE) {
+		ordered = kind != EXTENT_NONE;
+		if (!ordered && (!g->filling || !fill_left(m))) {
 			pthread_cond_wait(&g->order, &m->pool_lock);
 			continue;
 		}
-		bytes = g->wanted[kind];
+		kind = ordered ? kind : EXTENT_DATA;
+		bytes = ordered ? g->wanted[kind] : SLAB_BYTES;
 		g->busy = kind;
 		pthread_mutex_unlock(&m->pool_lock);
 
 		rc = memory_extent_add(m, kind, bytes, &extent, &err);
-		if (rc)
-			log_warn("memory", "the store did not grow: %s", err.text);
 
 		pthread_mutex_lock(&m->pool_lock);
-		if (rc && rc != -ENOSPC) /* it is not the budget */
-			g->retry_at_ns[kind] = time_now_ns() + GROWTH_RETRY_NS;
+		if (rc)
+			growth_failed(m, kind, ordered, rc, &err);
 		g->wanted[kind] = 0;
 		g->busy = EXTENT_NONE;
 		g->ended++;
@@ -127,6 +147,14 @@ static void *growth_main(void *arg)
 	pthread_cond_broadcast(&g->done);
 	pthread_mutex_unlock(&m->pool_lock);
 	return NULL;
+}
+
+bool memory_stopping(const struct memory *m)
+{
+	const struct memory_hooks *hooks = &m->config.hooks;
+
+	return atomic_load_explicit(&m->growth.stop, memory_order_relaxed) ||
+	       (hooks->stopping && hooks->stopping(hooks->ctx));
 }
 
 int growth_start(struct memory *m, struct error *err)
@@ -161,6 +189,7 @@ void growth_stop(struct memory *m)
 		pthread_cond_signal(&g->order);
 		pthread_mutex_unlock(&m->pool_lock);
 		pthread_join(g->thread, NULL);
+		fill_end(m);
 	}
 	pthread_cond_destroy(&g->order);
 	pthread_cond_destroy(&g->done);

@@ -4,10 +4,10 @@
  * Committed memfd mappings.
  *
  * A READ by another process, or by a NIC, must never meet a page that the system cannot provide:
- * that would be a SIGBUS or a broken queue pair. So all pages are allocated at once, by
- * fallocate(), which answers with an error where there is no memory. Explicit hugepages are taken
- * where enough of them are free, otherwise transparent ones are asked for; those come only with
- * a fault, hence the populating before fallocate(), which then finds little left to do.
+ * that would be a SIGBUS or a broken queue pair. So all pages are allocated at once, by faults of
+ * several threads (populate.c); transparent hugepages come with a fault only. Where that fails,
+ * fallocate() says why, and does it where the kernel is too old. Explicit hugepages are taken where
+ * enough of them are free, otherwise transparent ones are asked for.
  *
  * The file is sealed against shrinking: peers of the software device hold it open as well.
  */
@@ -22,10 +22,6 @@
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
 #include "server/memory/memory_internal.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* since Linux 5.14 */
-#endif
 
 #define HUGEPAGES "/sys/kernel/mm/hugepages/hugepages-2048kB/"
 
@@ -88,7 +84,21 @@ static void *map_huge(int fd, size_t bytes)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-static int try_map(struct mapping *map, const char *name, size_t bytes, bool hugepages)
+/* All pages of @fd, which is mapped at @base. */
+static int commit(int fd, void *base, size_t bytes, const struct memory *m)
+{
+	int rc = populate(base, bytes, populate_threads(), m);
+
+	if (rc == 0 || rc == -ECANCELED)
+		return rc;
+	do {
+		rc = fallocate(fd, 0, 0, (off_t)bytes) < 0 ? -errno : 0;
+	} while (rc == -EINTR);
+	return rc;
+}
+
+static int try_map(struct mapping *map, const char *name, size_t bytes, bool hugepages,
+		   const struct memory *m)
 {
 	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 	autoclose int fd = -1;
@@ -101,14 +111,9 @@ static int try_map(struct mapping *map, const char *name, size_t bytes, bool hug
 	base = hugepages ? map_huge(fd, bytes) : map_aligned(fd, bytes);
 	if (!base)
 		return -errno;
-	if (!hugepages && bytes >= HUGEPAGE_BYTES) {
-		/* Both are wishes: fallocate() has the say. */
-		madvise(base, bytes, MADV_HUGEPAGE);
-		madvise(base, bytes, MADV_POPULATE_WRITE);
-	}
-	do {
-		rc = fallocate(fd, 0, 0, (off_t)bytes) < 0 ? -errno : 0;
-	} while (rc == -EINTR);
+	if (!hugepages)
+		madvise(base, bytes, MADV_HUGEPAGE); /* a wish */
+	rc = commit(fd, base, bytes, m);
 	if (rc) {
 		munmap(base, bytes);
 		return rc;
@@ -127,7 +132,8 @@ static int try_map(struct mapping *map, const char *name, size_t bytes, bool hug
  * All of it in hugepages; false: small pages have to do, which the log says where somebody has
  * reserved hugepages. Another process may take them between the look and the mapping.
  */
-static bool try_hugepages(struct mapping *map, const char *name, size_t bytes)
+static bool try_hugepages(struct mapping *map, const char *name, size_t bytes,
+			  const struct memory *m)
 {
 	uint64_t needed = bytes / HUGEPAGE_BYTES, available;
 	int rc;
@@ -149,8 +155,8 @@ static bool try_hugepages(struct mapping *map, const char *name, size_t bytes)
 			(unsigned long long)available);
 		return false;
 	}
-	rc = try_map(map, name, bytes, true);
-	if (rc)
+	rc = try_map(map, name, bytes, true, m);
+	if (rc && rc != -ECANCELED)
 		log_info(
 			"memory",
 			"%s: %zu MiB in small pages: mapping %llu hugepages that were free failed: "
@@ -159,15 +165,18 @@ static bool try_hugepages(struct mapping *map, const char *name, size_t bytes)
 	return rc == 0;
 }
 
-int mapping_create(struct mapping *map, const char *name, size_t bytes, struct error *err)
+int mapping_create(struct mapping *map, const char *name, size_t bytes, const struct memory *m,
+		   struct error *err)
 {
 	int rc;
 
-	if (try_hugepages(map, name, bytes))
+	if (try_hugepages(map, name, bytes, m))
 		return 0;
-	rc = try_map(map, name, bytes, false);
+	rc = try_map(map, name, bytes, false, m);
 	if (rc == 0)
 		return 0;
+	if (rc == -ECANCELED)
+		return error_set(err, rc, "told to stop while memory was taken");
 	return error_set(err, -ENOMEM,
 			 "committing %zu bytes of shared memory for %s failed: %s; free memory, "
 			 "raise the limit of the control group, or lower the store's size",

@@ -29,6 +29,12 @@ static int config_check(const struct memory_config *config, struct error *err)
 			"a store of %llu MiB does not fit into the %llu MiB of RAM of this "
 			"machine; set a smaller size",
 			mib, ram >> 20);
+	if (config->extent_bytes_max && config->extent_bytes_max < EXTENT_BYTES_RUN)
+		return error_set(err, -EINVAL,
+				 "the device registers %llu MiB at once at most, and the largest "
+				 "record needs %u MiB; take another device",
+				 (unsigned long long)config->extent_bytes_max >> 20,
+				 EXTENT_BYTES_RUN >> 20);
 	return 0;
 }
 
@@ -39,7 +45,7 @@ static int table_create(struct memory *m, struct error *err)
 	struct mapping map;
 	int rc;
 
-	rc = mapping_create(&map, "gracekv-extents", EXTENT_TABLE_BYTES, err);
+	rc = mapping_create(&map, "gracekv-extents", EXTENT_TABLE_BYTES, m, err);
 	if (rc)
 		return rc;
 	rc = hooks->register_region(hooks->ctx, map.fd, map.base, map.bytes, &m->table_region, err);
@@ -91,6 +97,9 @@ int memory_create(struct memory **out, const struct memory_config *config, struc
 		return error_set(err, -ENOMEM, "no memory for the store's headers; free memory");
 	memset(m, 0, sizeof(*m));
 	m->config = *config;
+	if (!config->extent_bytes_max || config->extent_bytes_max > EXTENT_BYTES_MAX)
+		m->config.extent_bytes_max = EXTENT_BYTES_MAX;
+	m->config.extent_bytes_max -= m->config.extent_bytes_max % HUGEPAGE_BYTES;
 	locks_init(m);
 	m->set = calloc(EXTENTS_MAX, sizeof(*m->set));
 	if (!m->set) {
@@ -168,6 +177,7 @@ void memory_stats_get(struct memory *m, struct memory_stats *out)
 	out->hugepage_bytes = atomic_load_explicit(&m->hugepage_bytes, memory_order_relaxed);
 	out->extents = atomic_load_explicit(&m->extents, memory_order_relaxed);
 	out->extents_released = atomic_load_explicit(&m->extents_released, memory_order_relaxed);
+	out->elsewhere_bytes = atomic_load_explicit(&m->elsewhere_bytes, memory_order_relaxed);
 	out->stuck_bytes = atomic_load_explicit(&m->stuck_bytes, memory_order_relaxed);
 	out->hugepages = out->hugepage_bytes != 0;
 	out->blocks_exhausted = atomic_load_explicit(&m->blocks_exhausted, memory_order_relaxed);

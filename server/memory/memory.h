@@ -39,6 +39,7 @@ struct memory_region {
  * mapping stays as it is while the process lives (I6).
  * stopping: the process was told to end, so that taking memory is not worth while any more; asked
  * between pieces of a few milliseconds, by several threads at once. NULL: never.
+ * elsewhere: how many bytes of a range lie on another NUMA node than they should. NULL: none.
  */
 struct memory_hooks {
 	int (*register_region)(void *ctx, int fd, void *addr, size_t len, struct memory_region *out,
@@ -46,6 +47,7 @@ struct memory_hooks {
 	int (*unregister_region)(void *ctx, struct memory_region *region);
 	void *ctx;
 	bool (*stopping)(void *ctx);
+	uint64_t (*elsewhere)(void *ctx, const void *addr, size_t bytes);
 };
 
 struct memory_config {
@@ -100,6 +102,18 @@ int memory_create(struct memory **out, const struct memory_config *config, struc
 /* memory_destroy - stop the thread, unregister and unmap all. No session may be left. */
 void memory_destroy(struct memory *m);
 
+/*
+ * memory_goal - @bytes over all extents are about to be added, before anybody can be served: the
+ * log tells every two seconds how far it is.
+ */
+void memory_goal(struct memory *m, uint64_t bytes);
+
+/*
+ * memory_fill - have the growth thread add extents for records up to the store's size, but for what
+ * the index may need (fill.c), and tell the log likewise. It takes seconds and returns at once.
+ */
+void memory_fill(struct memory *m);
+
 /* The extent table (EXTENT_TABLE_BYTES) and its registration, for the root. */
 const void *memory_extent_table(const struct memory *m);
 const struct memory_region *memory_extent_table_region(const struct memory *m);
@@ -109,11 +123,14 @@ const struct memory_region *memory_extent_table_region(const struct memory *m);
  * @kind of at least @bytes_min, enter it into the table, and give it to the pool of its kind. For
  * INDEX and DIR, DATA extents that hold nothing are released where bytes_max leaves no room. Not on
  * the data path. Returns 0; -ENOMEM: the system has no memory; -ENOSPC: bytes_max or EXTENTS_MAX
- * is reached; -EINVAL: @bytes_min over EXTENT_BYTES_MAX; or what the hook returns. Then nothing
- * was added.
+ * is reached; -EINVAL: @bytes_min over extent_bytes_max; -ECANCELED: the process is stopping; or
+ * what the hook returns. Then nothing was added.
  */
 int memory_extent_add(struct memory *m, enum extent_kind kind, uint64_t bytes_min, unsigned *extent,
 		      struct error *err);
+
+/* memory_extent_most - bytes of the largest extent that the device registers; constant. */
+uint64_t memory_extent_most(const struct memory *m);
 
 /*
  * memory_addr - the local address of @offset in @extent, or NULL where the extent does not exist
@@ -210,6 +227,7 @@ struct memory_stats {
 	uint64_t extent_bytes[4]; /* by enum extent_kind */
 	unsigned extents; /* numbers used so far, of EXTENTS_MAX; those of released ones included */
 	uint64_t extents_released;
+	uint64_t elsewhere_bytes; /* of the extents, on another NUMA node than the device */
 	uint64_t stuck_bytes; /* registered, and never used again: see release.c */
 	uint64_t slabs_used; /* cut, or part of a run */
 	uint64_t slabs_free;

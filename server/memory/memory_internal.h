@@ -110,6 +110,7 @@ struct extent {
 	uint64_t *slab_bits; /* all their bitmaps */
 	struct segment_head *head; /* of INDEX extents */
 	struct memory_region region;
+	uint64_t elsewhere; /* bytes: hooks */
 	int fd;
 	enum extent_kind kind;
 	bool hugepages;
@@ -168,8 +169,26 @@ struct growth {
 	uint64_t retry_at_ns[EXTENT_KINDS]; /* not before, after a failure */
 	enum extent_kind busy; /* EXTENT_NONE: it sleeps */
 	uint64_t ended; /* growths, either way */
-	bool stop;
+	_Atomic bool stop; /* written under pool_lock */
+	_Atomic bool filling; /* written under pool_lock: fill.c */
 	bool started;
+};
+
+/* A committed memfd mapping. */
+struct mapping {
+	void *base;
+	size_t bytes;
+	int fd;
+	bool hugepages;
+};
+
+/* Under extent_lock: fill.c. */
+struct fill {
+	uint64_t begun_ns, told_ns; /* 0: the log was told nothing yet */
+	bool done; /* and it was told */
+	bool running; /* thread, which has ahead */
+	pthread_t thread;
+	struct mapping ahead; /* bytes 0: none */
 };
 
 struct memory {
@@ -184,6 +203,7 @@ struct memory {
 	_Atomic uint64_t kind_bytes[4];
 	_Atomic uint64_t bytes_committed; /* written under extent_lock */
 	_Atomic uint64_t hugepage_bytes; /* written under extent_lock */
+	_Atomic uint64_t elsewhere_bytes; /* the same */
 	_Atomic uint64_t stuck_bytes; /* of bytes_committed; written under extent_lock */
 
 	pthread_mutex_t pool_lock;
@@ -201,6 +221,8 @@ struct memory {
 	struct segment_pool segments;
 	struct directory_pool directories;
 	struct growth growth;
+	struct fill fill;
+	_Atomic uint64_t goal_bytes; /* to be taken at the start; written under extent_lock */
 	LIST_HEAD(, memory_cache) caches;
 
 	_Atomic uint64_t blocks_exhausted;
@@ -222,20 +244,46 @@ struct memory_cache {
 	struct cache_class class[SIZE_CLASSES];
 };
 
-/* A committed memfd mapping. */
-struct mapping {
-	void *base;
-	size_t bytes;
-	int fd;
-	bool hugepages;
-};
-
-/* mapping_create - 0 or -ENOMEM; all of it is committed: touching it cannot fail. */
-int mapping_create(struct mapping *map, const char *name, size_t bytes, struct error *err);
+/*
+ * mapping_create - 0 or -ENOMEM; all of it is committed: touching it cannot fail. -ECANCELED: @m is
+ * stopping; NULL: nothing stops.
+ */
+int mapping_create(struct mapping *map, const char *name, size_t bytes, const struct memory *m,
+		   struct error *err);
 void mapping_destroy(struct mapping *map);
 
 /* mapping_give_back - the same, and its pages go although peers may still have the file mapped. */
 void mapping_give_back(struct mapping *map);
+
+/*
+ * populate - have pages given to all of a mapping, by up to @threads, the caller's included.
+ * Returns 0; -ECANCELED: @m is stopping; or what the kernel says, -EINVAL where it is too old.
+ */
+int populate(void *base, size_t bytes, unsigned threads, const struct memory *m);
+
+/* populate_threads - how many of them, on the cores that this process may use. */
+unsigned populate_threads(void);
+
+/* memory_stopping - nobody will use memory that is added now. Any thread. */
+bool memory_stopping(const struct memory *m);
+
+/* fill_left - what is still to be taken before anybody needs it. Any thread. */
+uint64_t fill_left(const struct memory *m);
+
+/* fill_tell - must hold extent_lock: an extent was added; the log is told, every two seconds. */
+void fill_tell(struct memory *m);
+
+/* fill_ahead - must hold extent_lock: an extent of @bytes is about to be registered. */
+void fill_ahead(struct memory *m, enum extent_kind kind, uint64_t bytes);
+
+/* fill_take - must hold extent_lock: a mapping that was made ahead. False: there is none. */
+bool fill_take(struct memory *m, enum extent_kind kind, uint64_t least, struct mapping *out);
+
+/* fill_end - the growth thread is gone: nothing is made ahead any more. */
+void fill_end(struct memory *m);
+
+/* extent_name - of the memfd. */
+const char *extent_name(enum extent_kind kind);
 
 /* extents_destroy - unregister and unmap every extent. */
 void extents_destroy(struct memory *m);

@@ -112,6 +112,7 @@ static bool extent_release(struct memory *m)
 		extent_stuck(m, x, map.bytes);
 		return false;
 	}
+	atomic_fetch_sub_explicit(&m->elsewhere_bytes, x->elsewhere, memory_order_relaxed);
 	mapping_give_back(&map);
 	heads_free(x);
 	memset(x, 0, sizeof(*x));

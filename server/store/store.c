@@ -15,8 +15,8 @@ const struct store_terms store_forced = { .force = true };
 #define DEFERRED_SHARE	4u /* of the store, that may wait for grace periods */
 #define INDEX_BYTES_MAX (1ull << 50) /* more than any machine has */
 
-/* Say so before memory is filled with an index that it does not hold. */
-static int check_index_fits(const struct store_config *config, struct error *err)
+/* Say so before memory is filled with an index that it does not hold. @begin: with how much. */
+static int check_index_fits(const struct store_config *config, uint64_t *begin, struct error *err)
 {
 	uint64_t bytes = SEGMENT_BYTES;
 
@@ -26,6 +26,7 @@ static int check_index_fits(const struct store_config *config, struct error *err
 	if (bytes < EXTENT_BYTES_FIRST)
 		bytes = EXTENT_BYTES_FIRST;
 	bytes += 2 * EXTENT_BYTES_FIRST; /* of the directory, and of the first records */
+	*begin = bytes;
 	if (bytes <= config->bytes_max)
 		return 0;
 	if (config->slots)
@@ -45,6 +46,7 @@ int store_create(struct store *store, const struct store_config *config, struct 
 {
 	const struct memory_config memory = {
 		.bytes_max = config->bytes_max,
+		.extent_bytes_max = config->extent_bytes_max,
 		.hooks = config->hooks,
 		.hints = true,
 	};
@@ -57,17 +59,19 @@ int store_create(struct store *store, const struct store_config *config, struct 
 		.slots_min = config->slots,
 		.server_incarnation = config->server_incarnation,
 	};
+	uint64_t begin;
 	unsigned first;
 	int rc;
 
 	memset(store, 0, sizeof(*store));
 	store->hash_seed = config->hash_seed;
-	rc = check_index_fits(config, err);
+	rc = check_index_fits(config, &begin, err);
 	if (rc)
 		return rc;
 	rc = memory_create(&store->memory, &memory, err);
 	if (rc)
 		return rc;
+	memory_goal(store->memory, begin);
 	rc = index_create(&store->index, store->memory, &index, err);
 	if (rc)
 		goto err_memory;
@@ -77,6 +81,8 @@ int store_create(struct store *store, const struct store_config *config, struct 
 	rc = reclaim_create(&store->reclaim, store->memory, &reclaim, err);
 	if (rc)
 		goto err_index;
+	if (config->fill)
+		memory_fill(store->memory);
 	return 0;
 
 err_index:

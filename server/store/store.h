@@ -53,6 +53,8 @@ static_assert(offsetof(struct store, version) % STORE_LINE == 0 &&
 
 struct store_config {
 	uint64_t bytes_max;
+	uint64_t extent_bytes_max; /* as in memory_config */
+	bool fill; /* with all of its memory, as memory_fill() says */
 	uint64_t slots; /* of the index, to begin with; 0: as few as there can be */
 	uint64_t server_incarnation;
 	uint64_t hash_seed;

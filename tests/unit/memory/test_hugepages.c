@@ -133,7 +133,7 @@ static void map(struct mapping *map, unsigned mib)
 {
 	struct error err;
 
-	assert_int_equal(mapping_create(map, "gracekv-test", (size_t)mib * MIB, &err), 0);
+	assert_int_equal(mapping_create(map, "gracekv-test", (size_t)mib * MIB, NULL, &err), 0);
 	assert_int_equal((uintptr_t)map->base % HUGEPAGE_BYTES, 0);
 	memset(map->base, 1, map->bytes); /* all of it is there */
 }
@@ -167,7 +167,7 @@ UNIT_TEST(lengths_that_are_no_multiple, all_free, all_free)
 	map(&m, 3);
 	assert_false(m.hugepages);
 	mapping_destroy(&m);
-	assert_int_equal(mapping_create(&m, "gracekv-test", 4096, &err), 0);
+	assert_int_equal(mapping_create(&m, "gracekv-test", 4096, NULL, &err), 0);
 	assert_false(m.hugepages);
 	mapping_destroy(&m);
 }
@@ -201,7 +201,7 @@ static void *map_once(void *arg)
 	struct error err;
 
 	pthread_barrier_wait(&barrier);
-	check(mapping_create(m, "gracekv-test", 4 * MIB, &err) == 0);
+	check(mapping_create(m, "gracekv-test", 4 * MIB, NULL, &err) == 0);
 	memset(m->base, 1, m->bytes);
 	return NULL;
 }
@@ -312,7 +312,7 @@ UNIT_TEST(a_mapping_that_fails_takes_nothing_from_others)
 	for (unsigned i = 0; i < 2; i++)
 		pthread_create(&other[i], NULL, map_for_itself, NULL);
 	for (unsigned i = 0; i < 30000; i++) /* more than there are */
-		assert_int_equal(mapping_create(&m, "gracekv-test", 16 * MIB, &err), -ENOMEM);
+		assert_int_equal(mapping_create(&m, "gracekv-test", 16 * MIB, NULL, &err), -ENOMEM);
 	assert_int_equal(refusals, 30000); /* of small pages: it came to that each time */
 	atomic_store_explicit(&over, true, memory_order_relaxed);
 	for (unsigned i = 0; i < 2; i++)

@@ -62,9 +62,9 @@ static inline void session_goes(struct fake_session *f)
 static inline int fixture_open_with(uint64_t data_bytes, unsigned hazards, bool hints,
 				    uint64_t deferred_max)
 {
-	const struct memory_config config = { FIXTURE_MEMORY,
-					      { take_region, drop_region, NULL },
-					      hints };
+	const struct memory_config config = { .bytes_max = FIXTURE_MEMORY,
+					      .hooks = { take_region, drop_region, NULL },
+					      .hints = hints };
 	const struct reclaim_config how = { deferred_max, FIXTURE_LIMIT_MS };
 	struct error err;
 	unsigned extent;
