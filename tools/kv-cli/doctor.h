@@ -49,5 +49,8 @@ json_t *doctor_limits(const struct ibv_device_attr *attr, json_t *findings);
 /* doctor_server - a connection to cli->server, step by step. Returns enum cli_exit. */
 int doctor_server(struct cli *cli);
 
+/* doctor_memory - what @statistics of a server say of NUMA, in @words. False: nothing is wrong. */
+bool doctor_memory(const char *statistics, char *words, size_t cap);
+
 /* doctor_step_hint - what to look at next when a step (of gkv_trace, or "ping", "close") failed. */
 const char *doctor_step_hint(const char *step);

@@ -11,6 +11,7 @@
 #include "tools/kv-cli/doctor.h"
 
 #define LOOPBACK_TIMEOUT_MS 2000u
+#define LARGEST_RECORD	    (VALUE_MAX + (2u << 20)) /* with key and header, in whole hugepages */
 #define READ_DEPTH_WISH	    16 /* READs in flight on one queue pair that a batch can use */
 
 static const char *link_words(unsigned layer)
@@ -44,8 +45,8 @@ json_t *doctor_limits(const struct ibv_device_attr *attr, json_t *findings)
 		uint64_t needed, wished, there;
 		const char *why;
 	} limits[] = {
-		{ "max_mr_size", EXTENT_BYTES_MAX, EXTENT_BYTES_MAX, attr->max_mr_size,
-		  "the largest extent" },
+		{ "max_mr_size", LARGEST_RECORD, EXTENT_BYTES_MAX, attr->max_mr_size,
+		  "the largest record, the largest extent" },
 		{ "max_qp", 2, 2 * SESSION_QPS_MAX, (uint64_t)attr->max_qp,
 		  "one for each handle of each client" },
 		{ "max_qp_wr", 128, 512, (uint64_t)attr->max_qp_wr, "a batch of READs, requests" },

@@ -2,12 +2,16 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* doctor HOST: a connection, step by step, as the library tells of it (gkv_trace). */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/cleanup.h"
 #include "common/base/plain.h"
 #include "common/base/time.h"
 #include "tools/kv-cli/doctor.h"
+#include "tools/kv-cli/stats_table.h"
+#include "tools/kv-cli/text.h"
 
 #define STEP_COLUMNS 29u /* before the words: "  resolve   failed   123.4 ms  " */
 
@@ -127,6 +131,43 @@ static int failed(struct attempt *a, int rc, const char *why)
 	return rc;
 }
 
+bool doctor_memory(const char *statistics, char *words, size_t cap)
+{
+	char size[TEXT_SIZE_MAX];
+	const struct stats_value *away, *node;
+	struct stats_table t = { 0 };
+	bool found;
+
+	if (stats_table_read(&t, statistics, 0))
+		return false;
+	away = stats_find(&t, "memory_other_node_bytes");
+	node = stats_find(&t, "device_numa_node");
+	found = away && away->value && node;
+	if (found)
+		snprintf(
+			words, cap,
+			"%s of the server's memory lie on another NUMA node than its device, which "
+			"is at node %" PRIu64 ", so that its READs cross over (free memory or "
+			"hugepages of that node, or give kv-server less, and start it again; its "
+			"log says what it was told by numactl or a cpuset)",
+			text_size_binary(size, away->value), node->value);
+	stats_table_free(&t);
+	return found;
+}
+
+/* Only what is wrong is said. A server that does not answer this was reached all the same. */
+static void look_at_memory(struct attempt *a)
+{
+	char words[ERROR_TEXT_MAX];
+	autofree char *statistics = NULL;
+
+	if (gkv_server_stats(a->cli->handle, &statistics) ||
+	    !doctor_memory(statistics, words, sizeof(words)))
+		return;
+	begin(a, "memory");
+	end(a, true, words);
+}
+
 static int talk(struct attempt *a)
 {
 	struct cli *cli = a->cli;
@@ -146,6 +187,7 @@ static int talk(struct attempt *a)
 		return failed(a, rc ? rc : -EAGAIN, gkv_error(cli->handle));
 	snprintf(text, sizeof(text), "a request by SEND and its reply, %.1f us", (double)ns / 1000);
 	end(a, true, text);
+	look_at_memory(a);
 	begin(a, "close");
 	gkv_close(cli->handle);
 	gkv_session_close(cli->session);

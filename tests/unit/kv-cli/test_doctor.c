@@ -205,11 +205,29 @@ UNIT_TEST(limits_needed_and_wished)
 	json_decref(doctor_limits(&attr, findings));
 	assert_int_equal(finding_count(findings, FINDING_NOTE), 1);
 	assert_int_equal(finding_count(findings, FINDING_PROBLEM), 0);
-	attr.max_mr_size = 128 * MIB; /* an extent does not go in */
+	attr.max_mr_size = 128 * MIB; /* the largest extent does not go in: they are smaller then */
+	json_decref(doctor_limits(&attr, findings));
+	assert_int_equal(finding_count(findings, FINDING_PROBLEM), 0);
+	attr.max_mr_size = 16 * MIB; /* nor does the largest record */
 	attr.max_qp_rd_atom = 0;
 	json_decref(doctor_limits(&attr, findings));
 	assert_int_equal(finding_count(findings, FINDING_PROBLEM), 2);
 	json_decref(findings);
+}
+
+UNIT_TEST(memory_on_another_node_is_said)
+{
+	char words[512];
+
+	assert_false(doctor_memory("memory_other_node_bytes 0\ndevice_numa_node 1\n", words,
+				   sizeof(words)));
+	assert_false(doctor_memory("records 1\n", words, sizeof(words))); /* an older server */
+	assert_false(doctor_memory("memory_other_node_bytes 5\n", words, sizeof(words)));
+	assert_true(doctor_memory("memory_other_node_bytes 268435456\ndevice_numa_node 1\n", words,
+				  sizeof(words)));
+	assert_says(words, "256.0 MiB of the server's memory");
+	assert_says(words, "at node 1");
+	assert_says(words, "numactl");
 }
 
 UNIT_TEST(every_step_has_a_hint)
