@@ -48,11 +48,26 @@ static _Atomic enum log_format log_style = LOG_TEXT;
 
 static const char *const level_names[] = { "error", "warn", "info", "debug" };
 
+/* stderr again, without blocking. Not as stdin or stdout, where the program was started without:
+ * what it prints would go there. */
+static int reopen(void)
+{
+	int fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), high;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	close(fd);
+	return high;
+}
+
 static void choose_way(void)
 {
 	struct stat st;
 	int fd;
 
+	if (log_fd != STDERR_FILENO)
+		close(log_fd);
 	log_fd = STDERR_FILENO;
 	log_way = WAY_WRITE;
 	if (fstat(STDERR_FILENO, &st))
@@ -60,7 +75,7 @@ static void choose_way(void)
 	if (S_ISSOCK(st.st_mode)) {
 		log_way = WAY_SEND;
 	} else if (S_ISFIFO(st.st_mode) || (S_ISCHR(st.st_mode) && isatty(STDERR_FILENO))) {
-		fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		fd = reopen();
 		if (fd >= 0)
 			log_fd = fd;
 		else

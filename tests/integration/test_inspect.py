@@ -310,19 +310,19 @@ def test_check_beside_writers_and_growth(world, tmp_path):
 def test_a_server_that_dies(world, inspect):
     server = world.server(memory="64M")
     it = Inspect(server.address)
-    with subprocess.Popen([*it.base, "-t", "800", "check"], env=environment(),
+    with subprocess.Popen([*it.base, "--timeout", "800", "check"], env=environment(),
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as check:
         server.crash()
         out, err = check.communicate(timeout=60)
     assert check.returncode in (0, 3), (out, err)
     assert check.returncode == 0 or re.match(rb"kv-inspect: .{20,}\n$", err), err
-    assert_error(it("-t", "300", "check"), 3, who="kv-inspect")
+    assert_error(it("--timeout", "300", "check"), 3, who="kv-inspect")
 
 
 def test_a_server_that_is_stopped(world):
     server = world.server(memory="64M")
     server.stop_threads()
-    assert_error(Inspect(server.address)("-t", "300", "root"), 3, who="kv-inspect")
+    assert_error(Inspect(server.address)("--timeout", "300", "root"), 3, who="kv-inspect")
     server.signal(signal.SIGCONT)
 
 
