@@ -165,6 +165,9 @@ class Play:
             self.honest.stop()
             time.sleep(2 * self.lease_s)
             self.honest.signal(signal.SIGCONT)
+            end = time.monotonic() + self.bound_s(LEASES_TO_BEAT)
+            while not self.honest.counts()["reconnects"] and time.monotonic() < end:
+                time.sleep(0.02)
         self.nobody_was_fenced("all connect at once", herd)
         if self.options.lie == "stall":
             self.server.stop_threads()
