@@ -154,6 +154,12 @@ class Play:
 
     # What happens
 
+    def grows(self, name, before):
+        """Wait until the client that does no harm has counted more, for what a lie has done."""
+        end = time.monotonic() + self.bound_s(LEASES_TO_BEAT)
+        while self.honest.counts()[name] <= before and time.monotonic() < end:
+            time.sleep(0.02)
+
     def connect(self):
         herd = self.herd()
         at_ns = herd.open(pause_us=PAUSE_US)
@@ -165,14 +171,14 @@ class Play:
             self.honest.stop()
             time.sleep(2 * self.lease_s)
             self.honest.signal(signal.SIGCONT)
-            end = time.monotonic() + self.bound_s(LEASES_TO_BEAT)
-            while not self.honest.counts()["reconnects"] and time.monotonic() < end:
-                time.sleep(0.02)
+            self.grows("reconnects", 0)
         self.nobody_was_fenced("all connect at once", herd)
         if self.options.lie == "stall":
             self.server.stop_threads()
             time.sleep(self.bound_s(LEASES_TO_ANSWER) + 0.5)
+            puts = self.honest.counts()["puts"]
             self.server.signal(signal.SIGCONT)
+            self.grows("puts", puts)  # the one that took so long has ended
         self.served("all connect at once")
         return herd
 
