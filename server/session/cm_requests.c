@@ -21,12 +21,13 @@
 #define REFUSALS_MAX 64u /* of one session, as over the life line */
 #define COMPLAINT_NS (5 * NS_PER_S) /* between two lines about requests that name no session */
 
+/* One that was given up is about to end. */
 static struct session *find_session(const struct sessions *all, uint64_t token)
 {
 	struct session *s;
 
 	cds_list_for_each_entry (s, &all->list, node) {
-		if (s->cm_token == token)
+		if (s->cm_token == token && !s->ending)
 			return s;
 	}
 	return NULL;
