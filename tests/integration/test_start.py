@@ -57,6 +57,7 @@ def has_begun(pid):
     return any("gracekv-index" in link for link in links)
 
 
+@pytest.mark.soft_device  # a guest has not as much memory
 @pytest.mark.skipif(bool(AGENT), reason="looks into /proc of the server's machine")
 @pytest.mark.skipif(SANITIZED, reason="an index of a GiB takes minutes there")
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
@@ -81,11 +82,15 @@ def test_told_to_stop_before_it_can_serve(tmp_path, how):
     assert took < 5
 
 
+@pytest.mark.soft_device  # a guest has not as much memory
 @pytest.mark.skipif(SANITIZED, reason="memory takes minutes there")
 def test_told_to_stop_while_it_takes_memory(world):
-    server = world.server("--populate", "yes", memory="2G")
-    started = time.monotonic()
-    server.stop()
-    assert time.monotonic() - started < 5
+    for _ in range(5):  # on a busy machine it may be through before it is told
+        server = world.server("--populate", "yes", memory="2G")
+        started = time.monotonic()
+        server.stop()
+        assert time.monotonic() - started < 5
+        if "of 1.5 GiB, in" not in server.stderr():
+            break
     assert "of 1.5 GiB, in" not in server.stderr(), "it did not go on to the end"
     assert "warn memory" not in server.stderr()
