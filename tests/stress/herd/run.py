@@ -178,7 +178,7 @@ class Play:
             time.sleep(self.bound_s(LEASES_TO_ANSWER) + 0.5)
             puts = self.honest.counts()["puts"]
             self.server.signal(signal.SIGCONT)
-            self.grows("puts", puts)  # the one that took so long has ended
+            self.grows("puts", puts)  # the slow one has ended
         self.served("all connect at once")
         return herd
 
