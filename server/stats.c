@@ -171,7 +171,7 @@ static void memory_lines(struct writer *w, struct server *s)
 	line(w, m.hugepage_bytes, "memory_hugepage_bytes");
 	line(w, m.elsewhere_bytes, "memory_other_node_bytes");
 	if (s->place.node != NUMA_UNKNOWN)
-		line(w, (uint64_t)s->place.node, "device_numa_node");
+		line(w, (uint64_t)s->place.node, "memory_numa_node");
 	line(w, m.extents, "memory_extents");
 	line(w, m.extents_released, "memory_extents_released");
 	line(w, m.stuck_bytes, "memory_stuck_bytes");

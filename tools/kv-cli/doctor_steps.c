@@ -141,7 +141,7 @@ bool doctor_memory(const char *statistics, char *words, size_t cap)
 	if (stats_table_read(&t, statistics, 0))
 		return false;
 	away = stats_find(&t, "memory_other_node_bytes");
-	node = stats_find(&t, "device_numa_node");
+	node = stats_find(&t, "memory_numa_node");
 	found = away && away->value && node;
 	if (found)
 		snprintf(

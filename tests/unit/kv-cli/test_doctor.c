@@ -219,11 +219,11 @@ UNIT_TEST(memory_on_another_node_is_said)
 {
 	char words[512];
 
-	assert_false(doctor_memory("memory_other_node_bytes 0\ndevice_numa_node 1\n", words,
+	assert_false(doctor_memory("memory_other_node_bytes 0\nmemory_numa_node 1\n", words,
 				   sizeof(words)));
 	assert_false(doctor_memory("records 1\n", words, sizeof(words))); /* an older server */
 	assert_false(doctor_memory("memory_other_node_bytes 5\n", words, sizeof(words)));
-	assert_true(doctor_memory("memory_other_node_bytes 268435456\ndevice_numa_node 1\n", words,
+	assert_true(doctor_memory("memory_other_node_bytes 268435456\nmemory_numa_node 1\n", words,
 				  sizeof(words)));
 	assert_says(words, "256.0 MiB of the server's memory");
 	assert_says(words, "at node 1");
