@@ -110,7 +110,7 @@ void gkv_stats_get(const struct gkv *h, struct gkv_stats *out)
 	memset(out, 0, sizeof(*out));
 	if (h) { /* the housekeeper may be counting */
 		/* a child of fork() has no housekeeper that would give it back */
-		owned = h->owned && !session_foreign(h->session) &&
+		owned = h->call.owned && !session_foreign(h->session) &&
 			handle_own((struct gkv *)h) == 0;
 		*out = h->reader.stats;
 		if (owned)

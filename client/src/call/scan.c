@@ -331,12 +331,12 @@ static int call_visitor(struct gkv *h, gkv_visit visit, void *arg, const struct 
 {
 	int rc;
 
-	atomic_store_explicit(&h->visitor, handle_thread(), memory_order_relaxed);
+	atomic_store_explicit(&h->call.visitor, handle_thread(), memory_order_relaxed);
 	handle_end(h, 0);
 	rc = visit(arg, rec->key, rec->key_len, rec->value, &rec->meta);
-	while (h->owned && handle_own(h)) /* a thread too many is in a call */
+	while (h->call.owned && handle_own(h)) /* a thread too many is in a call */
 		sched_yield();
-	atomic_store_explicit(&h->visitor, 0, memory_order_relaxed);
+	atomic_store_explicit(&h->call.visitor, 0, memory_order_relaxed);
 	return rc;
 }
 
@@ -347,7 +347,7 @@ static int visit_all(struct gkv_cursor *s, gkv_visit visit, void *arg)
 	int rc;
 
 	for (;;) {
-		h->deadline_ns = 0; /* a scan may be long: the limit is that of each step */
+		h->call.deadline_ns = 0; /* a scan may be long: the limit is that of each step */
 		rc = scan_take(s, &rec, 1);
 		if (rc == 0 && s->end)
 			return 0;

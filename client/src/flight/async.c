@@ -80,10 +80,10 @@ int async_create(struct gkv *h)
 		async_destroy(a);
 		return rc;
 	}
-	if (!h->owned) { /* from now on the housekeeper may look at it */
+	if (!h->call.owned) { /* from now on the housekeeper may look at it */
 		/* relaxed: it does not know the handle yet */
-		atomic_store_explicit(&h->owner, OWNER_CALL, memory_order_relaxed);
-		h->owned = true;
+		atomic_store_explicit(&h->call.owner, OWNER_CALL, memory_order_relaxed);
+		h->call.owned = true;
 	}
 	h->async = a;
 	h->on_lost = lost;

@@ -15,7 +15,7 @@ static bool borrow(struct gkv *h)
 	uint32_t owner = OWNER_NONE;
 
 	/* acquire pairs with handle_end() */
-	return atomic_compare_exchange_strong_explicit(&h->owner, &owner, OWNER_HOUSEKEEPER,
+	return atomic_compare_exchange_strong_explicit(&h->call.owner, &owner, OWNER_HOUSEKEEPER,
 						       memory_order_acquire, memory_order_relaxed);
 }
 
@@ -45,14 +45,14 @@ static unsigned tend(struct async *a, uint64_t now, uint64_t patience_ns)
 		a->polls_seen = a->polls;
 		a->seen_ns = now;
 	} else if (now - a->seen_ns >= patience_ns) {
-		h->tended = true;
+		h->call.tended = true;
 		closed = end_sections(a);
-		h->tended = false;
+		h->call.tended = false;
 		if (closed) /* some may have ended, and their queue pair's events be gone with it */
 			wait_signal(a);
 	}
 	/* release pairs with handle_own() */
-	atomic_store_explicit(&h->owner, OWNER_NONE, memory_order_release);
+	atomic_store_explicit(&h->call.owner, OWNER_NONE, memory_order_release);
 	return closed;
 }
 

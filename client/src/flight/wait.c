@@ -222,7 +222,7 @@ static int wait_for_one(struct gkv *h, struct gkv_completion *out, size_t max, u
 	for (unsigned i = 0;; i++) {
 		n = async_poll(h, out, max);
 		if (n)
-			h->spun_in_vain &= !i || slept;
+			h->call.spun_in_vain &= !i || slept;
 		if (n || !max || !h->async || !h->async->pending)
 			return n;
 		if (!until_ns)
@@ -231,8 +231,8 @@ static int wait_for_one(struct gkv *h, struct gkv_completion *out, size_t max, u
 			return 0;
 		if (i <= handle_spin_polls(h)) {
 			time_relax();
-		} else if (i > 2 * h->spin_polls || (!time_yield() && h->spun_in_vain)) {
-			slept = h->spun_in_vain = true; /* as in channel.c */
+		} else if (i > 2 * h->call.spin_polls || (!time_yield() && h->call.spun_in_vain)) {
+			slept = h->call.spun_in_vain = true; /* as in channel.c */
 			if ((n = sleep_until(h, until_ns)))
 				return n;
 		}

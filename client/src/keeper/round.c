@@ -176,7 +176,7 @@ void round_leave(struct gkv_session *s)
 	if (!k->h || !k->h->link.qp.qp)
 		return;
 	if (handle_current(k->h) && figures_now(s).gets != k->said.gets) {
-		k->h->deadline_ns = soon;
+		k->h->call.deadline_ns = soon;
 		k->h->link.live = make_round(s) == 0;
 	}
 	link_leave(&k->h->link);
@@ -264,7 +264,7 @@ int round_keep(struct gkv_session *s, uint64_t deadline_ns)
 		round_leave(s);
 		return (int)idle_ms;
 	}
-	k->h->deadline_ns = deadline_ns;
+	k->h->call.deadline_ns = deadline_ns;
 	if (!handle_current(k->h))
 		rc = attach(s, deadline_ns, &due_ms);
 	if (rc == -ENOTCONN)

@@ -52,7 +52,7 @@ static int lost(struct gkv *h, const struct error *why)
 	h->link.live = false;
 	if (!h->link.lost.code)
 		h->link.lost = *why;
-	if (!h->tended)
+	if (!h->call.tended)
 		h->error = *why;
 	return why->code;
 }
@@ -109,7 +109,7 @@ static int received(struct gkv *h, unsigned number, uint32_t len)
 	memcpy(slot->reply_bytes, reply, len);
 	slot->reply_due = false;
 	h->link.worked = true;
-	h->heard_ns = time_now_ns();
+	h->call.heard_ns = time_now_ns();
 	clock_reply(h, reply->clock_ms, slot->posted_ns);
 	return link_receive(&h->link, number, &why) ? lost(h, &why) : 0;
 }
@@ -180,7 +180,7 @@ static int check_session(struct gkv *h)
 
 static int channel_sleep(struct gkv *h, uint64_t now)
 {
-	uint64_t left_ms = (h->deadline_ns - now) / NS_PER_MS + 1;
+	uint64_t left_ms = (h->call.deadline_ns - now) / NS_PER_MS + 1;
 	struct pollfd p[2] = {
 		{ .fd = rdma_cq_fd(&h->link.cq), .events = POLLIN },
 		{ .fd = h->link.lifeline, .events = POLLIN },
@@ -212,7 +212,7 @@ void channel_look(struct gkv *h)
 
 void channel_probe(struct gkv *h)
 {
-	if (handle_current(h) && time_now_ns() - h->heard_ns >= QUIET_NS)
+	if (handle_current(h) && time_now_ns() - h->call.heard_ns >= QUIET_NS)
 		channel_look(h);
 }
 
@@ -228,7 +228,7 @@ int channel_progress(struct gkv *h, struct waiter *w)
 	bool yielded;
 
 	if (n) {
-		h->spun_in_vain &= !w->empty || w->slept;
+		h->call.spun_in_vain &= !w->empty || w->slept;
 		return n < 0 ? n : 0;
 	}
 	if (++w->empty <= handle_spin_polls(h)) {
@@ -246,9 +246,9 @@ int channel_progress(struct gkv *h, struct waiter *w)
 	if (w->patience_ns && now - w->since_ns >= w->patience_ns)
 		return channel_fail(h, "the transport got no answer for %llu ms",
 				    (unsigned long long)(w->patience_ns / NS_PER_MS));
-	if (now - w->since_ns < SPIN_NS && (yielded || !h->spun_in_vain))
+	if (now - w->since_ns < SPIN_NS && (yielded || !h->call.spun_in_vain))
 		return 0;
-	w->slept = h->spun_in_vain = true;
+	w->slept = h->call.spun_in_vain = true;
 	return channel_sleep(h, now);
 }
 

@@ -58,10 +58,10 @@ static uint64_t ahead_of(uint64_t posted_ns, uint64_t clock_ms)
 
 void clock_reply(struct gkv *h, uint64_t clock_ms, uint64_t posted_ns)
 {
-	if (!clock_ms || posted_ns < h->clock_at_ns) /* nothing, or an earlier call's, late */
+	if (!clock_ms || posted_ns < h->call.clock_at_ns) /* nothing, or an earlier call's, late */
 		return;
-	h->clock_at_ns = posted_ns;
-	h->clock_ahead_ms = ahead_of(posted_ns, clock_ms);
+	h->call.clock_at_ns = posted_ns;
+	h->call.clock_ahead_ms = ahead_of(posted_ns, clock_ms);
 }
 
 void clock_root(struct world *w, uint64_t clock_ms, uint64_t posted_ns)
@@ -78,7 +78,7 @@ void clock_root(struct world *w, uint64_t clock_ms, uint64_t posted_ns)
 
 static struct sample newest(struct gkv *h)
 {
-	const struct sample own = { h->clock_at_ns, h->clock_ahead_ms };
+	const struct sample own = { h->call.clock_at_ns, h->call.clock_ahead_ms };
 	struct world *w = h->reader.world;
 	struct sample roots;
 

@@ -32,7 +32,7 @@ uintptr_t handle_thread(void)
 int handle_visiting(struct gkv *h)
 {
 	/* relaxed: as handle_begin() */
-	if (atomic_load_explicit(&h->visitor, memory_order_relaxed) != handle_thread())
+	if (atomic_load_explicit(&h->call.visitor, memory_order_relaxed) != handle_thread())
 		return -EBUSY;
 	return error_set(&h->error, -EDEADLK,
 			 "the call was made from this handle's own gkv_visit (use another handle "
@@ -46,7 +46,7 @@ int handle_own(struct gkv *h)
 	for (unsigned i = 0;; i++) {
 		owner = OWNER_NONE;
 		/* acquire pairs with handle_end() and the housekeeper's: all that it did */
-		if (atomic_compare_exchange_strong_explicit(&h->owner, &owner, OWNER_CALL,
+		if (atomic_compare_exchange_strong_explicit(&h->call.owner, &owner, OWNER_CALL,
 							    memory_order_acquire,
 							    memory_order_relaxed))
 			return 0;
@@ -143,7 +143,7 @@ void handle_enter(struct gkv *h)
 		return;
 	reader_drop(&h->reader); /* what was found in another life means nothing in this one */
 	h->reader.world = world_get(h->link.world);
-	h->clock_at_ns = 0;
+	h->call.clock_at_ns = 0;
 }
 
 static const struct reader_ops handle_reader_ops = {
@@ -176,14 +176,14 @@ void handle_init(struct gkv *h, struct gkv_session *s, unsigned number, unsigned
 		.fetch = &h->fetch,
 		.err = &h->error,
 	};
-	h->spin_polls = channel_spin_polls();
+	h->call.spin_polls = channel_spin_polls();
 	h->reader.ops = &handle_reader_ops;
 	h->reader.ctx = h;
 	h->reader.fetch.grow = grow_arena;
 	h->reader.fetch.owner = h;
 	h->reader.err = &h->error;
 	h->reader.hints = s->hints.set ? &s->hints : NULL;
-	h->owned = s->settings.flags & GKV_CHECK_THREADS;
+	h->call.owned = s->settings.flags & GKV_CHECK_THREADS;
 }
 
 void handle_buffers_destroy(struct gkv *h)

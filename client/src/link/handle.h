@@ -40,16 +40,30 @@ struct rpc_slot {
 
 enum handle_owner { OWNER_NONE, OWNER_CALL, OWNER_HOUSEKEEPER };
 
+/* The call under way, and what one call leaves to the next. */
+struct call {
+	/* The thread at work with it; looked at where owned is set: by GKV_CHECK_THREADS. */
+	bool owned; /* written by its thread only */
+	_Atomic uint32_t owner; /* enum handle_owner */
+	_Atomic uintptr_t visitor; /* handle_thread() of the one in gkv_visit; 0: none is */
+	bool tended; /* by the housekeeper: the application may be reading the handle's error */
+
+	uint64_t deadline_ns; /* of the call under way; 0: no clock was read for it yet */
+	unsigned spin_polls; /* empty polls before a wait yields */
+	bool spun_in_vain; /* the wait before had to sleep: half of them */
+	uint64_t heard_ns; /* when the last reply was polled */
+
+	/* By the last reply the server's wall clock was so far ahead of our monotonic one. */
+	uint64_t clock_ahead_ms; /* modulo 2^64 */
+	uint64_t clock_at_ns; /* when the request of it was posted; 0: there was none */
+};
+
 struct async;
 
 struct gkv {
 	struct gkv_session *session;
 	unsigned sections; /* open now */
 	uint64_t pin[HANDLE_SECTIONS]; /* of each; 0: it is not open */
-
-	/* The thread at work with it; looked at where owned is set: by GKV_CHECK_THREADS. */
-	bool owned; /* written by its thread only */
-	_Atomic uint32_t owner; /* enum handle_owner */
 
 	/*
 	 * The queue pair that calls use. Where it is down another one is on its way, or is made by
@@ -84,20 +98,8 @@ struct gkv {
 	struct rdma_buffer frames; /* RPC_REQUEST_MAX each, by slot */
 	struct rdma_buffer arena;
 
-	unsigned spin_polls; /* empty polls before a wait yields */
-	bool spun_in_vain; /* the wait before had to sleep: half of them */
-	uint64_t deadline_ns; /* of the call under way; 0: no clock was read for it yet */
-
-	/* By the last reply the server's wall clock was so far ahead of our monotonic one. */
-	uint64_t clock_ahead_ms; /* modulo 2^64 */
-	uint64_t clock_at_ns; /* when the request of it was posted; 0: there was none */
-
-	uint64_t heard_ns; /* when the last reply was polled */
-	_Atomic uintptr_t
-		visitor; /* gkv_visit runs: handle_thread() of its thread; 0: it does not */
-
+	struct call call;
 	struct error error;
-	bool tended; /* by the housekeeper: the application may be reading error */
 };
 
 /* handle_init - @h, which is zero, of @s, without buffers and connection. @credits_wish: requests
@@ -144,32 +146,32 @@ static inline int handle_begin(struct gkv *h)
 	if (session_foreign(h->session))
 		return handle_foreign(h);
 	/* relaxed: one's own, or a thread too many, which is to be told */
-	if (atomic_load_explicit(&h->visitor, memory_order_relaxed))
+	if (atomic_load_explicit(&h->call.visitor, memory_order_relaxed))
 		return handle_visiting(h);
-	if (h->owned) {
+	if (h->call.owned) {
 		rc = handle_own(h);
 		if (rc)
 			return rc;
 	}
-	h->deadline_ns = 0;
+	h->call.deadline_ns = 0;
 	return 0;
 }
 
 /* handle_end - the call is over. Returns @rc. */
 static inline int handle_end(struct gkv *h, int rc)
 {
-	if (h->owned) /* release pairs with handle_own(), and tend.c's */
-		atomic_store_explicit(&h->owner, OWNER_NONE, memory_order_release);
+	if (h->call.owned) /* release pairs with handle_own(), and tend.c's */
+		atomic_store_explicit(&h->call.owner, OWNER_NONE, memory_order_release);
 	return rc;
 }
 
 /* handle_deadline - when the call under way must have ended. */
 static inline uint64_t handle_deadline(struct gkv *h)
 {
-	if (!h->deadline_ns)
-		h->deadline_ns =
+	if (!h->call.deadline_ns)
+		h->call.deadline_ns =
 			time_now_ns() + (uint64_t)h->session->settings.timeout_ms * NS_PER_MS;
-	return h->deadline_ns;
+	return h->call.deadline_ns;
 }
 
 /* handle_key - check a key. Returns 0 or -EINVAL. */
@@ -258,7 +260,7 @@ struct waiter {
 /* handle_spin_polls - how many polls in vain the next wait of @h spins for. */
 static inline unsigned handle_spin_polls(const struct gkv *h)
 {
-	return h->spun_in_vain ? h->spin_polls / 2 : h->spin_polls;
+	return h->call.spun_in_vain ? h->call.spin_polls / 2 : h->call.spin_polls;
 }
 
 /* channel_spin_polls - how many polls in vain a wait spins for: few on an only core. */

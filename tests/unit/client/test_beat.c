@@ -127,7 +127,7 @@ UNIT_TEST(test_the_beat_does_not_wait_to_hear_news, set_up, tear_down)
 	keeper->link.lifeline = ends[0];
 	assert_int_equal(session_lock(session, time_now_ns() + WAIT_NS, &err), 0);
 	from_ns = time_now_ns();
-	keeper->deadline_ns = from_ns + WAIT_NS;
+	keeper->call.deadline_ns = from_ns + WAIT_NS;
 	for (unsigned i = 0; i < 1000; i++)
 		channel_look(keeper);
 	assert_true(time_now_ns() - from_ns < NS_PER_S);

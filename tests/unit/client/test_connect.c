@@ -304,7 +304,7 @@ UNIT_TEST(test_a_live_handle_does_not_wait_for_who_connects, setup)
 	lifeline = kv->link.lifeline;
 	kv->link.lifeline = ends[0];
 	assert_int_equal(session_lock(session, from_ns + 60 * NS_PER_S, &kv->error), 0);
-	kv->clock_at_ns = 0; /* nothing was heard for long: the probe before a write looks */
+	kv->call.clock_at_ns = 0; /* nothing was heard for long: the probe before a write looks */
 	assert_int_equal(gkv_put(kv, "k", 1, "v", 1, NULL), 0);
 	server_pause(server);
 	assert_int_equal(pthread_create(&thread, NULL, go_on_later, &server), 0);

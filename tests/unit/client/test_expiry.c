@@ -118,7 +118,7 @@ UNIT_TEST(test_the_housekeeper_takes_samples, set_up, tear_down)
 	assert_true(atomic_load(&w->clock_at_ns) > at_ns);
 	reads = kv->reader.stats.reads;
 	for (unsigned i = 0; i < 1000; i++) {
-		kv->clock_at_ns = 1; /* nothing of its own that is fresh */
+		kv->call.clock_at_ns = 1; /* nothing of its own that is fresh */
 		assert_int_equal(get(kv, "k"), 0);
 	}
 	assert_in_range(kv->reader.stats.reads - reads, 1000, 1100); /* hints may be dropped */
@@ -133,7 +133,7 @@ UNIT_TEST(test_without_ticks_the_handle_reads_the_root, set_up_ticks, tear_down)
 
 	put(kv, "k", HOUR_MS);
 	assert_int_equal(get(kv, "k"), 0);
-	kv->clock_at_ns = 0;
+	kv->call.clock_at_ns = 0;
 	atomic_store(&w->clock_at_ns, 0);
 	atomic_store(&w->clock_ms, 0);
 	reads = kv->reader.stats.reads;
@@ -168,7 +168,7 @@ UNIT_TEST(test_another_life_has_another_clock, set_up, tear_down)
 /* As if nobody had heard of the server for long. */
 static void forget(struct gkv *h)
 {
-	h->clock_at_ns = 0;
+	h->call.clock_at_ns = 0;
 	atomic_store(&h->reader.world->clock_at_ns, 0);
 	atomic_store(&h->reader.world->clock_ms, 0);
 }
@@ -191,7 +191,7 @@ UNIT_TEST(test_the_clock_is_read_where_nothing_is_known, set_up_ticks, tear_down
 	clock_is_right(kv);
 	if (kv->reader.stats.reconnects == 0)
 		assert_int_equal(kv->reader.stats.reads, reads + 1);
-	assert_int_equal(kv->clock_at_ns, 0); /* no reply: it was one-sided */
+	assert_int_equal(kv->call.clock_at_ns, 0); /* no reply: it was one-sided */
 	reads = kv->reader.stats.reads;
 	clock_reply(kv, set_ms, time_now_ns()); /* told that it was set */
 	assert_int_equal(gkv_clock(kv, &ms), 0);
@@ -227,7 +227,7 @@ UNIT_TEST(test_the_clock_is_asked_for_where_the_root_says_nothing, set_up, tear_
 	forget(kv);
 	unknown = 1;
 	clock_is_right(kv);
-	assert_true(kv->clock_at_ns > 0); /* by a reply */
+	assert_true(kv->call.clock_at_ns > 0); /* by a reply */
 	unknown = UINT32_MAX;
 	kv->session->settings.timeout_ms = SOON_MS;
 	assert_int_equal(gkv_clock(kv, &ms), -ETIMEDOUT);

@@ -290,8 +290,8 @@ UNIT_TEST(test_copied_where_it_must_be, set_up, tear_down)
 	for (unsigned i = 0; i < 1000 && kv->reader.stats.rpc_fallbacks == asked; i++) {
 		/* as if it had expired, until the housekeeper's next sample: the server knows
 		 * better */
-		kv->clock_ahead_ms = UINT64_MAX / 2;
-		kv->clock_at_ns = time_now_ns();
+		kv->call.clock_ahead_ms = UINT64_MAX / 2;
+		kv->call.clock_at_ns = time_now_ns();
 		memset(bytes, CANARY, BYTES);
 		assert_int_equal(gkv_get_into(kv, "k", 1, memory, value, sizeof(want), NULL), 0);
 	}

@@ -96,9 +96,9 @@ UNIT_TEST(test_the_loss_is_told, set_up, tear_down)
 	for (unsigned tended = 0; tended < 2; tended++) {
 		assert_int_equal(gkv_ping(kv, NULL), 0);
 		error_set(&kv->error, -ECONNRESET, "another loss, long ago");
-		kv->tended = tended;
+		kv->call.tended = tended;
 		channel_fail(kv, "loss %u", tended);
-		kv->tended = false;
+		kv->call.tended = false;
 		pthread_mutex_lock(&session->keeper->round_lock); /* nobody connects */
 		submit(GKV_OP_GET, 0);
 		assert_int_equal(gkv_wait(kv, NULL, 0, 1), 0);

@@ -183,7 +183,7 @@ UNIT_TEST(test_figures_in_a_child, set_up, tear_down)
 	assert_int_equal(wait_one().status, -ENOENT);
 	while (handle_own(kv))
 		;
-	atomic_store(&kv->owner, OWNER_HOUSEKEEPER);
+	atomic_store(&kv->call.owner, OWNER_HOUSEKEEPER);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
@@ -191,7 +191,7 @@ UNIT_TEST(test_figures_in_a_child, set_up, tear_down)
 		gkv_stats_get(kv, &stats);
 		_exit(stats.submitted != 1);
 	}
-	atomic_store(&kv->owner, OWNER_NONE);
+	atomic_store(&kv->call.owner, OWNER_NONE);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 }

@@ -70,7 +70,7 @@ static void calls(void (*call)(void))
 {
 	uint64_t begun_ns = time_now_ns();
 
-	kv->spin_polls = 0; /* each wait yields at once */
+	kv->call.spin_polls = 0; /* each wait yields at once */
 	yields = 0;
 	for (unsigned i = 0; i < CALLS; i++)
 		call();
