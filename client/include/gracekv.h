@@ -170,7 +170,11 @@ struct gkv_options {
 	unsigned connect; /* GKV_CONNECT_...; default $GRACEKV_CONNECT (tcp or cm), else TCP */
 	unsigned housekeeper; /* GKV_HOUSEKEEPER_...; default: a thread */
 	unsigned flags; /* GKV_CHECK_THREADS, or 0; default 0, or $GRACEKV_CHECK_THREADS=1 */
-	unsigned reserved[9]; /* 0 */
+	/* What packets carry; the server has its own. By the CM: its choice, where it is 0. */
+	unsigned pkey_index; /* of the port's P_Key table; default 0; by the CM: 0 only */
+	unsigned service_level; /* 0 to 15; on Ethernet the priority, 0 to 7; default 0 */
+	unsigned traffic_class; /* 0 to 255; on RoCE v2 four times the DSCP; default 0 */
+	unsigned reserved[6]; /* 0 */
 };
 
 /* gkv_options_init - the defaults into @options; NULL is fine. Any thread. */

@@ -26,7 +26,7 @@
  * attributes it goes to INIT, RTR and RTS (rdma_init_qp_attr: address vector, source GID, PKEY,
  * PSNs). What is settled between both sides, and the options of a person, go before the CM's
  * values: path MTU (the smallest of both sides' and the CM's), READ depths, time-out, retries, RNR
- * timer, access flags.
+ * timer, access flags, service level, traffic class.
  *
  * 1. A server's queue pair is in RTS before REP goes out, so what the client sends after RTU, even
  *    before it, is served. RTU carries nothing; where it gets lost the CM sends REP again.

@@ -17,6 +17,7 @@
 int cm_qp_attr(const struct rdma_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	const struct wire_qp nobody = { .gid = { 0 } }; /* addresses are the CM's */
+	const struct rdma_options *o = &qp->dev->options;
 	struct ibv_qp_attr ours;
 
 	mask &= STANDARD_BITS;
@@ -29,6 +30,11 @@ int cm_qp_attr(const struct rdma_qp *qp, struct ibv_qp_attr *attr, int mask)
 		attr->path_mtu = ours.path_mtu;
 		attr->max_dest_rd_atomic = ours.max_dest_rd_atomic;
 		attr->min_rnr_timer = ours.min_rnr_timer;
+		/* the path's, unless a person has said something else */
+		if (o->service_level)
+			attr->ah_attr.sl = (uint8_t)o->service_level;
+		if (o->traffic_class && attr->ah_attr.is_global)
+			attr->ah_attr.grh.traffic_class = (uint8_t)o->traffic_class;
 		return mask | IBV_QP_PATH_MTU | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	case IBV_QPS_RTS:
 		rdma_qp_rts_attr(qp, &ours);

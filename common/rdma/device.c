@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/rdma/gid.h"
+#include "common/rdma/traffic.h"
 
 struct rdma_options rdma_options_default(void)
 {
@@ -144,7 +145,10 @@ int rdma_port_refresh(struct rdma_device *dev, struct error *err)
 
 	if (rc)
 		return rc;
-	return dev->port_attr.state == IBV_PORT_ACTIVE ? choose_mtu(dev, err) : port_down(dev, err);
+	if (dev->port_attr.state != IBV_PORT_ACTIVE)
+		return port_down(dev, err);
+	rc = choose_mtu(dev, err);
+	return rc ? rc : rdma_traffic_check(dev, err);
 }
 
 static int open_one(struct rdma_device *dev, struct ibv_device *ibdev, struct error *err)
@@ -247,6 +251,7 @@ int rdma_device_open(struct rdma_device **out, const struct rdma_options *option
 		     const char *address, struct error *err)
 {
 	struct rdma_device *dev = calloc(1, sizeof(*dev));
+	size_t used;
 	int rc;
 
 	if (!dev)
@@ -256,8 +261,12 @@ int rdma_device_open(struct rdma_device **out, const struct rdma_options *option
 	if (rc)
 		goto err_free;
 	rc = choose_mtu(dev, err);
+	if (rc == 0)
+		rc = rdma_traffic_check(dev, err);
 	if (rc)
 		goto err_close;
+	used = strlen(dev->choice);
+	rdma_traffic_words(dev, dev->choice + used, sizeof(dev->choice) - used);
 	rc = choose_source(dev, address, err);
 	if (rc)
 		goto err_close;

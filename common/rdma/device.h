@@ -10,14 +10,21 @@
 #include "common/base/error.h"
 #include "common/rdma/provider.h"
 
-#define RDMA_GID_AUTO	   (-1)
-#define RDMA_GID_INDEX_MAX 255 /* ibv_global_route.sgid_index has 8 bits */
+#define RDMA_GID_AUTO	       (-1)
+#define RDMA_GID_INDEX_MAX     255 /* ibv_global_route.sgid_index has 8 bits */
+#define RDMA_PKEY_INDEX_MAX    65535 /* ibv_qp_attr.pkey_index has 16 */
+#define RDMA_SERVICE_LEVEL_MAX 15
+#define RDMA_TRAFFIC_CLASS_MAX 255
 
 struct rdma_options {
 	const char *device; /* NULL or "auto": see rdma_device_open() */
 	unsigned ib_port; /* 0: the first that is ACTIVE */
 	int gid_index; /* RDMA_GID_AUTO, or 0 to RDMA_GID_INDEX_MAX of the port's GID table */
 	unsigned mtu_bytes; /* 0: the port's active MTU; otherwise 256 to 4096, a power of two */
+	/* What packets carry (traffic.h). By the CM: its own, where these are 0. */
+	unsigned pkey_index; /* of the port's P_Key table; by the CM: 0 only */
+	unsigned service_level; /* 0 to 15; on Ethernet the priority, 0 to 7 */
+	unsigned traffic_class; /* 0 to 255, of the GRH; on RoCE v2 four times the DSCP */
 	unsigned timeout; /* local ACK timeout, 4.096 us * 2^timeout, 1 to 31 */
 	unsigned retry_cnt; /* 0 to 7 */
 	unsigned rnr_retry; /* 0 to 7, 7 is for ever */
@@ -55,7 +62,7 @@ struct rdma_device {
 	struct rdma_source source; /* chosen for the address that it was opened with */
 	enum ibv_mtu mtu;
 	char name[64];
-	char choice[384]; /* which device and GID, and why, in words */
+	char choice[512]; /* which device and GID, and why, in words */
 };
 
 /*
@@ -66,8 +73,8 @@ struct rdma_device {
  * @address: the address that the exchange listens on or connects from, in text, or NULL: a GID of
  *	the network device that holds it is preferred.
  * Returns 0; -ENODEV: no such device, -ENETDOWN: the port is not ACTIVE, -ERANGE: no such port,
- * GID index or MTU; what the provider returned. @err lists what there is. Free with
- * rdma_device_close() after everything that was made on it.
+ * GID index or MTU; what rdma_traffic_check() and the provider returned. @err lists what there is.
+ * Free with rdma_device_close() after everything that was made on it.
  */
 int rdma_device_open(struct rdma_device **out, const struct rdma_options *options,
 		     const char *address, struct error *err);

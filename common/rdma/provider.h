@@ -23,6 +23,7 @@ struct rdma_provider {
 	int (*query_port)(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
 	int (*query_gid_ex)(struct ibv_context *context, uint32_t port, uint32_t index,
 			    struct ibv_gid_entry *entry, uint32_t flags);
+	int (*query_pkey)(struct ibv_context *context, uint8_t port, int index, __be16 *pkey);
 	/* Entries of all ports that are not empty. Returns their number, or a negative errno. */
 	ssize_t (*query_gid_table)(struct ibv_context *context, struct ibv_gid_entry *entries,
 				   size_t max, uint32_t flags);

@@ -52,6 +52,7 @@ const struct rdma_provider rdma_provider_soft = {
 	.close_device = softrdma_close_device,
 	.query_device = softrdma_query_device,
 	.query_port = softrdma_query_port,
+	.query_pkey = softrdma_query_pkey,
 	.query_gid_ex = softrdma_query_gid_ex,
 	.query_gid_table = soft_query_gid_table,
 	.alloc_pd = softrdma_alloc_pd,

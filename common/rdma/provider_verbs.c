@@ -61,6 +61,7 @@ const struct rdma_provider rdma_provider_verbs = {
 	.close_device = ibv_close_device,
 	.query_device = ibv_query_device,
 	.query_port = verbs_query_port,
+	.query_pkey = ibv_query_pkey,
 	.query_gid_ex = verbs_query_gid_ex,
 	.query_gid_table = verbs_query_gid_table,
 	.alloc_pd = ibv_alloc_pd,

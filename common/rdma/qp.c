@@ -30,7 +30,7 @@ static int qp_to_init(struct rdma_qp *qp)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
-		.pkey_index = 0,
+		.pkey_index = (uint16_t)qp->dev->options.pkey_index,
 		.port_num = qp->dev->port,
 		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | qp->remote_access,
 	};
@@ -202,11 +202,13 @@ int rdma_qp_rtr_attr(const struct rdma_qp *qp, const struct wire_qp *peer, struc
 	attr->min_rnr_timer = MIN_RNR_TIMER;
 	attr->ah_attr.port_num = dev->port;
 	attr->ah_attr.dlid = peer->lid;
+	attr->ah_attr.sl = (uint8_t)dev->options.service_level;
 	if (qp->source.grh) {
 		attr->ah_attr.is_global = 1;
 		memcpy(attr->ah_attr.grh.dgid.raw, peer->gid, sizeof(peer->gid));
 		attr->ah_attr.grh.sgid_index = (uint8_t)qp->source.gid_index;
 		attr->ah_attr.grh.hop_limit = 64;
+		attr->ah_attr.grh.traffic_class = (uint8_t)dev->options.traffic_class;
 	}
 	return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 	       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;

@@ -53,6 +53,7 @@ static int look_at_port(struct rdma_device *dev, struct survey_port *port)
 	if (rdma_port_query(dev, port->number, &port->error))
 		return 0; /* the sentence is in its place */
 	port->attr = dev->port_attr;
+	port->pkey_count = rdma_pkey_table(dev, port->pkeys, SURVEY_PKEYS_MAX);
 	gid_choose(dev, NULL, &port->choice, &port->gid_error);
 	return look_at_gids(dev, port);
 }

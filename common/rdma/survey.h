@@ -9,8 +9,10 @@
 
 #include "common/rdma/device.h"
 #include "common/rdma/gid.h"
+#include "common/rdma/traffic.h"
 
 #define SURVEY_DEVICES_MAX 64
+#define SURVEY_PKEYS_MAX   128 /* of a port */
 
 struct survey_gid {
 	struct ibv_gid_entry entry;
@@ -28,6 +30,8 @@ struct survey_port {
 	struct gid_choice choice;
 	unsigned gid_count;
 	struct survey_gid *gids; /* not empty ones */
+	unsigned pkey_count;
+	struct rdma_pkey pkeys[SURVEY_PKEYS_MAX]; /* not empty ones */
 };
 
 struct survey_device {

@@ -85,6 +85,14 @@ static int parse_rdma(struct config *c, const struct setting_values *v, struct e
 	if (rc == 0)
 		rc = number(v, SET_MTU, 0, 4096, &o->mtu_bytes, err);
 	if (rc == 0)
+		rc = number(v, SET_PKEY_INDEX, 0, RDMA_PKEY_INDEX_MAX, &o->pkey_index, err);
+	if (rc == 0)
+		rc = number(v, SET_SERVICE_LEVEL, 0, RDMA_SERVICE_LEVEL_MAX, &o->service_level,
+			    err);
+	if (rc == 0)
+		rc = number(v, SET_TRAFFIC_CLASS, 0, RDMA_TRAFFIC_CLASS_MAX, &o->traffic_class,
+			    err);
+	if (rc == 0)
 		rc = number(v, SET_TIMEOUT, 1, 31, &o->timeout, err);
 	if (rc == 0)
 		rc = number(v, SET_RETRY_CNT, 0, 7, &o->retry_cnt, err);
@@ -150,6 +158,11 @@ static int parse_connect(struct config *c, const struct setting_values *v, struc
 				 "%s %d: with --connect cm the CM chooses GIDs, by "
 				 "addresses (leave it out, or use --connect tcp)",
 				 settings_where(v, SET_GID_INDEX, where), c->rdma.gid_index);
+	if (c->rdma.pkey_index)
+		return error_set(err, -EINVAL,
+				 "%s %u: with --connect cm the partition is that of the network "
+				 "device with the address (leave it out, or use --connect tcp)",
+				 settings_where(v, SET_PKEY_INDEX, where), c->rdma.pkey_index);
 	return 0;
 }
 

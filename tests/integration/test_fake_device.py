@@ -27,9 +27,28 @@ class Fabric:
             f.write(line + "\n")
 
     def cli(self, server, *args):
-        return subprocess.run([program("kv-cli-fake"), "-s", server.address, *args],
+        to = ["-s", server.address] if server else []
+        return subprocess.run([program("kv-cli-fake"), *to, *args],
                               env=environment(self.env), capture_output=True, text=True,
                               timeout=30 * SLOW, check=False)
+
+
+def test_each_side_has_its_partition_and_says_so(tmp_path):
+    fabric = Fabric(tmp_path, "device mlx5_0", "port mlx5_0 1 link=infiniband lid=5 pkeys=4",
+                    "pkey mlx5_0 1 1 0x8001", "pkey mlx5_0 1 2 0x0001")
+    server = Server(tmp_path, "--pkey-index", "1", "--service-level", "3", listen="127.0.0.1:0",
+                    device="mlx5_0", memory="64M", connect="tcp", env=fabric.env,
+                    name="kv-server-fake")
+    mine = ["--pkey-index", "2", "--service-level", "4"]
+    assert fabric.cli(server, *mine, "put", "k", "value").returncode == 0
+    got = fabric.cli(server, *mine, "doctor")
+    assert "P_Key 0x0001 (index 2), service level 4" in " ".join(got.stdout.split()), got.stdout
+    got = fabric.cli(server, "--pkey-index", "3", "get", "k")
+    assert got.returncode == 3 and "P_Key index 3 of port 1 of mlx5_0 is empty" in got.stderr
+    got = fabric.cli(None, "-d", "mlx5_0", *mine, "doctor")
+    assert "P_Keys  0: 0xffff, 1: 0x8001, 2: 0x0001 (limited)" in got.stdout, got.stdout
+    server.stop()
+    assert "P_Key 0x8001 (index 1), service level 3" in server.stderr()
 
 
 def test_a_server_whose_lid_changes_is_found(tmp_path):

@@ -337,6 +337,8 @@ def test_json_log(world):
                                   ["--lease", "0"], ["--retry-cnt", "8"], ["--rnr-retry", "9"],
                                   ["--timeout", "32"], ["--mtu", "x"], ["--ib-port", "one"],
                                   ["--gid-index", "first"], ["--log-level", "loud"],
+                                  ["--pkey-index", "0x8001"], ["--service-level", "16"],
+                                  ["--traffic-class", "256"],
                                   ["--log-format", "xml"], ["--connect", "pigeon"],
                                   ["--listen", "127.0.0.1:http"], ["--listen", "127.0.0.1:99999"]],
                          ids=" ".join)
@@ -401,7 +403,8 @@ def test_address_of_another_machine(tmp_path):
 @pytest.mark.parametrize("args,words", [
     (["--gid-index", "60000"], ["60000", "GID"]), (["--ib-port", "200"], ["200", "port"]),
     (["--mtu", "1000"], ["1000", "4096"]), (["--mtu", "8192"], ["8192|4096"]),
-], ids=["gid", "port", "mtu", "mtu-max"])
+    (["--pkey-index", "60000"], ["P_Key index 60000", "a table of", "kv-cli doctor"]),
+], ids=["gid", "port", "mtu", "mtu-max", "pkey"])
 def test_what_the_device_does_not_have(tmp_path, args, words):
     assert_error(refuse(tmp_path, *args), (2, 3), *words, who="kv-server")
 

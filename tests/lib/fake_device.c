@@ -6,6 +6,7 @@
  */
 #include "tests/lib/fake_internal.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,6 +164,21 @@ static struct ibv_gid_entry entry_of(struct ibv_context *context, unsigned port,
 		softrdma_query_gid_ex(context, 1, index, &e, 0);
 	e.port_num = port;
 	return e;
+}
+
+static int query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
+{
+	const struct fake_device *d;
+	int rc = -1;
+
+	pthread_mutex_lock(&fake.lock);
+	d = device_of(context);
+	if (port - 1u < d->ports && (unsigned)index < d->port[port - 1].pkeys) {
+		*pkey = htons(d->port[port - 1].pkey[index]);
+		rc = 0;
+	}
+	pthread_mutex_unlock(&fake.lock);
+	return rc;
 }
 
 static int query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
@@ -348,6 +364,7 @@ const struct rdma_provider rdma_provider_verbs = {
 	.close_device = close_device,
 	.query_device = query_device,
 	.query_port = query_port,
+	.query_pkey = query_pkey,
 	.query_gid_ex = query_gid_ex,
 	.query_gid_table = query_gid_table,
 	.alloc_pd = alloc_pd,

@@ -13,12 +13,13 @@
  * look at the devices, and goes on to read what a test appends to it: kv-server-fake and
  * kv-cli-fake are used so by tests of whole processes.
  *
- * A line is one of these, and # begins a comment. In C, fake_say() takes it:
+ * A line is one of these, and # begins a comment; 0x begins a number. In C, fake_say() takes it:
  *
  *	device NAME [ports=N] [vectors=N] [numa=N]	makes it, or changes it
  *	port NAME N [state=down|init|armed|active] [link=ethernet|infiniband] [lid=N] [mtu=BYTES]
  *		[pkeys=N]
  *	gid NAME PORT INDEX v2|v1|ib|none [ADDRESS [NETDEV]]	an entry of the port's table
+ *	pkey NAME PORT INDEX VALUE	an entry of its P_Keys; 0: empty, as all but the first
  *	netdev NAME INDEX ADDRESS	this machine has it, and no others but lo and those said so
  *	delay CALL US		each such call takes that many microseconds
  *	fail CALL ERRNO [FIRST [EVERY]]	the FIRST-th from now on (1 where it is missing) and each

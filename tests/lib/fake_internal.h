@@ -11,6 +11,7 @@
 #define FAKE_GIDS    16u
 #define FAKE_NETDEVS 8u
 #define FAKE_VECTORS 64u
+#define FAKE_PKEYS   16u
 
 enum fake_call {
 	FAKE_OPEN_DEVICE,
@@ -42,6 +43,7 @@ struct fake_port {
 	struct ibv_gid_entry gid[FAKE_GIDS];
 	bool own_gids; /* otherwise soft0's */
 	unsigned pkeys;
+	uint16_t pkey[FAKE_PKEYS]; /* 0: empty */
 };
 
 struct fake_device {

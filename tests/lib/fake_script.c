@@ -54,7 +54,7 @@ static const char *word(const struct words *w, unsigned at)
 static unsigned number(const struct words *w, const char *text)
 {
 	char *end;
-	unsigned long n = strtoul(text, &end, 10);
+	unsigned long n = strtoul(text, &end, 0);
 
 	if (!*text || *end)
 		bad("not a number", w->line);
@@ -145,6 +145,7 @@ static struct fake_device *new_device(const struct words *w)
 	snprintf(d->base.name, sizeof(d->base.name), "%s", word(w, 1));
 	for (unsigned i = 0; i < FAKE_PORTS; i++) {
 		d->port[i].pkeys = 1;
+		d->port[i].pkey[0] = 0xffff;
 		d->port[i].attr = (struct ibv_port_attr){ .state = IBV_PORT_ACTIVE,
 							  .active_mtu = IBV_MTU_4096,
 							  .link_layer = IBV_LINK_LAYER_ETHERNET };
@@ -187,6 +188,8 @@ static void say_port(const struct words *w)
 	p->attr.lid = text ? (uint16_t)number(w, text) : p->attr.lid;
 	text = option(w, 3, "pkeys");
 	p->pkeys = text ? number(w, text) : p->pkeys;
+	if (p->pkeys > FAKE_PKEYS)
+		bad("too many P_Keys", w->line);
 }
 
 static void gid_of(const struct words *w, const char *text, union ibv_gid *gid)
@@ -222,6 +225,16 @@ static void say_gid(const struct words *w)
 	}
 	if (!e->ndev_ifindex)
 		bad("no such network device", w->line);
+}
+
+static void say_pkey(const struct words *w)
+{
+	struct fake_port *p = known_port(w);
+	unsigned index = number(w, word(w, 3));
+
+	if (index >= p->pkeys)
+		bad("no such index", w->line);
+	p->pkey[index] = (uint16_t)number(w, word(w, 4));
 }
 
 static void say_netdev(const struct words *w)
@@ -279,9 +292,9 @@ static void run_line(char *line)
 	static const struct {
 		const char *name;
 		void (*say)(const struct words *w);
-	} sayings[] = { { "device", say_device }, { "port", say_port },	  { "gid", say_gid },
-			{ "netdev", say_netdev }, { "delay", say_delay }, { "fail", say_fail },
-			{ "event", say_event } };
+	} sayings[] = { { "device", say_device }, { "port", say_port },	    { "gid", say_gid },
+			{ "pkey", say_pkey },	  { "netdev", say_netdev }, { "delay", say_delay },
+			{ "fail", say_fail },	  { "event", say_event } };
 	char whole[LINE], *save = NULL;
 	struct words w = { .line = whole };
 

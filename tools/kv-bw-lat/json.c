@@ -116,7 +116,7 @@ static json_t *parameters(const struct perf *p)
 
 	return json_pack(
 		"{s:s, s:I, s:s, s:f, s:b, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b, s:b, "
-		"s:b, s:i, s:i}",
+		"s:b, s:i, s:i, s:I, s:I, s:I}",
 		"op", perf_op_name(o, op), "keys", (json_int_t)o->keys, "dist",
 		o->theta > 0 ? "zipf" : "uniform", "theta", o->theta, "hints", !o->no_hints,
 		"iterations", (json_int_t)o->iterations, "duration_s", o->seconds, "qps",
@@ -124,7 +124,9 @@ static json_t *parameters(const struct perf *p)
 		(json_int_t)o->depth, "post_list", (json_int_t)o->post_list, "cq_mod",
 		(json_int_t)o->moderation, "rounds", (json_int_t)o->rounds, "rate_per_s", o->rate,
 		"events", o->events, "rdma_cm", o->cm, "raw", o->raw, "inline_max",
-		(int)kv->link.qp.inline_max, "read_depth", (int)kv->link.qp.rd_initiator);
+		(int)kv->link.qp.inline_max, "read_depth", (int)kv->link.qp.rd_initiator,
+		"pkey_index", (json_int_t)o->pkey_index, "service_level",
+		(json_int_t)o->service_level, "traffic_class", (json_int_t)o->traffic_class);
 }
 
 static json_t *server(const struct perf *p)

@@ -54,6 +54,9 @@ static int open_session(struct perf *p)
 		options.gid_index = (int)o->gid_index;
 	if (o->mtu != PERF_UNSET)
 		options.mtu = (unsigned)o->mtu;
+	options.pkey_index = (unsigned)o->pkey_index;
+	options.service_level = (unsigned)o->service_level;
+	options.traffic_class = (unsigned)o->traffic_class;
 	if (o->cm)
 		options.connect = GKV_CONNECT_CM;
 	rc = gkv_session_open(&options, &p->session, p->error.text, sizeof(p->error.text));

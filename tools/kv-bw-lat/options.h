@@ -28,6 +28,7 @@ struct perf_options {
 	const char *device;
 	uint64_t ib_port, gid_index, mtu; /* PERF_UNSET: not given */
 	uint64_t inline_bytes; /* likewise */
+	uint64_t pkey_index, service_level, traffic_class;
 	bool cm;
 
 	enum perf_op op;

@@ -85,6 +85,9 @@ static int doctor_here(struct cli *cli)
 
 	options.gid_index = cli->options.gid_index;
 	options.ib_port = cli->options.ib_port;
+	options.pkey_index = cli->options.pkey_index;
+	options.service_level = cli->options.service_level;
+	options.traffic_class = cli->options.traffic_class;
 	if (survey_take(&s, named, &options, &err)) {
 		json_decref(devices);
 		return cli_error(CLI_FAILED, "doctor: %s", err.text);

@@ -99,6 +99,22 @@ static json_t *gids_of(const struct survey_port *p)
 	return list;
 }
 
+static json_t *pkeys_of(const struct survey_port *p)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; list && i < p->pkey_count; i++) {
+		char value[8];
+
+		snprintf(value, sizeof(value), "0x%04x", p->pkeys[i].value);
+		json_array_append_new(list,
+				      json_pack("{s:i, s:s, s:b}", "index", (int)p->pkeys[i].index,
+						"value", value, "full_member",
+						(p->pkeys[i].value & RDMA_PKEY_FULL) != 0));
+	}
+	return list;
+}
+
 static json_t *port_of(const struct survey_device *d, const struct survey_port *p, json_t *findings)
 {
 	const struct ibv_port_attr *a = &p->attr;
@@ -123,13 +139,13 @@ static json_t *port_of(const struct survey_device *d, const struct survey_port *
 		finding_add(findings, FINDING_NOTE, about,
 			    "give its network device an IP address, on both sides",
 			    "the best GID there is may well not connect: %s", p->choice.why);
-	return json_pack("{s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:o}", "port", (int)p->number,
-			 "state", ibv_port_state_str(a->state), "link_layer",
-			 link_words(a->link_layer), "lid", (int)a->lid, "active_mtu",
-			 (int)rdma_mtu_bytes(a->active_mtu), "max_mtu",
-			 (int)rdma_mtu_bytes(a->max_mtu), "speed_mbps",
-			 d->software ? 0 : (int)survey_speed_mbps(a), "choice",
-			 p->gid_error.code ? "" : p->choice.why, "gids", gids_of(p));
+	return json_pack(
+		"{s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:o, s:o}", "port", (int)p->number,
+		"state", ibv_port_state_str(a->state), "link_layer", link_words(a->link_layer),
+		"lid", (int)a->lid, "active_mtu", (int)rdma_mtu_bytes(a->active_mtu), "max_mtu",
+		(int)rdma_mtu_bytes(a->max_mtu), "speed_mbps",
+		d->software ? 0 : (int)survey_speed_mbps(a), "choice",
+		p->gid_error.code ? "" : p->choice.why, "gids", gids_of(p), "pkeys", pkeys_of(p));
 }
 
 /* A READ on each ACTIVE port, or on the one asked for. */
@@ -140,7 +156,7 @@ static void loopback(const struct survey_device *d, const struct rdma_options *o
 		struct rdma_options o = *options;
 		struct rdma_device *dev;
 		struct error err = { 0 };
-		char about[32];
+		char about[32], traffic[128];
 		int rc;
 
 		if (d->ports[i].error.code || d->ports[i].attr.state != IBV_PORT_ACTIVE ||
@@ -152,13 +168,15 @@ static void loopback(const struct survey_device *d, const struct rdma_options *o
 		rc = rdma_device_open(&dev, &o, NULL, &err);
 		if (rc == 0) {
 			rc = rdma_loopback_read(dev, LOOPBACK_TIMEOUT_MS, &err);
+			rdma_traffic_words(dev, traffic, sizeof(traffic));
 			rdma_device_close(dev);
 		}
 		if (rc)
 			finding_add(findings, FINDING_PROBLEM, about, "", "%s", err.text);
 		else
 			finding_add(findings, FINDING_OK, about, "",
-				    "a READ of %u bytes brought what it should", LOOPBACK_BYTES);
+				    "a READ of %u bytes brought what it should%s", LOOPBACK_BYTES,
+				    traffic);
 	}
 }
 
@@ -243,6 +261,23 @@ static void print_gids(const json_t *gids, FILE *out)
 	}
 }
 
+static void print_pkeys(const json_t *pkeys, FILE *out)
+{
+	char text[SURVEY_PKEYS_MAX * 24] = "";
+	size_t used = 0, i;
+	json_t *p;
+
+	json_array_foreach (pkeys, i, p)
+		used += (size_t)snprintf(
+			text + used, sizeof(text) - used, "%s%d: %s%s", i ? ", " : "",
+			(int)number_of(p, "index"), text_of(p, "value"),
+			json_is_true(json_object_get(p, "full_member")) ? "" : " (limited)");
+	if (!used)
+		return;
+	fputs("     P_Keys  ", out);
+	text_folded(out, text, 13, 13);
+}
+
 static void print_port(const json_t *port, FILE *out)
 {
 	const json_t *gids = json_object_get(port, "gids");
@@ -260,6 +295,7 @@ static void print_port(const json_t *port, FILE *out)
 		fprintf(out, ", %.1f Gb/s", (double)speed / 1000);
 	fputc('\n', out);
 	print_gids(gids, out);
+	print_pkeys(json_object_get(port, "pkeys"), out);
 }
 
 static void print_limits(const json_t *limits, FILE *out)

@@ -21,6 +21,9 @@
 enum {
 	OPTION_TIMEOUT = 256,
 	OPTION_CONNECT,
+	OPTION_PKEY_INDEX,
+	OPTION_SERVICE_LEVEL,
+	OPTION_TRAFFIC_CLASS,
 	OPTION_JSON,
 	OPTION_META,
 	OPTION_FORMAT,
@@ -43,6 +46,9 @@ static const struct option long_options[] = {
 	{ "device", required_argument, NULL, 'd' },
 	{ "gid-index", required_argument, NULL, 'x' },
 	{ "ib-port", required_argument, NULL, 'i' },
+	{ "pkey-index", required_argument, NULL, OPTION_PKEY_INDEX },
+	{ "service-level", required_argument, NULL, OPTION_SERVICE_LEVEL },
+	{ "traffic-class", required_argument, NULL, OPTION_TRAFFIC_CLASS },
 	{ "connect", required_argument, NULL, OPTION_CONNECT },
 	{ "timeout", required_argument, NULL, OPTION_TIMEOUT },
 	{ "json", no_argument, NULL, OPTION_JSON },
@@ -73,6 +79,15 @@ static int options_number(const char *what, const char *text, uint64_t min, uint
 	if (parse_u64(what, text, min, max, out, &err))
 		return cli_error(CLI_USAGE, "%s", err.text);
 	return 0;
+}
+
+static int options_unsigned(const char *what, const char *text, unsigned max, unsigned *out)
+{
+	uint64_t number = *out;
+	int rc = options_number(what, text, 0, max, &number);
+
+	*out = (unsigned)number;
+	return rc;
 }
 
 int cli_server(struct cli *cli, const char *what, const char *text)
@@ -125,6 +140,12 @@ static const char *options_of_program(int option)
 		return "--gid-index";
 	case 'i':
 		return "--ib-port";
+	case OPTION_PKEY_INDEX:
+		return "--pkey-index";
+	case OPTION_SERVICE_LEVEL:
+		return "--service-level";
+	case OPTION_TRAFFIC_CLASS:
+		return "--traffic-class";
 	case OPTION_CONNECT:
 		return "--connect";
 	case OPTION_TIMEOUT:
@@ -182,6 +203,15 @@ static int options_take(struct cli *cli, int option, const char *value)
 		rc = options_number("--ib-port", value, 1, 255, &number);
 		cli->options.ib_port = (unsigned)number;
 		break;
+	case OPTION_PKEY_INDEX:
+		return options_unsigned("--pkey-index", value, RDMA_PKEY_INDEX_MAX,
+					&cli->options.pkey_index);
+	case OPTION_SERVICE_LEVEL:
+		return options_unsigned("--service-level", value, RDMA_SERVICE_LEVEL_MAX,
+					&cli->options.service_level);
+	case OPTION_TRAFFIC_CLASS:
+		return options_unsigned("--traffic-class", value, RDMA_TRAFFIC_CLASS_MAX,
+					&cli->options.traffic_class);
 	case OPTION_CONNECT:
 		return options_connect(cli, value);
 	case OPTION_TIMEOUT:

@@ -18,7 +18,7 @@
 
 static struct {
 	const char *server, *device, *connect, *gid_index;
-	uint64_t ib_port, timeout_ms, rows, bytes;
+	uint64_t ib_port, timeout_ms, rows, bytes, pkey_index, service_level, traffic_class;
 	bool json;
 	struct program_words words;
 } given = { .rows = ROWS_DEFAULT, .bytes = BYTES_DEFAULT };
@@ -32,6 +32,9 @@ static const struct program_option options[] = {
 	     "RDMA device ($GRACEKV_DEVICE, else the first that works)"),
 	TEXT("gid-index", 'x', "N|auto", gid_index, "GID of the device's port, 0 to 255"),
 	NUMBER("ib-port", 'i', "N", ib_port, 1, 255, "port of the device"),
+	OPTION_PKEY_INDEX("pkey-index", pkey_index),
+	OPTION_SERVICE_LEVEL("service-level", 0, service_level),
+	OPTION_TRAFFIC_CLASS("traffic-class", traffic_class),
 	CHOICE("connect", 'C', "tcp|cm", connect, "tcp|cm",
 	       "how the queue pair is connected ($GRACEKV_CONNECT, else tcp)"),
 	NUMBER("timeout", 0, "MS", timeout_ms, 1, TIMEOUT_MS_MAX,
@@ -114,6 +117,9 @@ static int connect_options(struct gkv_options *o)
 		o->ib_port = (unsigned)given.ib_port;
 	if (given.timeout_ms)
 		o->timeout_ms = (unsigned)given.timeout_ms;
+	o->pkey_index = (unsigned)given.pkey_index;
+	o->service_level = (unsigned)given.service_level;
+	o->traffic_class = (unsigned)given.traffic_class;
 	o->server = given.server;
 	o->device = given.device;
 	return 0;

@@ -25,6 +25,14 @@
 	OPTION_ROW(name, letter, PROGRAM_SIZE, field, min, max, NULL, "SIZE", help)
 
 #define OPTION_DEVICE(field) TEXT("device", 'd', "NAME", field, "RDMA device [auto]")
+#define OPTION_PKEY_INDEX(name, field)        \
+	NUMBER(name, 0, "N", field, 0, 65535, \
+	       "of the port's P_Key table, as kv-cli doctor shows it [0]")
+#define OPTION_SERVICE_LEVEL(name, letter, field) \
+	NUMBER(name, letter, "N", field, 0, 15,   \
+	       "service level; on Ethernet the priority, 0 to 7 [0]")
+#define OPTION_TRAFFIC_CLASS(name, field) \
+	NUMBER(name, 0, "N", field, 0, 255, "traffic class; on RoCE v2 four times the DSCP [0]")
 #define OPTION_BINARY(field) \
 	TEXT("binary", 'B', "FILE", field, "the kv-server to start [of the same build]")
 #define OPTION_LISTEN(field) \

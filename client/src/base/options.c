@@ -93,6 +93,12 @@ static int check_numbers(const struct gkv_options *o, struct error *err)
 	if (rc == 0)
 		rc = in_range("ib_port", o->ib_port, 0, 255, err);
 	if (rc == 0)
+		rc = in_range("pkey_index", o->pkey_index, 0, RDMA_PKEY_INDEX_MAX, err);
+	if (rc == 0)
+		rc = in_range("service_level", o->service_level, 0, RDMA_SERVICE_LEVEL_MAX, err);
+	if (rc == 0)
+		rc = in_range("traffic_class", o->traffic_class, 0, RDMA_TRAFFIC_CLASS_MAX, err);
+	if (rc == 0)
 		rc = in_range("ack_timeout", o->ack_timeout, 1, 31, err);
 	if (rc == 0)
 		rc = in_range("retry_cnt", o->retry_cnt, 0, 7, err);
@@ -136,6 +142,11 @@ static int check_connect(const struct gkv_options *o, const char *device, struct
 				 "gid_index is %d, but the CM chooses GIDs, by addresses (leave it "
 				 "out, or connect by tcp)",
 				 o->gid_index);
+	if (o->pkey_index)
+		return error_set(err, -EINVAL,
+				 "pkey_index is %u, but by the CM the partition is that of the "
+				 "network device on the route (leave it out, or connect by tcp)",
+				 o->pkey_index);
 	return 0;
 }
 
@@ -187,6 +198,9 @@ int settings_take(struct settings *out, const struct gkv_options *options, struc
 		.ib_port = o.ib_port,
 		.gid_index = o.gid_index,
 		.mtu_bytes = o.mtu,
+		.pkey_index = o.pkey_index,
+		.service_level = o.service_level,
+		.traffic_class = o.traffic_class,
 		.timeout = o.ack_timeout,
 		.retry_cnt = o.retry_cnt,
 		.rnr_retry = o.rnr_retry,

@@ -27,7 +27,7 @@ struct bad_field {
 
 static const struct bad_field session_fields[] = {
 	FIELD(gkv_options, reserved[0], 1, -EINVAL),
-	FIELD(gkv_options, reserved[8], 1u << 31, -EINVAL),
+	FIELD(gkv_options, reserved[5], 1u << 31, -EINVAL),
 	FIELD(gkv_options, ib_port, 256, -ERANGE),
 	FIELD(gkv_options, ib_port, UINT_MAX, -ERANGE),
 	FIELD(gkv_options, gid_index, -2, -ERANGE),
@@ -46,6 +46,9 @@ static const struct bad_field session_fields[] = {
 	FIELD(gkv_options, ack_timeout, UINT_MAX, -ERANGE),
 	FIELD(gkv_options, retry_cnt, 8, -ERANGE),
 	FIELD(gkv_options, retry_cnt, UINT_MAX, -ERANGE),
+	FIELD(gkv_options, pkey_index, 65536, -ERANGE),
+	FIELD(gkv_options, service_level, 16, -ERANGE),
+	FIELD(gkv_options, traffic_class, 256, -ERANGE),
 	FIELD(gkv_options, rnr_retry, 8, -ERANGE),
 	FIELD(gkv_options, rnr_retry, UINT_MAX, -ERANGE),
 	FIELD(gkv_options, connect, 2, -ERANGE),

@@ -67,6 +67,15 @@ UNIT_TEST(test_out_of_range)
 	o.gid_index = 256;
 	assert_int_equal(refuse(&o, "-1 (chosen) to 255"), -ERANGE);
 	gkv_options_init(&o);
+	o.pkey_index = 65536;
+	assert_int_equal(refuse(&o, "pkey_index"), -ERANGE);
+	gkv_options_init(&o);
+	o.service_level = 16;
+	assert_int_equal(refuse(&o, "service_level"), -ERANGE);
+	gkv_options_init(&o);
+	o.traffic_class = 256;
+	assert_int_equal(refuse(&o, "traffic_class"), -ERANGE);
+	gkv_options_init(&o);
 	o.ack_timeout = 0;
 	assert_int_equal(refuse(&o, "ack_timeout"), -ERANGE);
 	gkv_options_init(&o);
@@ -75,6 +84,23 @@ UNIT_TEST(test_out_of_range)
 	gkv_options_init(&o);
 	o.rnr_retry = 8;
 	assert_int_equal(refuse(&o, "rnr_retry"), -ERANGE);
+}
+
+UNIT_TEST(test_what_packets_carry)
+{
+	struct settings s;
+	struct gkv_options o;
+
+	unsetenv("GRACEKV_CONNECT");
+	gkv_options_init(&o);
+	assert_int_equal(o.pkey_index + o.service_level + o.traffic_class, 0);
+	o.pkey_index = 65535;
+	o.service_level = 15;
+	o.traffic_class = 255;
+	assert_int_equal(settings_take(&s, &o, NULL), 0);
+	assert_int_equal(s.rdma.pkey_index, 65535);
+	assert_int_equal(s.rdma.service_level, 15);
+	assert_int_equal(s.rdma.traffic_class, 255);
 }
 
 UNIT_TEST(test_connect)
@@ -113,6 +139,9 @@ UNIT_TEST(test_connect)
 	assert_int_equal(refuse(&o, "gid_index"), -EINVAL);
 	o.gid_index = -1;
 	assert_int_equal(settings_take(&s, &o, NULL), 0);
+	o.pkey_index = 1;
+	assert_int_equal(refuse(&o, "pkey_index is 1, but by the CM"), -EINVAL);
+	o.pkey_index = 0;
 	o.device = "soft0";
 	assert_int_equal(refuse(&o, "soft0"), -EOPNOTSUPP);
 }

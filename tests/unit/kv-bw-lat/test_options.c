@@ -104,6 +104,15 @@ UNIT_TEST(letters)
 	assert_int_equal(o.hint_bytes, 65536);
 	assert_true(o.warm_seconds == 2 && o.idle_seconds == 3 && o.raw && o.raw_checksum);
 	assert_int_equal(good(true, "-U host").iterations, 1000);
+	assert_int_equal(o.pkey_index + o.service_level + o.traffic_class, 0);
+	o = good(true, "-S 3 --tclass=106 --pkey_index=2 host");
+	assert_int_equal(o.service_level, 3);
+	assert_int_equal(o.traffic_class, 106);
+	assert_int_equal(o.pkey_index, 2);
+	assert_int_equal(good(false, "--sl 15 host").service_level, 15);
+	bad(false, "--sl 16 host");
+	bad(false, "--tclass 256 host");
+	bad(true, "--pkey_index 65536 host");
 }
 
 /* HOST, else the environment's. */

@@ -97,6 +97,13 @@ UNIT_TEST(test_usage, setup)
 	assert_int_equal(run("", "-x", "-1", "ping", NULL), CLI_USAGE);
 	assert_int_equal(run("", "-x", "255", "ping", NULL), CLI_OK);
 	assert_int_equal(run("", "-x", "auto", "ping", NULL), CLI_OK);
+	assert_int_equal(run("", "--pkey-index", "2", "--service-level", "15", "--traffic-class",
+			     "255", "ping", NULL),
+			 CLI_OK);
+	assert_int_equal(run("", "--pkey-index", "65536", "ping", NULL), CLI_USAGE);
+	has(errors, "--pkey-index: 65536 is out of range (give 0 to 65535)");
+	assert_int_equal(run("", "--service-level", "16", "ping", NULL), CLI_USAGE);
+	assert_int_equal(run("", "--traffic-class", "-1", "ping", NULL), CLI_USAGE);
 	assert_int_equal(run("", "load", "x", "--format", "csv", NULL), CLI_USAGE);
 	assert_int_equal(run("", "load", "-", NULL), CLI_USAGE);
 	assert_int_equal(run("", "dump", "--format", "deb822", NULL), CLI_USAGE);

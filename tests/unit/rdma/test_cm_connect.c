@@ -132,6 +132,30 @@ UNIT_TEST(connected)
 	assert_int_equal(qp.source.gid.raw[15], 9);
 }
 
+/* The path's service level and traffic class, unless a person has said something else. */
+UNIT_TEST(what_packets_carry)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
+				    .ah_attr = { .sl = 4, .grh = { .traffic_class = 32 } } };
+	struct rdma_device dev;
+	struct rdma_qp qp;
+
+	fake_qp(&qp);
+	dev = *qp.dev;
+	qp.dev = &dev;
+	cm_qp_attr(&qp, &attr, IBV_QP_STATE | IBV_QP_AV);
+	assert_int_equal(attr.ah_attr.sl, 4);
+	assert_int_equal(attr.ah_attr.grh.traffic_class, 32);
+	dev.options.service_level = 6;
+	dev.options.traffic_class = 104;
+	cm_qp_attr(&qp, &attr, IBV_QP_STATE | IBV_QP_AV);
+	assert_int_equal(attr.ah_attr.sl, 6);
+	assert_int_equal(attr.ah_attr.grh.traffic_class, 32); /* without a GRH there is none */
+	attr.ah_attr.is_global = 1;
+	cm_qp_attr(&qp, &attr, IBV_QP_STATE | IBV_QP_AV);
+	assert_int_equal(attr.ah_attr.grh.traffic_class, 104);
+}
+
 UNIT_TEST(the_smallest_mtu_of_three)
 {
 	static const int mtus[][3] = { /* the path's, the server's, what comes of 4096 here */
