@@ -4,7 +4,8 @@
  * Taking connections apart: the worker's part. The control thread makes the verbs calls, which may
  * wait for the device; the worker posts, polls and forgets. In order:
  *
- *	1. ANSWER, where the server stops: what has arrived is answered, for a while.
+ *	1. ANSWER, where the server stops: what has arrived is answered, for a while. Nothing is,
+ *	   nor may a marker be written to the client, on one without credits.
  *	2. The control thread says so (conn_fail()): `doomed`, and the queue pair goes to ERR. What
  *	   breaks on it from then on is no news.
  *	3. DRAIN, when the device has said that the last receive came back, or that has taken too
@@ -101,7 +102,7 @@ static void poll_what_came(struct worker *w)
 /* Whether what has arrived was answered and the answers have left. @n: as worker_leave(). */
 static bool answered(struct conn *c, int n, uint64_t now)
 {
-	if (c->failed || now >= c->until_ns)
+	if (c->failed || !c->credits || now >= c->until_ns)
 		return true;
 	if (!c->marked && n <= 0 && !conn_is_busy(c))
 		post_marker(c);

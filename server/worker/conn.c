@@ -39,7 +39,8 @@ int conn_create(struct conn **out, struct worker *w, unsigned asked,
 		.max_recv = 1, /* without credits, and nothing is posted there */
 		.max_send = SENDS_PER_SLOT * credits + credits + 16,
 		.inline_wish = dev->software ? RPC_REPLY_MAX : RPC_REPLY_BYTES,
-		.remote_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+		/* without credits it is the housekeeper's: that one writes the epoch slot */
+		.remote_access = IBV_ACCESS_REMOTE_READ | (credits ? 0 : IBV_ACCESS_REMOTE_WRITE),
 		.source = source,
 	};
 	struct conn *c;

@@ -8,7 +8,7 @@ import pytest
 from kvt_client import Cli, Client, layout
 from kvt_process import DEVICE, wait_until
 from kvt_remote import device_resources
-from kvt_rogue import PATIENT, Rogue, settled
+from kvt_rogue import KEEPER, PATIENT, Rogue, settled
 from kvt_server import Server
 
 
@@ -117,7 +117,7 @@ def world(tmp_path):
 @pytest.fixture
 def rogue(world):
     """Makes rogues, and ends them before the others."""
-    def make(server, handles=((0, 16, 32),), client_id=0):
+    def make(server, handles=((0, 16, 32), (KEEPER, 0, 0)), client_id=0):
         it = Rogue(world.folder, server, client_id)
         world.clients.append(it)
         for handle in handles:

@@ -52,7 +52,7 @@
 #include "common/rdma/tcp.h"
 
 #define WORDS_MAX     24
-#define HANDLES_MAX   64
+#define HANDLES_MAX   SESSION_QPS_MAX
 #define SENDS_MAX     2048u
 #define FRAME_MAX     (64u << 10)
 #define STAGING_BYTES (17u << 20)

@@ -9,7 +9,7 @@ import pytest
 
 from kvt_client import CallFailed
 from kvt_process import SLOW, scaled, wait_until
-from kvt_rogue import pace_of, session_of
+from kvt_rogue import KEEPER, pace_of, session_of
 from kvt_server import Server, ServerFailed
 from test_memory import ENOMEM, MIB, fill_up
 
@@ -160,14 +160,14 @@ def test_put_waits_until_a_section_ends(world, rogue):
     cli, client = world.cli(server), world.client(server, 60000)
     client.put(b"key", b"first")
     it = rogue(server)
-    assert it.ask("announce", 0, 0)["wc"] == 0
+    assert it.ask("announce", KEEPER, 0)["wc"] == 0
     count = max(scaled(400), 120)  # some fifty of them fill the limit
     client.start("raise", b"key", count, 20000)
     wait_until("writes are told to come again", lambda: cli.stats()["deferred_refused"] > 1, 10)
     held = cli.stats()
     assert MIB * 3 // 4 < held["deferred_bytes"] < held["deferred_bytes_max"] == MIB, held
     assert held["version"] <= count // 2, "it waits"
-    it.start("announce", 0, 2000 * SLOW)
+    it.start("announce", KEEPER, 2000 * SLOW)
     client.answer(50)
     it.answer()
     assert fences(cli) == (0, 0, 0)
@@ -206,8 +206,8 @@ def test_all_can_be_deleted_beside_a_section_that_does_not_end(world, rogue):
     cli, client = world.cli(server), world.client(server, 60000)
     done, _ = fill_up(client, 8000)
     it = rogue(server)
-    e = it.ask("announce", 0, 0)["e"]
-    it.start("announce", 0, 60000 * SLOW, f"e={e}")
+    e = it.ask("announce", KEEPER, 0)["e"]
+    it.start("announce", KEEPER, 60000 * SLOW, f"e={e}")
     deleted = client.ask("drop", "record", 0, done, seconds=50)["deleted"]
     assert deleted == str(done)
     assert it.answer(30)["wc"] != 0, "its queue pair is gone"

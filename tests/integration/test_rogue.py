@@ -8,13 +8,13 @@ import time
 import pytest
 
 from kvt_process import program, scaled, wait_until
-from kvt_rogue import (APPEND, DEL, GET, INCR, INLINE, KEEP, MEASURE, PING, PUT, RETRY, STATS,
-                       TOUCH, Bystander, settled, used_blocks)
+from kvt_rogue import (APPEND, DEL, GET, INCR, INLINE, KEEP, KEEPER, MEASURE, PING, PUT, RETRY,
+                       STATS, TOUCH, Bystander, settled, used_blocks)
 
 MIB = 1 << 20
 EINVAL, ENOENT, EBADMSG, EMSGSIZE, ESTALE, EREMOTEIO, EOPNOTSUPP = (
     -22, -2, -74, -90, -116, -121, -95)
-WC_OK, WC_ACCESS = 0, 10
+WC_OK, WC_INVALID, WC_ACCESS = 0, 9, 10
 
 
 # Requests that lie: answered, and the session goes on
@@ -257,7 +257,7 @@ def test_epoch_slot_belongs_to_its_session_by_its_key(world, clean, rogue):
     one, two = rogue(clean), rogue(clean)
     a, b = one.ask("where"), two.ask("where")
     assert a["slot_rkey"] != b["slot_rkey"]
-    assert two.ask("rdma", 0, "write", a["slot"], b["slot_rkey"], 8)["wc"] == WC_ACCESS
+    assert two.ask("rdma", KEEPER, "write", a["slot"], b["slot_rkey"], 8)["wc"] == WC_ACCESS
 
 
 @pytest.mark.parametrize("access, what, offset, length", [
@@ -272,9 +272,40 @@ def test_memory_that_is_not_the_clients(world, clean, rogue, access, what, offse
     with Bystander(good):
         it = rogue(clean)
         inside = what == "slot" and offset == 60  # of its own slot's page
-        wc = it.ask(access, 0, what, offset, length)["wc"]
+        wc = it.ask(access, KEEPER if access == "write" else 0, what, offset, length)["wc"]
         assert wc == (WC_OK if inside else WC_ACCESS), wc
     assert good.ask("check", "bystander", 0, 10, 100)["found"] == "10"
+
+
+@pytest.mark.parametrize("what, offset, length", [
+    ("slot", 0, 64), ("slot", 0, 0), ("root", 0, 8), (2, 64, 4096),
+])
+def test_queue_pairs_of_requests_take_no_write(world, clean, rogue, what, offset, length):
+    """Not even of the session's own epoch slot: only the housekeeper's may do that."""
+    cli = world.cli(clean)
+    with Bystander(world.client(clean)):
+        it = rogue(clean, [(0, 16, 32), (1, 16, 32), (KEEPER, 0, 0)])
+        assert it.call(1, op=PING)["status"] == 0
+        assert it.ask("announce", KEEPER, 0)["wc"] == WC_OK
+        assert it.ask("write", 0, what, offset, length)["wc"] in (WC_INVALID, WC_ACCESS)
+        # 0xee in all of the slot would be a lie, and the session would end when that was looked at
+        assert cli.stats()["sessions_fenced_protocol"] == 0
+        assert it.ask("line", 200) == {}
+        assert it.call(1, op=PING)["status"] == 0
+        assert it.ask("announce", KEEPER, 0)["wc"] == WC_OK
+
+
+def test_an_announcement_over_a_queue_pair_of_requests(world, clean, rogue):
+    """It would be believed, so what is replaced would wait for it no more."""
+    cli, client = world.cli(clean), world.client(clean)
+    client.put(b"key", b"first")
+    it = rogue(clean)
+    assert it.ask("announce", KEEPER, 0)["wc"] == WC_OK
+    client.ask("raise", b"key", 20, 20000)
+    assert it.ask("announce", 0, 0, "ahead=9")["wc"] in (WC_INVALID, WC_ACCESS)
+    assert cli.stats()["sessions_fenced_protocol"] == 0
+    assert cli.stats()["deferred_bytes"] > 0, "nothing was announced"
+    assert it.ask("announce", KEEPER, 0)["wc"] == WC_OK
 
 
 def test_epoch_slot_of_a_session_that_has_gone(world, clean, rogue):
@@ -283,5 +314,5 @@ def test_epoch_slot_of_a_session_that_has_gone(world, clean, rogue):
     gone.close()
     settled(world.cli(clean))
     it = rogue(clean)
-    got = it.ask("rdma", 0, "write", where["slot"], where["slot_rkey"], 8)["wc"]
+    got = it.ask("rdma", KEEPER, "write", where["slot"], where["slot_rkey"], 8)["wc"]
     assert got == WC_ACCESS

@@ -14,6 +14,7 @@ from kvt_process import Process, program, wait_until
 
 PING, GET, PUT, DEL, STATS, INCR, TOUCH, MEASURE, APPEND = range(1, 10)
 INLINE, RETRY, KEEP = 1, 2, 4
+KEEPER = 64  # the handle of the queue pair that may write the epoch slot
 # For servers of rogues, which announce nothing unless they are told to.
 PATIENT = ("--lease", "60000")
 number = itertools.count(1)

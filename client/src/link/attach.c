@@ -169,7 +169,9 @@ static int queue_pair(struct link *l, uint64_t deadline_ns)
 		.max_recv = RECEIVES,
 		.max_send_sge = memory_direct(s->dev) ? READ_PIECES : 0,
 		.inline_wish = SEND_INLINE,
-		.remote_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+		/* the server pulls and pushes long values of requests */
+		.remote_access =
+			l->credits_wish ? IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE : 0,
 	};
 	char address[64];
 	int rc = 0;

@@ -15,6 +15,7 @@
 #include "client/src/keeper/pace.h"
 #include "client/src/link/handle.h"
 #include "common/layout/root.h"
+#include "common/softrdma/softrdma.h"
 #include "tests/lib/unit.h"
 #include "with_server.h"
 
@@ -244,6 +245,24 @@ UNIT_TEST(test_ticks, set_up_ticks, tear_down)
 	assert_true(gkv_tick(session, NULL, 0) >= 1);
 	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
 	assert_non_null(session->keeper->h->link.qp.qp);
+}
+
+static unsigned access_of(const struct gkv *h)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	assert_ok(softrdma_query_qp(h->link.qp.qp, &attr, IBV_QP_ACCESS_FLAGS, &init));
+	return attr.qp_access_flags;
+}
+
+/* What the server may do in this process: nothing, where it has no request to answer. */
+UNIT_TEST(the_servers_access, set_up_ticks, tear_down)
+{
+	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
+	assert_int_equal(access_of(session->keeper->h), IBV_ACCESS_LOCAL_WRITE);
+	assert_int_equal(access_of(kv[0]),
+			 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
 }
 
 static uint64_t server_figure(const char *name)
