@@ -10,12 +10,9 @@ import time
 
 import pytest
 
-from kvt_client import assert_error, run
 from kvt_process import (CONNECT, DEVICE, HOST, Process, free_port, program,
                          scaled, wait_until)
 from kvt_terminal import Terminal
-
-MIB = 1 << 20
 
 
 class Prompt(Terminal):
@@ -72,9 +69,9 @@ def test_commands_at_the_prompt(prompt, cli):
     assert re.fullmatch(r"stored, version \d+\n", p.do("put prompt 'one two'"))
     assert p.do("get prompt") == "one two\n"
     assert cli.get("prompt") == b"one two"
-    assert p.do("exists prompt") == "yes\n"
-    assert p.do("incr prompted -3") == "-3\n"
-    assert p.do("ttl prompt") == "never\n"
+    p.do("put gr\u00fcn '\u00e4\u2713'")
+    assert cli.get("gr\u00fcn") == "\u00e4\u2713".encode()
+    assert p.do("get gr\u00fcn") == "\u00e4\u2713\n"
     assert re.fullmatch(r"stored, version \d+\n", p.do("put --ttl 100 prompt x"))
     assert re.fullmatch(r"\d+\.\d{3}\n", p.do("ttl prompt"))
     assert json.loads(p.do("get --json prompt"))["value"] == "x"
@@ -83,56 +80,15 @@ def test_commands_at_the_prompt(prompt, cli):
     assert p.end() == 0
 
 
-def test_all_lines_use_one_session(prompt, cli):
-    before = cli.stats()["connections_accepted"]
-    p = prompt().ready()
-    for i in range(5):
-        p.do(f"put one-session {i}")
-    p.do("ping -c 1")
-    assert p.end() == 0
-    assert cli.stats()["connections_accepted"] == before + 2  # the prompt, and this question
-
-
-def test_quoting(prompt, cli):
-    p = prompt().ready()
-    p.do(r'''put "a \"b\" \\\x41\n" 'it is \n'" "joined\ up''')
-    assert cli.get('a "b" \\A\n') == rb"it is \n joined up"
-    p.do("put gr\u00fcn '\u00e4\u2713'")
-    assert cli.get("gr\u00fcn") == "\u00e4\u2713".encode()
-    assert p.do("get gr\u00fcn") == "\u00e4\u2713\n"
-    assert p.do("put empty ''").startswith("stored")
-    assert cli.get("empty") == b""
-    assert p.do("put 'a b") == "kv-cli: the quote ' of column 5 is not closed\n"
-    assert "is not closed" in p.do('get "')
-    assert "no escape" in p.do(r'get "\q"')
-    assert p.do("# a comment") == ""
-    assert p.do("   ") == ""
-    assert p.end() == 0
-
-
 def test_errors_do_not_end_the_prompt(prompt):
     p = prompt().ready()
     for line, words in [("frobnicate", "frobnicate: unknown command"), ("get", "too few words"),
-                        ("get a b", "one word too many"), ("get never-there", "not found"),
-                        ("get --frob a", "unknown option"), ("incr a x", "not a number"),
+                        ("get never-there", "not found"), ("put 'a b", "column 5 is not closed"),
                         ("put a -", "stdin is where the commands come from"),
-                        ("load --format tsv -", "stdin is where the commands come from"),
-                        ("get " + "k" * 1025, "1025 bytes"), ("-s other:1 ping", "--server"),
-                        ("help frobnicate", "unknown command"), ("load /none.tsv", "No such file")]:
+                        ("load /none.tsv", "No such file")]:
         said = p.do(line)
         assert re.search(rf"(?m)^kv-cli: [^\n]*{re.escape(words)}[^\n]*\Z", said.strip()), said
     assert p.do("put still there").startswith("stored")
-    assert p.end() == 0
-
-
-def test_help(prompt):
-    p = prompt().ready()
-    general = p.do("help")
-    for name in ("get", "put", "cas", "incr", "ttl", "touch", "help", "quit"):
-        assert re.search(rf"(?m)^  {name}\b", general), general
-    assert max(map(len, general.splitlines())) <= 100
-    assert "Example: kv-cli cas" in p.do("help cas")
-    assert p.do("cas --help") == p.do("help cas")
     assert p.end() == 0
 
 
@@ -199,15 +155,6 @@ def test_control_c_while_a_call_waits(prompt, world):
     assert p.end() == 0
 
 
-def test_terminate_while_a_command_runs(prompt):
-    p = prompt().ready()
-    p.line("ping -c 100000")
-    p.expect("seq=1 ")
-    os.kill(p.pid, signal.SIGTERM)
-    assert p.wait() == -signal.SIGTERM
-    assert re.search(r"\d+ sent, \d+ answered", p.seen)
-
-
 def test_completion(prompt):
     p = prompt().ready()
     # by what the completed line does, as the terminal moves its cursor as it likes
@@ -253,20 +200,6 @@ def test_history(prompt, tmp_path):
     p.ready()
     assert p.end() == 0
     assert history(tmp_path) == ["get kept-1", "get kept-2", "get kept-1", "get kept-2"]
-
-
-def test_history_survives_a_kill_and_is_bounded(prompt, tmp_path):
-    folder = tmp_path / "state/gracekv"
-    folder.mkdir(parents=True)
-    (folder / "history").write_text("".join(f"get old-{i}\n" for i in range(1500)))
-    p = prompt().ready()
-    assert history(tmp_path) == [f"get old-{i}" for i in range(500, 1500)]
-    p.do("get newest")
-    os.kill(p.pid, signal.SIGKILL)
-    assert p.wait() == -signal.SIGKILL
-    assert history(tmp_path)[-1] == "get newest"
-    assert prompt().ready().end() == 0
-    assert history(tmp_path) == [f"get old-{i}" for i in range(501, 1500)] + ["get newest"]
 
 
 def test_history_that_cannot_be_kept(prompt, tmp_path):
@@ -355,31 +288,14 @@ def test_no_server(prompt):
     assert re.fullmatch(r"kv-cli: [^\n]*refused[^\n]*\r\n", p.seen), p.seen
 
 
-# Scripts
-
-
-def script(cli, text, *options):
-    return cli(*options, stdin=text if isinstance(text, bytes) else text.encode())
+# Scripts: the rest in tests/unit/kv-cli/test_shell.c
 
 
 def test_script(cli):
-    result = script(cli, "# numbers\nput scripted 'one two'\nget scripted\n\nincr scripts 5\n")
+    result = cli(stdin=b"# numbers\nput scripted 'one two'\nget scripted\n\nincr scripts 5\n")
     assert result.rc == 0 and result.err == ""
     assert re.fullmatch(rb"stored, version \d+\none two\n5\n", result.out)
     assert b"> " not in result.out
-
-
-def test_script_goes_on_after_a_no_and_ends_at_a_failure(cli):
-    result = script(cli, "get never-there\nput s1 1\n")
-    assert_error(result, 1, "line 1: get never-there: not found")
-    assert cli.get("s1") == b"1"
-    result = script(cli, "put s2 1\nfrobnicate\nput s3 1\n")
-    assert_error(result, 2, "line 2: frobnicate: unknown command")
-    assert cli.get("s2") == b"1"
-    assert cli("exists", "s3").rc == 1
-    result = script(cli, "put s4 text\nincr s4\nput s5 1\n")
-    assert_error(result, 3, "line 2: incr s4: the value is no decimal number")
-    assert cli("exists", "s5").rc == 1
 
 
 def test_script_ends_with_a_signal(cli, tmp_path):
@@ -392,37 +308,3 @@ def test_script_ends_with_a_signal(cli, tmp_path):
         it.signal(number)
         assert it.wait(20) == -number
         assert cli("exists", "s6").rc == 1
-
-
-def test_script_of_many_lines(cli):
-    lines = "".join(f"put many-{i} {i}\n" for i in range(500)) + "get many-499\n"
-    result = script(cli, lines)
-    assert result.rc == 0
-    assert result.out.splitlines()[-1] == b"499"
-
-
-def test_script_with_bad_input(cli):
-    value = "v" * (MIB - 100)
-    assert script(cli, f"put long {value}\n").rc == 0
-    assert cli.get("long") == value.encode()
-    assert_error(script(cli, f"put longer {'v' * MIB}\nput after 1\n"), 2, "line 1", "1048576")
-    assert_error(script(cli, b"put nul a\0b\nput after 1\n"), 2, "line 1", "zero byte")
-    assert_error(script(cli, b"\0" * 100), 2, "zero byte")
-    assert_error(script(cli, "put after 'x\n"), 2, "line 1", "column 11 is not closed")
-    assert_error(script(cli, f"get {'k' * 1025}\nput after 1\n"), 2, "1025 bytes")
-    assert_error(script(cli, "put after -\n"), 2, "stdin is where the commands come from")
-    assert_error(script(cli, b"\xff\xfe\x80\n"), 2, "unknown command")
-    assert cli("exists", "after").rc == 1
-
-
-def test_script_without_a_server():
-    args = [program("kv-cli"), "-s", f"{HOST}:{free_port()}", "-d", DEVICE]
-    assert_error(run(args, stdin=b"# nothing yet\nget a\nget b\n"), 3, "line 2", "refused")
-    assert run(args, stdin=b"").rc == 0
-
-
-def test_script_into_a_full_device(cli):
-    with open("/dev/full", "wb") as full:
-        result = cli(stdin=b"exists a\nexists a\n", stdout=full)
-    assert result.rc == 3
-    assert "No space left" in result.err

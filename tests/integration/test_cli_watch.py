@@ -269,19 +269,6 @@ def test_a_server_that_is_started_anew(watch, world):
 # What a pipe gets
 
 
-def test_plain_pages(cli):
-    for count in (2, 5, 20, 80):  # on a busy machine a page may repeat the look before
-        out = cli.good("stats", "--watch", *FAST, "--count", str(count)).decode()
-        assert "\x1b" not in out
-        pages = re.split(r"\n\n(?=kv-server )", out)
-        assert len(pages) == count
-        assert re.search(r"(?m)^GET +- +PUT +- ", pages[0]), pages[0]
-        assert re.search(r"(?m)^pid \d+ ", pages[-1])
-        if re.search(r"(?m)^GET +[\d.]+k? +PUT +[\d.]+k? ", pages[-1]):
-            return
-    assert False, pages[-1]
-
-
 def documents(process, good):
     """Documents until good() says so of all that came."""
     docs = []
@@ -326,22 +313,6 @@ def test_documents_and_their_rates(cli, shared, world, tmp_path):
     assert it.wait(20) == 0
     assert it.stderr() == ""
     client.quit()
-
-
-def test_documents_while_there_is_no_server(world, tmp_path):
-    server = world.server(memory="128M")
-    it = Process([*world.cli(server).base, "--timeout", "500", "--json", "stats", "--watch", *FAST],
-                 tmp_path / "stderr")
-    documents(it, lambda docs: docs[-1]["interval_s"])
-    server.crash()
-    lost = documents(it, lambda docs: "reconnecting" in docs[-1])[-1]
-    assert lost["reconnecting"] and "process" not in lost
-    again = world.server(listen=server.address, memory="128M")
-    back = documents(it, lambda docs: "process" in docs[-1])[-1]
-    assert back["process"]["pid"] == int(again.ready["pid"]) and back["interval_s"] is None
-    documents(it, lambda docs: docs[-1].get("interval_s"))
-    it.signal(signal.SIGTERM)
-    assert it.wait(20) == -signal.SIGTERM
 
 
 def test_a_reader_that_stands_still(cli):

@@ -135,6 +135,7 @@ def settled(server, count=0):
 
 # Refusals that need no device of the kernel.
 
+
 @soft
 @pytest.mark.parametrize("how", ["flag", "environment", "file"])
 def test_server_on_soft0_refuses_the_cm(tmp_path, how):
@@ -191,6 +192,7 @@ def test_gid_index_is_the_cms(tmp_path):
 
 
 # On a device that the kernel knows.
+
 
 @real
 def test_load_and_read_back(server, cm, tmp_path):

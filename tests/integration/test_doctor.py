@@ -171,18 +171,12 @@ def test_every_step_of_a_connection(shared):
 
 
 def test_steps_in_words(shared):
-    result = doctor(shared.address)
+    """A host given by --server is one as well."""
+    result = doctor("-s", shared.address)
     text = result.out.decode()
     assert result.rc == 0 and result.err == ""
     assert re.findall(r"^  (\w+) +ok +\d+\.\d ms  ", text, re.M) == STEPS, text
     assert "Verdict: the connection works." in text
-
-
-def test_option_server_is_a_host_as_well(shared):
-    result = run([program("kv-cli"), "-d", DEVICE, "--connect", CONNECT, "-s", shared.address,
-                  "--json", "doctor"])
-    assert result.rc == 0
-    assert json.loads(result.out)["tool"] == "kv-cli doctor HOST"
 
 
 def test_a_server_that_stands_still_fails_at_the_welcome(world):
@@ -279,42 +273,29 @@ def peer(answer):
         listener.close()
 
 
-def test_a_peer_that_never_answers():
-    with peer(lambda connection: None) as address:
-        failed_at(address, "welcome", "did not answer", timeout_ms=1000)
+WELCOME, REFUSE = wire.WELCOME, wire.REFUSE
+PEERS = {  # what it sends, None: it closes at once; and what is said of it
+    "nothing": (b"", "did not answer"), "closes": (None, "welcome"),
+    "half a frame": (wire.frame(WELCOME, bytes(192))[:40], "did not answer"),
+    "a web server": (b"HTTP/1.1 400 Bad Request\r\n\r\n", "step welcome"),
+    "zeros": (bytes(64), "step welcome"), "ones": (b"\xff" * 4096, "step welcome"),
+    "another version": (wire.frame(WELCOME, bytes(192), version=77), f"77.*{wire.VERSION}"),
+    "no welcome": (wire.frame(WELCOME, bytes(192)), "cannot be"),
+    "words": (wire.frame(REFUSE, wire.REFUSE_BODY.pack(-93, 0, b"the hash is 1 there")),
+              "the hash is 1 there"),
+}
 
 
-def test_a_peer_that_closes_at_once():
-    with peer(lambda connection: connection.close()) as address:
-        failed_at(address, "welcome")
-
-
-@pytest.mark.no_device
-@pytest.mark.parametrize("rubbish", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0" * 64,
-                                     b"\xff" * 4096, b"SSH-2.0-OpenSSH_9.2\r\n"])
-def test_a_peer_that_talks_rubbish(rubbish):
-    with peer(lambda connection: connection.sendall(rubbish)) as address:
-        failed_at(address, "welcome", "step welcome")
-
-
-@pytest.mark.no_device
-def test_a_peer_that_sends_half_a_frame():
-    with peer(lambda c: c.sendall(wire.frame(wire.WELCOME, bytes(192))[:40])) as address:
-        failed_at(address, "welcome", "did not answer", timeout_ms=1000)
-
-
-@pytest.mark.no_device
-def test_a_peer_of_another_version():
-    reply = wire.frame(wire.WELCOME, bytes(192), version=77)
-    with peer(lambda connection: connection.sendall(reply)) as address:
-        failed_at(address, "welcome", "77", str(wire.VERSION))
-
-
-def test_a_peer_that_refuses_in_words():
-    text = b"the layout's hash is 1 there and 2 here"
-    reply = wire.frame(wire.REFUSE, wire.REFUSE_BODY.pack(-93, 0, text))
-    with peer(lambda connection: connection.sendall(reply)) as address:
-        failed_at(address, "welcome", text.decode())
+@pytest.mark.parametrize("sent, said", PEERS.values(), ids=PEERS.keys())
+def test_a_peer_that_is_no_server(sent, said):
+    def answer(connection):
+        if sent is None:
+            connection.close()
+        else:
+            connection.sendall(sent)
+    with peer(answer) as address:
+        d = failed_at(address, "welcome", timeout_ms=1000)
+    assert re.search(said, d["steps"][-1]["words"]), d["steps"][-1]
 
 
 @pytest.mark.parametrize("code", [-22, 0, 5, -4096, -2**31])
@@ -334,12 +315,6 @@ def test_names_of_any_bytes():
     d = document(f"{LOCAL}:{free_port(LOCAL)}", device="a\udcff\x1b[31m", rc=1)
     assert d["steps"][-1]["step"] == d["failed_step"]
     assert d["steps"][-1]["ok"] is False
-
-
-@pytest.mark.no_device
-def test_a_welcome_that_cannot_be():
-    with peer(lambda c: c.sendall(wire.frame(wire.WELCOME, bytes(192)))) as address:
-        failed_at(address, "welcome", "cannot be")
 
 
 @pytest.mark.skipif(CONNECT != "tcp", reason="the RDMA CM compares names after its route")

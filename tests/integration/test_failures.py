@@ -9,8 +9,7 @@ import time
 import pytest
 
 from kvt_client import CallFailed, assert_error
-from kvt_process import (FULL, HOST, SLOW, Process, environment, free_port, program, scaled,
-                         wait_until)
+from kvt_process import FULL, HOST, SLOW, environment, program, scaled, wait_until
 from kvt_server import ServerSide
 
 TIMEOUT_S = 5  # of a call, the library's default
@@ -65,39 +64,6 @@ def test_server_killed_under_a_connected_client(world, how):
     assert time.monotonic() - started < 4, "within its timeout of 2 s"
     assert failure.value.code in LOST, failure.value
     assert len(failure.value.text) > 10, "a sentence"
-    client.quit()
-
-
-def test_server_killed_while_a_client_reads_and_another_writes(world):
-    server = world.server()
-    reader, writer = world.client(server, 2000), world.client(server, 2000)
-    reader.put(b"key", bytes(1000))
-    reader.start("spin", b"key", 20000)
-    writer.start("raise", b"key", 100000000, 1000)
-    time.sleep(0.5)
-    server.crash()
-    started = time.monotonic()
-    for client in (reader, writer):
-        with pytest.raises(CallFailed) as failure:
-            client.answer(10)
-        assert failure.value.code in LOST, failure.value
-        client.quit()
-    assert time.monotonic() - started < 5
-
-
-def test_server_restarted_on_the_same_port(world):
-    """A connected client finds the new server by itself, and knows that it is another one."""
-    first = world.server()
-    client = world.client(first)
-    client.put(b"key", b"of the first")
-    assert client.get(b"key") == b"of the first"
-    first.crash()
-    second = world.server(listen=first.address)
-    assert client.get(b"key") is None, "the new server has nothing; the old memory is not read"
-    client.put(b"key", b"of the second")
-    assert client.get(b"key") == b"of the second"
-    assert world.cli(second).get("key") == b"of the second"
-    assert client.stats()["reconnects"] >= 1
     client.quit()
 
 
@@ -178,24 +144,6 @@ def test_client_killed_in_the_middle_of_a_load(world):
     assert cli.stats()["records"] in (count + 1, count + 2), "records and one other"
 
 
-def test_kv_cli_killed_in_the_middle_of_a_load(world):
-    server = world.server()
-    cli = world.cli(server)
-    load = Process([program("kv-cli"), "-s", server.address, "-d", server.ready["device"], "load",
-                    "--format", "tsv", "-"], world.folder / "load.stderr",
-                   stdin=subprocess.PIPE)
-    lines = b"".join(b"key %06d\tvalue of %06d\n" % (i, i) for i in range(3000))
-    load.popen.stdin.write(lines)
-    wait_until("some records arrive", lambda: cli.stats()["records"] > 500, 10)
-    load.kill()
-    load.close()
-    wait_until("its session ends", only_the_asker(cli), 3)
-    cli.put("others", b"go on")
-    for line in cli.good("dump", "--format", "tsv").splitlines():
-        key, value = line.split(b"\t")
-        assert key == b"others" or value == b"value of " + key[4:]
-
-
 def test_clients_that_come_and_go(world):
     """Sessions, queue pairs and memory of clients that ended in any way are given back."""
     server = world.server()
@@ -223,21 +171,6 @@ def test_clients_that_come_and_go(world):
     for _ in range(scaled(10)):
         cli.good("get", "from 0")
     wait_until("descriptors do not pile up", lambda: server.descriptors() <= before, 3)
-
-
-def test_killed_reader_does_not_hold_memory_back(world):
-    """A client killed while it reads: what it may have been reading is freed."""
-    server = world.server(memory="64M")
-    cli = world.cli(server)
-    for _ in range(scaled(6)):
-        reader, writer = world.client(server), world.client(server)
-        writer.put(b"key", bytes(100000))
-        reader.start("spin", b"key", 20000)
-        # 30 MB, 10 on a slow machine, through a store of 64 MiB
-        writer.ask("raise", b"key", max(scaled(300), 100), 100000)
-        reader.kill()
-        writer.quit()
-        wait_until("all of it is freed", lambda: cli.stats()["deferred_bytes"] == 0, 5)
 
 
 # The server's threads stand still
@@ -281,38 +214,6 @@ def test_put_to_a_stopped_server_ends_in_time(world):
     assert client.get(b"key") == b"last"
 
 
-def test_stopped_client_comes_back(world):
-    """A client that stands still for longer than its lease neither stops nor misleads anyone."""
-    server, count = world.server("--lease", "300"), scaled(500)
-    cli, client, writer = world.cli(server), world.client(server), world.client(server)
-    client.put(b"key", bytes(100000))
-    client.start("spin", b"key", 2000)
-    time.sleep(0.3)
-    client.stop_threads()
-    writer.ask("raise", b"key", count, 100000)
-    time.sleep(0.5)
-    client.signal(signal.SIGCONT)
-    try:
-        client.answer(10)
-    except CallFailed as failure:
-        assert failure.code in LOST
-    assert client.get(b"key") == count.to_bytes(8, "little") * 12500
-    client.put(b"key", b"again")
-    assert cli.get("key") == b"again"
-
-
-def test_idle_client_works_after_its_lease(world):
-    server = world.server("--lease", "200")
-    client, other = world.client(server), world.client(server)
-    client.put(b"key", b"1")
-    for i in range(3):
-        time.sleep(0.7)
-        other.put(b"key", b"by another %d" % i)
-        assert client.get(b"key") == b"by another %d" % i
-        client.put(b"mine", b"%d" % i)
-        assert other.get(b"mine") == b"%d" % i
-
-
 # Clients side by side
 
 
@@ -332,18 +233,6 @@ def test_readers_never_see_a_torn_or_older_value(world, size):
     writer.kill()
 
 
-def test_two_writers_on_the_same_keys(world):
-    server, count = world.server(), scaled(3000)
-    writers = [world.client(server) for _ in range(2)]
-    for writer, size in zip(writers, (500, 9000)):
-        writer.start("fill", "same", 0, count, size)
-    for writer in writers:
-        assert writer.answer(30)["done"] == str(count)
-    found = [int(writers[0].ask("check", "same", 0, count, size)["found"]) for size in (500, 9000)]
-    assert sum(found) == count, "each key has the value of one of them, whole"
-    assert world.cli(server).stats()["records"] == count
-
-
 def test_writers_and_deleters_on_the_same_keys(world):
     server, count = world.server(), scaled(4000)
     one, two = world.client(server), world.client(server)
@@ -355,33 +244,3 @@ def test_writers_and_deleters_on_the_same_keys(world):
     assert int(seen["wrong"]) == 0
     assert int(seen["missing"]) == deleted
     assert world.cli(server).stats()["records"] == count - deleted
-
-
-def test_many_clients_write_their_own_keys(world):
-    server, count = world.server(), scaled(1000)
-    clients = [world.client(server) for _ in range(8)]
-    for i, client in enumerate(clients):
-        client.start("fill", f"c{i}.", 0, count, 700)
-    for client in clients:
-        assert client.answer(40)["done"] == str(count)
-    for i in range(8):
-        seen = clients[(i + 1) % 8].ask("check", f"c{i}.", 0, count, 700)
-        assert seen["found"] == str(count)
-    assert world.cli(server).stats()["records"] == 8 * count
-
-
-def test_as_many_handles_as_a_session_has(world):
-    """64 handles; the next one is refused with -EUSERS; closing them makes room again."""
-    server = world.server()
-    client = world.client(server)
-    client.put(b"key", b"value")
-    for _ in range(2):
-        assert client.ask("handles", b"key", 64) == {"opened": "63", "code": "-87"}
-    assert client.get(b"key") == b"value"
-
-
-def test_wrong_port_of_the_client(world):
-    address = f"127.0.0.1:{free_port()}"
-    with pytest.raises(CallFailed) as failure:
-        world.client(type("Fake", (), {"address": address}))
-    assert failure.value.code == -111 and address.split(":")[1] in failure.value.text

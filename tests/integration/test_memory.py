@@ -54,53 +54,6 @@ def test_full_store(world, size):
     assert cli.get("one more") == bytes(size)
 
 
-def test_overwriting_in_a_full_store_keeps_the_old_value_or_takes_the_new(world):
-    server = world.server(memory="16M")
-    client = world.client(server, 10000)
-    done, _ = fill_up(client, 8000)
-    for i in range(20):
-        key = b"record%08d" % i
-        old = client.get(key)
-        try:
-            client.put(key, b"n" * 8000)
-            assert client.get(key) == b"n" * 8000
-        except CallFailed as failure:
-            assert failure.code == ENOMEM
-            assert client.get(key) == old
-    assert client.ask("check", "record", 20, done - 20, 8000)["found"] == str(done - 20)
-
-
-def test_memory_comes_back_when_all_is_deleted_and_sessions_are_gone(world):
-    server = world.server(memory="32M")
-    cli = world.cli(server)
-    counts = []
-    for _ in range(max(2, scaled(3))):
-        client = world.client(server, 10000)
-        done, _ = fill_up(client, 5000)
-        counts.append(done)
-        assert client.ask("drop", "record", 0, done)["deleted"] == str(done)
-        client.quit()
-        wait_until("nothing is deferred",
-                   lambda: cli.stats()["sessions"] == 1 and cli.stats()["deferred_bytes"] == 0, 5)
-    assert cli.stats()["records"] == 0
-    assert min(counts) > 0.95 * counts[0], f"the store shrinks: {counts}"
-
-
-def test_large_records_after_small_ones(world):
-    """Slabs that were cut for small blocks are used for large ones again."""
-    server = world.server(memory="32M")
-    cli = world.cli(server)
-    client = world.client(server, 10000)
-    done, _ = fill_up(client, 200 * SLOW ** 2)
-    client.ask("drop", "record", 0, done)
-    client.quit()
-
-    def large_fits():
-        return cli("put", "large", "-", stdin=bytes(8 * MIB)).rc == 0
-    wait_until("8 MiB in one piece", large_fits, 8, step=0.3)
-    assert cli.get("large") == bytes(8 * MIB)
-
-
 def test_a_value_larger_than_the_store(world):
     server = world.server(memory="12M")
     cli = world.cli(server)
@@ -108,20 +61,6 @@ def test_a_value_larger_than_the_store(world):
     assert_error(cli("put", "large", "-", stdin=bytes(16 * MIB)), 3, "memory|full")
     assert cli("exists", "large").rc == 1
     assert cli.get("small") == b"stays"
-
-
-def test_overwriting_one_key_needs_no_more_memory(world):
-    """10 MB a client through a store of 32 MiB, one client after the other."""
-    server = world.server(memory="32M")
-    cli = world.cli(server)
-    for _ in range(scaled(20)):
-        client = world.client(server, 10000)
-        client.ask("raise", b"key", 1000, 10000, seconds=50)
-        client.quit()
-        wait_until("all but the last value is freed", lambda: cli.stats()["deferred_bytes"] == 0,
-                   5)
-    assert cli.get("key") == (1000).to_bytes(8, "little") * 1250
-    assert cli.stats()["records"] == 1
 
 
 def test_one_client_overwrites_for_ever(world):
@@ -170,20 +109,3 @@ def test_waste_of_memory_on_real_records(world, tmp_path, soft_device):
     # blocks that are free in the slabs of all sizes: less than one slab for each size, and caches
     classes = sum(1 for name in stats if name.startswith("class_") and name.endswith("_slabs"))
     assert stats["memory_slab_bytes_used"] - blocks < (classes + 4) * MIB
-
-
-def test_load_into_a_full_store_says_so(world):
-    cli = world.cli(world.server(memory="16M"))
-    lines = b"".join(b"key %d\t%s\n" % (i, b"v" * 10000) for i in range(4000))
-    result = cli("load", "--format", "tsv", "-", stdin=lines)
-    assert_error(result, 3, "memory|full")
-    assert cli.get("key 0") == b"v" * 10000
-
-
-def test_index_grows_with_the_records(world):
-    server = world.server(memory="256M")
-    client = world.client(server)
-    count = scaled(100000)
-    client.ask("fill", "grow", 0, count, 16, seconds=50)
-    assert client.ask("check", "grow", 0, count, 16, seconds=50)["found"] == str(count)
-    assert world.cli(server).stats()["records"] == count

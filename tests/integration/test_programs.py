@@ -119,7 +119,7 @@ LAT = ["ib_read_lat", "ib_write_lat", "ib_send_lat", "ib_atomic_lat"]
 NO_EVENTS = {"ib_write_bw", "ib_write_lat"}  # have no -e
 
 
-def perftests():
+def options_of_perftest():
     """Every program with each option that it has."""
     for name in BW + LAT:
         yield [name]
@@ -127,7 +127,7 @@ def perftests():
         if "atomic" in name:
             yield [name, "-A", "CMP_AND_SWAP"]
         else:  # -C: the latency programs measure the clock of the CPU at each size otherwise
-            yield [name, "-a", "-n", "100", *(["-C"] if name in LAT else [])]
+            yield [name, "-a", "-n", "20", *(["-C"] if name in LAT else [])]
         if name in BW:
             yield [name, "-q", "8"]
             yield [name, "-b"]
@@ -144,7 +144,10 @@ def perftests():
             yield [name, "-I", "64", "-s", "64"]
 
 
-@pytest.mark.parametrize("args", list(perftests()), ids=" ".join)
+# Which user it is decides whether two processes may connect: the options are one user's alone.
+@pytest.mark.parametrize("user, args", [(user, args) for args in options_of_perftest()
+                                        for user in (USERS if len(args) == 1 else USERS[-1:])],
+                         ids=lambda it: it if isinstance(it, str) else " ".join(it))
 def test_perftest(programs, user, args):
     said, _ = programs.pair(*args, "-d", "soft0", "-x", GID, "-F", user=user)
     table = rows(said)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
-"""Clients that break the rules of the exchange, come in numbers, come and go; and operators who
-give garbage, or end the server in the middle of it."""
-import random
+"""Clients that break the rules of the exchange, come in numbers, come and go; and the end of the
+server in the middle of it."""
 import signal
 import socket
 import threading
@@ -14,10 +13,9 @@ import kvt_wire as wire
 from kvt_client import CallFailed, Client
 from kvt_process import FULL, SANITIZED, scaled, wait_until
 from kvt_rogue import GET, PING, PUT, Bystander, settled, used_blocks
-from kvt_server import Server, ServerFailed
 
 MIB = 1 << 20
-EREMOTEIO, EPROTO, EUSERS = -121, -71, -87
+EPROTO, EUSERS = -71, -87
 
 
 # The exchange
@@ -198,60 +196,6 @@ def test_large_values_from_8_clients_in_a_small_store(world):
     settled(world.cli(server))
 
 
-# The operator
-
-
-@pytest.mark.no_device
-@pytest.mark.parametrize("content", [
-    b"\0\1\2\3" * 1000, random.Random(7).randbytes(5000), b"listen = " + b"x" * MIB, b"x" * MIB,
-    b"nonsense = 1\n",
-    b"memory = -1\n", b"memory = 1X\n", b"workers = 9999999999999999999999\n", b"= 5\n",
-    b"[kv-server\n", b"listen = 127.0.0.1:99999\n", b"listen\n",
-    b"# " + b"x" * 300 + b"\nmemory = 32M\nmemory = 64M\n", b"workers = 1\n  worker = 2\n",
-    b"log-level = " + b"\xff\xfe" * 20 + b"\n", b"[kv-server]\nmemory = 32M\nmemroy = 32M\n",
-], ids=lambda content: content[:12].hex())
-def test_config_file_of_garbage(world, tmp_path, content):
-    path = tmp_path / "conf"
-    path.write_bytes(content)
-    with pytest.raises(ServerFailed) as failed:
-        Server(world.folder, "--config", str(path), listen=None, memory=None)
-    words = failed.value.stderr
-    assert failed.value.rc in (2, 3), words
-    assert words.startswith("kv-server: ") and words.count("\n") == 1 and len(words) < 700, words
-
-
-def test_config_file_with_a_long_comment_and_indented_lines(world, tmp_path):
-    path = tmp_path / "conf"
-    path.write_bytes(b"\xef\xbb\xbf\n# " + b"x" * 198 + b" memory = 1X\r\n\n"
-                     b"[kv-server]\n  workers = 1 ; one\n\tmemory=48M")
-    server = world.server("--config", str(path), memory=None)
-    assert int(server.ready["memory"]) == 48 * MIB
-
-
-@pytest.mark.no_device
-def test_config_file_that_is_none(world, tmp_path):
-    for path in [tmp_path, tmp_path / "missing", "/proc/self/mem", ""]:
-        with pytest.raises(ServerFailed) as failed:
-            Server(world.folder, "--config", str(path), memory="32M")
-        assert failed.value.rc == 2 and str(path) in failed.value.stderr, failed.value.stderr
-
-
-@pytest.mark.no_device
-@pytest.mark.parametrize("name, value", [
-    ("LISTEN", " "), ("LISTEN", "no port"), ("LISTEN", "a" * 5000), ("MEMORY", " "),
-    ("MEMORY", "\x01\x02"), ("MEMORY", "99999999999G"), ("WORKERS", "-1"), ("WORKERS", "1e3"),
-    ("LEASE", "0"), ("MTU", "1000"), ("DEVICE", "d" * 500), ("LOG_FORMAT", "xml"),
-    ("CONFIG", "/nowhere"), ("INDEX_SLOTS", "4294967295"),
-])
-def test_environment_of_garbage(world, name, value):
-    with pytest.raises(ServerFailed) as failed:
-        Server(world.folder, env={f"GRACEKV_{name}": value}, listen=None, memory=None,
-               device=None)
-    words = failed.value.stderr
-    assert failed.value.rc in (2, 3), words
-    assert "kv-server: " in words and len(words) < 7000, words
-
-
 @pytest.mark.limit(90)
 def test_sigterm_under_load_ends_in_time(world, rogue):
     server = world.server(memory="512M")
@@ -266,19 +210,3 @@ def test_sigterm_under_load_ends_in_time(world, rogue):
     server.stop(signal.SIGTERM)
     for client in clients + rogues:
         client.kill()
-
-
-def test_restart_on_the_port_right_after_kill_9(world):
-    server = world.server()
-    client = world.client(server, 10000)
-    for _ in range(3):
-        client.put(b"key", b"value")
-        client.start("fill", "x", 0, 200, 9000)
-        time.sleep(0.05)
-        server.crash()
-        server = world.server(listen=server.address)
-        try:
-            client.answer()
-        except CallFailed as failed:  # the one that was on its way: an honest answer
-            assert failed.code == EREMOTEIO, failed
-        assert client.get(b"key") is None, "a new life of the store"

@@ -3,6 +3,7 @@
 """kv-server: ready line, signals, where settings come from, settings that cannot work."""
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -42,26 +43,6 @@ def test_ready_line(world):
     assert server.read_line(1) is None, "one line on stdout and no more"
 
 
-def test_port_0_takes_different_free_ports(world):
-    assert world.server(memory="64M").port != world.server(memory="64M").port
-
-
-def test_two_servers_keep_their_records_apart(world):
-    one, two = world.server(memory="64M"), world.server(memory="64M")
-    world.cli(one).put("key", b"one")
-    world.cli(two).put("key", b"two")
-    assert world.cli(one).get("key") == b"one"
-    assert world.cli(two).get("key") == b"two"
-
-
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_stops_when_told(world, how):
-    server = world.server(memory="64M")
-    started = time.monotonic()
-    server.stop(how)
-    assert time.monotonic() - started < 5
-
-
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_stops_with_clients_connected_and_at_work(world, how):
     server = world.server()
@@ -82,21 +63,6 @@ def test_stops_with_half_a_handshake_pending(world):
         s.sendall(b"GKVX")
         time.sleep(0.1)
         server.stop()
-
-
-def test_port_can_be_taken_again_at_once(world):
-    first = world.server(memory="64M")
-    client = world.client(first)
-    client.put(b"a", b"b")
-    first.stop()
-    second = world.server(memory="64M", listen=first.address)
-    assert second.port == first.port
-    assert world.cli(second)("get", "a").rc == 1, "a new server begins empty"
-
-
-def test_closed_stdin_and_no_terminal_are_fine(world):
-    server = world.server(memory="64M")
-    assert world.cli(server).good("ping", "-c", "1")
 
 
 def test_closed_outputs_are_taken_by_nothing(soft_device, tmp_path):
@@ -258,47 +224,61 @@ def test_default_port(world):
     assert run([program("kv-cli"), "-d", DEVICE, "ping", "-c", "1"]).rc == 0
 
 
-def test_settings_of_a_file(world, tmp_path):
-    config = tmp_path / "kv-server.conf"
-    config.write_text(f"# comment\n [ kv-server ] \nlisten = {HOST}:0\nmemory = 48MiB\n"
-                      f"device = {DEVICE}\nlease = 0.7s\nworkers = 3\n")
-    server = world.server("--config", str(config), listen=None, memory=None, device=None)
-    assert int(server.ready["memory"]) == 48 * MIB
-    assert server.ready["device"] == DEVICE
-    assert world.cli(server).stats()["workers"] == 3
-
-
 def test_default_memory_is_a_quarter_of_ram_and_at_most_4_gib(world):
     ram = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     memory = int(world.server(memory=None).ready["memory"])
     assert min(ram // 4, 4 << 30) - 64 * MIB <= memory <= min(ram // 4, 4 << 30)
 
 
+def test_settings_of_a_file(world, tmp_path):
+    """With a byte order mark, comments, blanks and ends of lines as editors leave them."""
+    config = tmp_path / "kv-server.conf"
+    config.write_bytes(b"\xef\xbb\xbf\n# " + b"x" * 198 + b" memory = 1X\r\n\n [ kv-server ] \n" +
+                       f"listen = {HOST}:0\n\tmemory=48MiB\n  device = {DEVICE}\n".encode() +
+                       b"lease = 0.7s\nworkers = 3 ; three")
+    server = world.server("--config", str(config), listen=None, memory=None, device=None)
+    assert int(server.ready["memory"]) == 48 * MIB
+    assert server.ready["device"] == DEVICE
+    assert world.cli(server).stats()["workers"] == 3
+
+
 @pytest.mark.no_device
 @pytest.mark.parametrize("text,words", [
-    ("lisen = 127.0.0.1:0\n", ["lisen", "line 1", "did you mean listen"]),
-    ("frobnicate = 1\n", ["no setting 'frobnicate'", "--help"]),
-    ("# fine\nlisten 127.0.0.1 0\n", ["line 2"]),
-    ("lease = 700\n\nmemory = much\n", ["line 3: memory: 'much' is not a size"]),
-    ("[kv-server]\nmemory = 512MB\n", ["line 2: memory", "give 512M or 512MiB"]),
-    ("lease = 5\n", ["line 1: lease", "10ms to 10m"]),
-    ("log-level = loud\n", ["line 1: log-level: 'loud'", "debug"]),
-    ("gid-index = first\n", ["line 1: gid-index"]),
-    ("memory = 64M\n[kv-sever]\n", ["line 2", r"no section \[kv-sever\]", r"\[kv-server\]"]),
-    ("[etcd]\nlisten = 1\n", ["line 1", r"no section \[etcd\]"]),
-    ("listen = 127.0.0.1:0\nlisten = 127.0.0.1:0\n", ["line 2", "twice"]),
-])
+    (b"lisen = 127.0.0.1:0\n", ["lisen", "line 1", "did you mean listen"]),
+    (b"frobnicate = 1\n", ["no setting 'frobnicate'", "--help"]),
+    (b"# fine\nlisten 127.0.0.1 0\n", ["line 2"]), (b"= 5\n", ["line 1"]),
+    (b"workers = 1\n  worker = 2\n", ["line 2"]), (b"[kv-server\n", ["line 1"]),
+    (b"lease = 700\n\nmemory = much\n", ["line 3: memory: 'much' is not a size"]),
+    (b"[kv-server]\nmemory = 512MB\n", ["line 2: memory", "give 512M or 512MiB"]),
+    (b"lease = 5\n", ["line 1: lease", "10ms to 10m"]),
+    (b"log-level = loud\n", ["line 1: log-level: 'loud'", "debug"]),
+    (b"gid-index = first\n", ["line 1: gid-index"]),
+    (b"memory = 64M\n[kv-sever]\n", ["line 2", r"no section \[kv-sever\]", r"\[kv-server\]"]),
+    (b"[etcd]\nlisten = 1\n", ["line 1", r"no section \[etcd\]"]),
+    (b"listen = 127.0.0.1:0\nlisten = 127.0.0.1:0\n", ["line 2", "twice"]),
+    (b"\0\1\2\3" * 1000, []), (random.Random(7).randbytes(5000), []), (b"x" * MIB, []),
+    (b"listen = " + b"x" * MIB, []), (b"log-level = " + b"\xff\xfe" * 20 + b"\n", []),
+], ids=lambda it: it[:20].hex() if isinstance(it, bytes) else "")
 def test_bad_file(tmp_path, text, words):
     config = tmp_path / "bad.conf"
-    config.write_text(text)
+    config.write_bytes(text)
     line = assert_error(refuse(tmp_path, "--config", str(config), memory=None, listen=None), 2,
                         *words, who="kv-server")
     assert str(config) in line and " --lis" not in line and " --mem" not in line
+    assert len(line) < 700
+
+
+@pytest.mark.no_device
+@pytest.mark.parametrize("path", ["none.conf", ".", "/proc/self/mem", ""])
+def test_config_file_that_is_none(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    assert_error(refuse(tmp_path, "--config", path), 2, re.escape(path), who="kv-server")
 
 
 @pytest.mark.no_device
 @pytest.mark.parametrize("name,value", [("MEMORY", "much"), ("LOG_LEVEL", "loud"),
-                                        ("WORKERS", "x"), ("LISTEN", "a:b"), ("LEASE", "5x")])
+                                        ("WORKERS", "x"), ("LISTEN", "a:b"), ("LEASE", "5x"),
+                                        ("LISTEN", "a" * 500), ("MEMORY", " ")])
 def test_bad_variable_is_named(tmp_path, name, value):
     failure = refuse(tmp_path, memory=None, listen=None, env={f"GRACEKV_{name}": value})
     line = assert_error(failure, 2, f"GRACEKV_{name}: '{value}'", who="kv-server")
@@ -310,12 +290,6 @@ def test_bad_variable_is_named(tmp_path, name, value):
                                          (["--log=debug"], "--log-"), (["--listn"], "--listen")])
 def test_misspelt_option_is_told_what_it_may_have_meant(tmp_path, words, meant):
     assert_error(refuse(tmp_path, *words), 2, f"did you mean {meant}", who="kv-server")
-
-
-@pytest.mark.no_device
-def test_missing_file(tmp_path):
-    failure = refuse(tmp_path, "--config", str(tmp_path / "none.conf"))
-    assert_error(failure, (2, 3), "none.conf", "No such file", who="kv-server")
 
 
 def test_json_log(world):
@@ -382,22 +356,11 @@ def test_memory_beyond_ram(tmp_path):
     assert_error(failure, (2, 3), "RAM|memory", "--memory|less|machine", who="kv-server")
 
 
-def test_unknown_device(tmp_path):
-    failure = refuse(tmp_path, device="mlx9_9")
-    hint = "soft0" if CONNECT == "tcp" else f"belongs to device {DEVICE}"
-    assert_error(failure, 3, "mlx9_9", hint, who="kv-server")
-
-
 def test_port_taken(world, tmp_path):
     server = world.server(memory="64M")
     failure = refuse(tmp_path, listen=server.address)
     assert_error(failure, 3, str(server.port), "Address already in use", "another",
                  who="kv-server")
-
-
-def test_address_of_another_machine(tmp_path):
-    failure = refuse(tmp_path, listen="192.0.2.1:0")
-    assert_error(failure, 3, "192.0.2.1", who="kv-server")
 
 
 @pytest.mark.parametrize("args,words", [
@@ -460,7 +423,7 @@ def test_address_space_too_small_to_start(world, tmp_path, room):
 
 
 @pytest.mark.skipif(SANITIZED, reason="sanitizers need the address space")
-@pytest.mark.parametrize("room", [24, 8, 200])
+@pytest.mark.parametrize("room", [200, 8])
 def test_memory_that_the_system_does_not_have(world, room):
     """The settings promise 256 MiB; the system gives some MiB more than a started server has:
     the store is full earlier, no more."""

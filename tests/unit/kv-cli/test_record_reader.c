@@ -126,6 +126,10 @@ UNIT_TEST(test_tsv)
 	expect_bad("line 4: a backslash");
 	expect_text("ok", "ok", 5);
 	expect_end();
+	start_text(RECORD_TSV, "a\tends as on Windows\r\nb\twithout a newline");
+	expect_text("a", "ends as on Windows\r", 1);
+	expect_text("b", "without a newline", 2);
+	expect_end();
 }
 
 UNIT_TEST(test_jsonl)
