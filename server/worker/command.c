@@ -19,7 +19,7 @@ static int attach(struct worker *w, struct conn *c)
 		if (rc)
 			return rc;
 	}
-	c->heard = w->receives.now;
+	c->came = c->heard = w->receives.now;
 	c->next = *chain;
 	*chain = c;
 	atomic_fetch_add_explicit(&w->rpc.counters.connections, 1, memory_order_relaxed);

@@ -21,7 +21,7 @@ static_assert((SENDS_PER_SLOT + 1) * RPC_SLOTS_MAX + 16 <= CONN_SENDS_MAX, "plac
  */
 static unsigned granted(const struct worker *w, unsigned asked)
 {
-	unsigned room = w->receives.max - RECEIVE_CHAIN;
+	unsigned room = receives_credits(&w->receives);
 	unsigned left = room > w->credits ? room - w->credits : 0;
 	unsigned share = left / CREDITS_SHARE;
 

@@ -117,7 +117,8 @@ struct conn {
 	 * thread. */
 	_Atomic bool lost;
 	bool gave_back; /* the device said so: its last receive. Control thread, until DETACH */
-	receives_time heard; /* when it took its last receive, or was attached */
+	receives_time came; /* when it was attached */
+	receives_time heard; /* and took its last receive since */
 	int lifeline; /* the session's socket, shut down on a protocol error; not owned */
 	struct rdma_buffer replies; /* RPC_SLOTS_MAX * RPC_REPLY_MAX, then CONN_STATS_BYTES */
 	struct request request[RPC_SLOTS_MAX];

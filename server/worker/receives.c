@@ -27,19 +27,26 @@
  *	    stood in the queue at t is among those that were taken out.
  *	G2. So a buffer that was posted before a death at time t and is not here at t + 2n is held
  *	    by a queue pair that is in the middle of a message, or lost.
- *	G3. A queue pair takes a buffer when a message begins, and messages of a connection come one
- *	    after another. One that lives and completed a receive, or was attached, after t + 2n
- *	    holds none of G2: it would have completed that one first. (Devices that take several
- *	    ahead are those that send the event.)
- *	G4. Where that holds for all that live, nobody can write to the buffer any more, and it is
- *	    posted again. So the audit is n receives later, at t + 3n, for those that talk to have
- *	    been heard. Where somebody has been silent all the same the buffer counts as held,
- *	    and the next audit, which begins at once, looks at it again.
+ *	    Likewise with its own time of posting, s, for t. The clock has counted audits as well,
+ *	    fewer than n, so that it has left the queue at s + 3n.
+ *	G3. A queue pair that was attached after that holds none of G2: they were gone when it came.
+ *	    One that was there may: a device may take receives ahead of messages, complete others of
+ *	    the same queue pair first, and never send the event. Nothing that it completes tells.
+ *	G4. soft0 takes a buffer when a message begins, and messages of a connection come one after
+ *	    another. So there one that completed a receive after t + 2n holds none of G2 either: it
+ *	    would have completed that one first.
+ *	G5. Where G3 or G4 holds for all that live, nobody can write to the buffer any more, and it
+ *	    is posted again. So the audit is n receives later, at t + 3n, for those that talk to
+ *	    have been heard. Otherwise it is not posted, and counts as held; the next audit, which
+ *	    begins at once, looks at it again.
  *
  * Until then the queue is kept full by others: `held` is added to the credits given out, so that
  * fresh buffers are posted for those that may be missing. Before an audit has counted them that is
- * one for each queue pair without the event, at most a chunk; after it, what it counted. A buffer
- * that comes back late after all is here again, whatever was thought of it.
+ * one for each queue pair without the event, at most a chunk; after it, what it counted. A queue
+ * pair takes no more than its credits along, so that until others are given out there are enough.
+ * There are no more buffers than the queue has places, held ones among them: those that an audit
+ * has counted leave fewer credits to be given out. A buffer that comes back late after all is here
+ * again, whatever was thought of it.
  *
  * What is posted after an audit was opened is none of its business, however soon: fresh buffers may
  * stand after more than G1 counts. So opening one moves the clock on.
@@ -88,6 +95,19 @@ void receives_destroy(struct receives *r)
 	r->since = NULL;
 }
 
+static unsigned absent_of(const struct receives *r)
+{
+	/* relaxed: a number to go by */
+	return atomic_load_explicit(&r->absent, memory_order_relaxed);
+}
+
+unsigned receives_credits(const struct receives *r)
+{
+	unsigned taken = RECEIVE_CHAIN + absent_of(r);
+
+	return taken < r->max ? r->max - taken : 0;
+}
+
 int receives_room(struct receives *r, const struct rdma_device *dev, unsigned credits,
 		  struct error *err)
 {
@@ -95,10 +115,11 @@ int receives_room(struct receives *r, const struct rdma_device *dev, unsigned cr
 	unsigned want =
 		credits + RECEIVE_CHAIN + atomic_load_explicit(&r->held, memory_order_relaxed);
 
-	if (credits + RECEIVE_CHAIN > r->max)
+	if (credits > receives_credits(r))
 		return error_set(err, -EUSERS,
 				 "the server has no room for more queue pairs: %u receives of one "
-				 "worker are given out (start it with more --workers)",
+				 "worker are given out, or kept by queue pairs that have died "
+				 "(start it with more --workers)",
 				 r->max);
 	if (want > r->max)
 		want = r->max;
@@ -188,12 +209,12 @@ static void publish_held(struct receives *r)
 	if (doubts > RECEIVE_CHUNK)
 		doubts = RECEIVE_CHUNK;
 	/* relaxed: see receives_room() */
-	atomic_store_explicit(&r->held, r->absent + doubts, memory_order_relaxed);
+	atomic_store_explicit(&r->held, absent_of(r) + doubts, memory_order_relaxed);
 }
 
 static void audit_open(struct receives *r)
 {
-	r->audit_open = r->deaths_next || r->absent;
+	r->audit_open = r->deaths_next || absent_of(r);
 	r->deaths_next = 0;
 	r->untold = r->untold_next;
 	r->untold_next = 0;
@@ -211,20 +232,28 @@ void receives_death(struct receives *r, bool told)
 	publish_held(r);
 }
 
+/* When the audited buffer had left the queue, by G2. */
+static receives_time gone_at(const struct receives *r, uint32_t number)
+{
+	receives_time own = r->since[number] + 3 * (receives_time)r->posted;
+
+	return own < r->audit_sure ? own : r->audit_sure;
+}
+
 unsigned receives_audit(struct receives *r, receives_time silent)
 {
-	unsigned again = 0;
+	unsigned again = 0, absent = 0;
 
 	assert(r->pending == 0); /* every buffer that is here is in the queue */
-	r->absent = 0;
 	for (uint32_t i = 0; i < r->posted; i++) {
 		if (r->since[i] > r->audit_from)
 			continue;
-		if (silent >= r->audit_sure && post(r, &i, 1) == 0)
+		if (silent >= gone_at(r, i) && post(r, &i, 1) == 0)
 			again++;
 		else
-			r->absent++;
+			absent++;
 	}
+	atomic_store_explicit(&r->absent, absent, memory_order_relaxed);
 	if (again) {
 		log_warn("worker", "%u receives that dead queue pairs had kept are posted again",
 			 again);

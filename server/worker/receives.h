@@ -45,18 +45,22 @@ struct receives {
 	unsigned deaths_next; /* after the open audit was opened */
 	unsigned untold; /* of the open audit: without the event */
 	unsigned untold_next;
-	unsigned absent; /* buffers that the last audit missed, and could not post again */
 	receives_time audit_from; /* the open audit is about buffers posted until then */
 	receives_time audit_sure; /* they have left the queue by then */
 	receives_time audit_at; /* and then the audit is due */
 
-	_Atomic unsigned held; /* receives that may be missing. Written by the worker */
+	/* Buffers that the last audit missed and did not post again. Written by the worker. */
+	_Atomic unsigned absent;
+	_Atomic unsigned held; /* those, and others that may be missing. The same */
 	_Atomic uint64_t lost; /* found missing and posted again, since start. The same */
 };
 
 int receives_create(struct receives *r, const struct rdma_device *dev, unsigned max,
 		    struct error *err);
 void receives_destroy(struct receives *r);
+
+/* receives_credits - how many may be given out in all. Any thread. */
+unsigned receives_credits(const struct receives *r);
 
 /*
  * receives_room - make sure of chunks for @credits in all, and for what may be missing.
@@ -88,9 +92,10 @@ static inline bool receives_audit_due(const struct receives *r)
 }
 
 /*
- * receives_audit - worker, after receives_flush(): find what dead queue pairs kept, and post it
+ * receives_audit - worker, after receives_flush(): find what dead queue pairs kept, and post again
+ * what no other can have.
+ * @silent: of the queue pairs that live, the earliest time after which one holds none that had left
+ * the queue by then (receives.c, G3, G4); UINT64_MAX: there is none. Returns how many were posted
  * again.
- * @silent: the earliest time at which a queue pair that lives took its last receive, or was
- * attached; UINT64_MAX: there is none. Returns how many were posted again.
  */
 unsigned receives_audit(struct receives *r, receives_time silent);

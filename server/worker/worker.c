@@ -82,14 +82,18 @@ static void handle(struct worker *w, const struct ibv_wc *wc)
 	}
 }
 
-/* The earliest time at which a connection that lives was heard. */
+/* The earliest time at which a connection that lives was heard, or, if that tells nothing, came. */
 static receives_time silent_since(const struct worker *w)
 {
+	const bool heard = w->rpc.config.dev->software; /* receives.c, G4 */
 	receives_time silent = UINT64_MAX;
 
 	for (unsigned i = 0; i < WORKER_CONNS; i++) {
-		for (const struct conn *c = w->conns[i]; c; c = c->next)
-			silent = c->credits && c->heard < silent ? c->heard : silent;
+		for (const struct conn *c = w->conns[i]; c; c = c->next) {
+			receives_time at = heard ? c->heard : c->came;
+
+			silent = c->credits && at < silent ? at : silent;
+		}
 	}
 	return silent;
 }

@@ -7,6 +7,7 @@
  */
 #include "tests/lib/unit.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -181,6 +182,35 @@ UNIT_TEST(test_nothing_is_posted_under_a_silent_queue_pair, setup, teardown)
 	assert_true(receives_audit_due(&r));
 	assert_int_equal(receives_audit(&r, r.audit_sure), 1);
 	assert_int_equal(held(), 0);
+	expect_all_there(BUFFERS);
+}
+
+UNIT_TEST(test_what_an_older_queue_pair_may_hold_is_replaced, setup, teardown)
+{
+	const unsigned all = r.max - RECEIVE_CHAIN;
+	receives_time came;
+	struct error err;
+
+	drop = 8;
+	messages(8);
+	receives_death(&r, false);
+	assert_int_equal(receives_credits(&r), all); /* nothing is known yet */
+	messages(3 * BUFFERS);
+	assert_int_equal(receives_audit(&r, 0), 0);
+	assert_int_equal(held(), 8);
+	/* fresh ones stand in, as far as the queue goes; then fewer credits are given out */
+	assert_int_equal(receives_credits(&r), all - 8);
+	assert_int_equal(receives_room(&r, dev, all - 7, &err), -EUSERS);
+	assert_non_null(strstr(err.text, "have died"));
+	assert_int_equal(receives_room(&r, dev, BUFFERS - RECEIVE_CHAIN - 7, &err), 0);
+	assert_int_equal(r.chunks, 2);
+	/* in the end none lives that was attached before they had left the queue */
+	came = r.now;
+	messages(3 * BUFFERS);
+	assert_true(receives_audit_due(&r));
+	assert_int_equal(receives_audit(&r, came), 8);
+	assert_int_equal(held(), 0);
+	assert_int_equal(receives_credits(&r), all);
 	expect_all_there(BUFFERS);
 }
 
