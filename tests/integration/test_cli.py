@@ -64,22 +64,6 @@ def test_mget_of_many_keys_at_once(cli, tmp_path):
         assert out[i].endswith(b"value %d" % i), out[i]
 
 
-def test_errors_of_json_are_documents_on_stderr(cli, shared):
-    for words, code, field, text in [
-            (["--json", "get"], 2, "what", "get"),
-            (["--json", "gett", "a"], 2, "action", "mean get"),
-            (["--json", "incr", "json text x"], 3, "why", "no decimal number")]:
-        cli.put("json text x", b"x")
-        result = cli(*words)
-        document = json.loads(result.err)
-        assert result.rc == document["code"] == code and result.out == b""
-        assert document["program"] == "kv-cli" and text in document[field], document
-    gone = run([program("kv-cli"), "-s", f"127.0.0.1:{free_port()}", "-d", DEVICE, "--json",
-                "ping"])
-    document = json.loads(gone.err)
-    assert gone.rc == document["code"] == 3 and "refused" in document["why"]
-
-
 def test_stats_counts(cli):
     before = cli.stats()
     cli.put("counted", b"x")

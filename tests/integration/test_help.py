@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
-"""What INTERFACE promises of every program: --help, --version, and an option that there is not."""
+"""What INTERFACE promises of every program: --help, --version, an option that there is not, errors
+as documents."""
+import json
 import re
 
 import pytest
 
 from kvt_client import run
-from kvt_process import program
+from kvt_process import free_port, program
 
 USERS = ["kv-server", "kv-cli", "kv-inspect", "kv-bw", "kv-lat", "kv-bench", "kv-rcu-bench"]
 MAINTAINERS = ["grace-bench", "growth-bench", "index-bench", "soft-bench"]
@@ -42,3 +44,34 @@ def test_a_letter_means_the_same_in_all_tools(name):
     assert found
     for letter, word in found:
         assert word in LETTERS.get(letter, [word]), f"-{letter} is --{word}"
+
+
+NOWHERE = f"127.0.0.1:{free_port('127.0.0.1')}"
+FAILS = {"kv-cli": ["-s", NOWHERE, "-d", "soft0", "ping"],
+         "kv-inspect": ["-s", NOWHERE, "-d", "soft0", "--timeout", "300", "root"],
+         "kv-bw": ["-d", "soft0", NOWHERE], "kv-lat": ["-d", "soft0", NOWHERE],
+         "kv-bench": ["-s", NOWHERE, "-d", "soft0"], "kv-rcu-bench": ["-o", "/nowhere/x"]}
+
+
+def failed(name, words, code):
+    """The document that a program leaves on stderr, and nothing on stdout."""
+    result = run([program(name), *words])
+    doc = json.loads(result.err)
+    assert result.rc == doc["code"] == code and result.out == b"" and result.err.count("\n") == 1
+    assert set(doc) - {"error"} == {"program", "line", "what", "why", "action", "code"}
+    assert doc["program"] == name and doc["line"] is None
+    return doc
+
+
+@pytest.mark.no_device
+@pytest.mark.parametrize("name", [*FAILS, *(m for m in MAINTAINERS if m != "soft-bench")])
+def test_errors_of_json_are_documents_on_stderr(name):
+    """Of usage, wherever --json stands, and of what cannot be done."""
+    for words in (["--json", "--frobnicate"], ["--frobnicate", "--json"]):
+        doc = failed(name, words, 2)
+        assert "--frobnicate" in doc["what"] + doc["why"] and f"{name} --help" in doc["action"]
+    if name in FAILS:
+        doc = failed(name, ["--json", *FAILS[name]], 3)
+        assert re.search("refused|No such file", doc["why"]), doc
+    text = run([program(name), "--frobnicate", "--", "--json"]).err
+    assert text.startswith(f"{name}: "), "after -- it is no option"

@@ -12,7 +12,7 @@ import xml.etree.ElementTree as xml
 
 import pytest
 
-from kvt_client import assert_error, run
+from kvt_client import assert_error, run, sentence
 from kvt_process import AGENT, CONNECT, DEVICE, HOST, Process, program, scaled, wait_until
 
 NAME = "kv-bench"
@@ -216,8 +216,9 @@ def test_check_names_what_is_not_kept():
     result = bench("-d", DEVICE, "-k", "20", "-n", "10", "-r", "1", "-w", "C", "-D", "2", "-v", "1",
                    "-p", "all", "--check", "--json", env={"SOFTRDMA_FAULT": "delay=5000,seed=1"})
     assert result.rc == 1, result.err
+    said = "\n".join(map(sentence, result.err.splitlines()))
     assert re.findall(r"^kv-bench: not kept: GETs of (\d+) B, one client: gracekv / (\w+) is "
-                      r"[\d.]+, promised at least 10$", result.err, re.M) == [
+                      r"[\d.]+, promised at least 10$", said, re.M) == [
                           ("64", "redis"), ("64", "memcached"), ("1024", "redis"),
                           ("1024", "memcached")]
     assert not any(p["kept"] for p in json.loads(result.out)["promises"])

@@ -78,14 +78,25 @@ def flat_stats(doc):
     return flat
 
 
+def sentence(line):
+    """A line of stderr; of a document of --json what it says."""
+    if not line.startswith("{"):
+        return line
+    doc = json.loads(line)
+    why, action = (doc["why"] and f": {doc['why']}", doc["action"] and f" ({doc['action']})")
+    return f"{doc['program']}: {doc['what']}{why or ''}{action or ''}"
+
+
 def assert_error(result, rc, *words, who="kv-cli"):
-    """The form that all errors have: `PROGRAM: what failed: why (what to do)`, one line."""
+    """The form that all errors have: `PROGRAM: what failed: why (what to do)`, one line; with
+    --json a document."""
     codes = (rc,) if isinstance(rc, int) else rc
     assert result.rc in codes, f"exit {result.rc}, not {rc}: {result.err!r}"
-    lines = [line for line in result.err.splitlines() if line.startswith(f"{who}: ")]
+    said = [sentence(line) for line in result.err.splitlines()]
+    lines = [line for line in said if line.startswith(f"{who}: ")]
     assert len(lines) == 1, f"not one line of {who}: {result.err!r}"
     if who == "kv-cli":
-        assert result.err == lines[0] + "\n", f"more than an error: {result.err!r}"
+        assert said == lines, f"more than an error: {result.err!r}"
     assert len(lines[0]) > len(who) + 12, f"no sentence: {result.err!r}"
     for word in words:
         assert re.search(word, lines[0], re.IGNORECASE), f"no {word!r} in {lines[0]!r}"

@@ -274,11 +274,11 @@ int main(int argc, char **argv)
 
 	if (program_options(&grace_program, argc, argv, &status))
 		return status;
-	if (!slices_fit(b)) {
-		die("usage", "two leases have at most 4096 slices, all rounds 65536 (give a longer "
-			     "--slice)");
-		return 2;
-	}
+	if (!slices_fit(b))
+		return program_usage(
+			&grace_program,
+			"two leases have at most 4096 slices, all rounds 65536 (give a longer "
+			"--slice)");
 	signal(SIGPIPE, SIG_IGN);
 	status = fork_clients(b);
 	if (status == 0)

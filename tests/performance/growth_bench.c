@@ -133,10 +133,8 @@ int main(int argc, char **argv)
 
 	if (program_options(&growth_program, argc, argv, &status))
 		return status;
-	if (bench.o.start >= bench.o.keys) {
-		die("usage", "--start must be below --keys");
-		return 2;
-	}
+	if (bench.o.start >= bench.o.keys)
+		return program_usage(&growth_program, "--start must be below --keys");
 	log_setup("growth-bench", LOG_WARN, LOG_TEXT);
 	status = fork_reader(&bench, &reader);
 	return program_end(&growth_program, status ? status : run(&bench, reader));

@@ -115,14 +115,12 @@ int main(int argc, char **argv)
 
 	if (program_options(&index_program, argc, argv, &status))
 		return status;
-	if (b->o.value_len % INDEX_VALUE_UNIT) {
-		die("usage", "--value is a multiple of 8");
-		return 2;
-	}
-	if (b->o.check && (b->o.quick || b->o.cpu)) {
-		die("usage", "--check is of all phases, by the clock (leave --quick, --cpu-time)");
-		return 2;
-	}
+	if (b->o.value_len % INDEX_VALUE_UNIT)
+		return program_usage(&index_program, "--value is a multiple of 8");
+	if (b->o.check && (b->o.quick || b->o.cpu))
+		return program_usage(
+			&index_program,
+			"--check is of all phases, by the clock (leave --quick, --cpu-time)");
 	if (!b->o.lookups)
 		b->o.lookups = b->o.records;
 	b->hugepages_needed = hugepages_needed(&b->o);

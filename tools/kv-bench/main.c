@@ -100,18 +100,17 @@ static int judge(const struct bench *b)
 {
 	struct promise promise[PROMISES_MAX];
 	unsigned n = b->o.check ? bench_promises(b, promise) : 0;
-	char text[320];
+	char text[ERROR_TEXT_MAX];
 	int status = 0;
 
 	for (unsigned i = 0; i < n; i++) {
 		if (promise[i].kept)
 			continue;
-		if (promise[i].known)
-			fprintf(stderr, "%s: not kept: %s is %.1f, promised at least %g\n", SELF,
-				promise[i].name, promise[i].is.median, TIMES_FASTER);
-		else
-			fprintf(stderr, "%s: not measured: %s\n", SELF, promise[i].name);
-		status = 1;
+		snprintf(text, sizeof(text), "%s is %.1f, promised at least %g", promise[i].name,
+			 promise[i].is.median, TIMES_FASTER);
+		status = promise[i].known
+				 ? program_told(&program, 1, "not kept", text)
+				 : program_told(&program, 1, "not measured", promise[i].name);
 	}
 	if (b->wrong || b->missing) {
 		snprintf(text, sizeof(text),
@@ -152,10 +151,8 @@ int main(int argc, char **argv)
 	log_setup(SELF, LOG_WARN, LOG_TEXT);
 	if (program_options(&program, argc, argv, &status))
 		return status;
-	if (options_settle(&bench.o, &err)) {
-		program_failed(&program, "usage", err.text);
-		return 2;
-	}
+	if (options_settle(&bench.o, &err))
+		return program_usage(&program, err.text);
 	if (bench.o.report && report_folder_make(bench.o.report, &err))
 		return program_failed(&program, "--report", err.text);
 	stop_listen();

@@ -109,7 +109,7 @@ static const struct row rows[] = {
 		     "print each latency, thread by thread, in order; wants -n") },
 	{ BW, FLAG("report_gbits", 0, o.gbits, "bandwidth in Gb/s, not MiB/s; JSON has bytes") },
 	{ LAT, FLAG("report_gbits", 0, o.gbits, "does nothing; taken for scripts of perftest's") },
-	{ BOTH, FLAG("json", 0, o.json, "one JSON document, not a table") },
+	{ BOTH, FLAG("json", 0, o.json, "one JSON document, not a table; errors too, on stderr") },
 	{ BOTH, TEXT("out_json_file", 0, "FILE", o.json_file, "that document to a file as well") },
 };
 
@@ -246,8 +246,7 @@ int perf_options(bool latency, int argc, char **argv, struct perf_options *out, 
 	if (program_options(p, argc, argv, status))
 		return -1;
 	if (settle(&err)) {
-		program_failed(p, "usage", err.text);
-		*status = 2;
+		*status = program_usage(p, err.text);
 		return -1;
 	}
 	*out = given.o;

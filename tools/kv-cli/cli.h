@@ -108,15 +108,12 @@ void cli_end(struct cli *cli);
  */
 int cli_connect(struct cli *cli);
 
-/* cli_errors_as_json - from now on errors are documents of JSON, a line each, or lines of text. */
-void cli_errors_as_json(bool json);
-
 /* cli_at_line - errors say from now on that they are of this line of a script; 0: of none. */
 void cli_at_line(uint64_t number);
 
 /*
  * cli_error - print "kv-cli: <text>" on one line to stderr and return @exit_code. The text is
- * "what failed: why (what to do)", by which errors.c makes the fields of a document.
+ * "what failed: why (what to do)": tools/lib/failure.h.
  */
 int cli_error(int exit_code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -11,6 +11,7 @@
 #include "common/rdma/device.h"
 #include "tools/kv-cli/cli.h"
 #include "tools/kv-cli/text.h"
+#include "tools/lib/failure.h"
 
 #define CLI_TIMEOUT_MS_MAX 3600000u
 #define CLI_COUNT_MAX	   1000000000u
@@ -419,19 +420,9 @@ static int options_words(struct cli *cli, int argc, char **argv)
 	return rc;
 }
 
-/* Does --json stand anywhere? Errors in what stands before it are of its form too. */
-static bool options_json(int argc, char **argv)
-{
-	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-		if (strcmp(argv[i], "--json") == 0)
-			return true;
-	}
-	return false;
-}
-
 static int options_begin(struct cli *cli, int argc, char **argv)
 {
-	cli_errors_as_json(cli->json || options_json(argc, argv));
+	failure_as_json(cli->json || failure_json_given(argc, argv));
 	cli->literal_from = argc;
 	cli->operands = calloc((size_t)argc + 1, sizeof(*cli->operands));
 	return cli->operands ? 0 : cli_error(CLI_FAILED, "starting: no memory");

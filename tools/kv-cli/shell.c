@@ -13,6 +13,7 @@
 #include "tools/kv-cli/line_reader.h"
 #include "tools/kv-cli/prompt.h"
 #include "tools/kv-cli/words.h"
+#include "tools/lib/failure.h"
 
 #define SHELL_QUIT (-1) /* no exit code: the line was quit or exit */
 
@@ -31,7 +32,7 @@ static int shell_command(struct cli *shell, int argc, char **argv)
 	if (code == 0)
 		code = cli_dispatch(&line);
 	cli_end(&line);
-	cli_errors_as_json(shell->json);
+	failure_as_json(shell->json);
 	return code;
 }
 

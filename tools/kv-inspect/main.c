@@ -72,7 +72,7 @@ static const struct program program = {
 
 static int wrong(const char *what)
 {
-	return program_failed(&program, "usage", what) - TOOL_FAILED + TOOL_USAGE;
+	return program_usage(&program, what);
 }
 
 static int find_command(const struct command **out)

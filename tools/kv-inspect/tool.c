@@ -29,8 +29,7 @@ int tool_failed(const struct tool *t, int rc)
 
 int tool_wrong(const struct tool *t, const struct error *err)
 {
-	program_failed(t->program, "usage", err->text);
-	return TOOL_USAGE;
+	return program_usage(t->program, err->text);
 }
 
 int tool_no_memory(const struct tool *t)

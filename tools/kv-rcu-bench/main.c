@@ -92,10 +92,8 @@ int main(int argc, char **argv)
 	log_setup(SELF, LOG_WARN, LOG_TEXT);
 	if (program_options(&program, argc, argv, &status))
 		return status;
-	if (rcu_options_settle(&bench.o, &err)) {
-		program_failed(&program, "usage", err.text);
-		return 2;
-	}
+	if (rcu_options_settle(&bench.o, &err))
+		return program_usage(&program, err.text);
 	if (bench.o.report && rcu_report_folder_make(&bench, &err))
 		return program_failed(&program, "--report", err.text);
 	status = rcu_measure(&bench, &err) ? program_failed(&program, "measuring", err.text)

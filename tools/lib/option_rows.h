@@ -40,7 +40,8 @@
 #define OPTION_CONNECT(field) \
 	CHOICE("connect", 'C', "tcp|cm", field, "tcp|cm", "how queue pairs are connected [tcp]")
 #define OPTION_CHECK(field) FLAG("check", 'c', field, "exit with 1 where a promise is not kept")
-#define OPTION_JSON(field)  FLAG("json", 'j', field, "print one JSON document")
+#define OPTION_JSON(field) \
+	FLAG("json", 'j', field, "print one JSON document; errors too, on stderr")
 #define OPTION_REPORT(field)                 \
 	TEXT("report", 'o', "FOLDER", field, \
 	     "also write report.md, results.json and plots (SVG) there")

@@ -14,18 +14,32 @@
 #include "common/base/nearest.h"
 #include "common/base/parse.h"
 #include "common/layout/version.h"
+#include "tools/lib/failure.h"
 
 #define JSON_SCHEMA  1
 #define HELP_INDENT  30 /* where the words of an option begin */
 #define HELP_COLUMNS 96
 #define LONG_ONLY    256 /* what getopt_long() returns for options without a letter: from here on */
 
+int program_told(const struct program *p, int status, const char *what, const char *why)
+{
+	const struct failure f = { .program = p->name, .code = status };
+
+	if (strncmp(why, what, strlen(what)) == 0) /* "connecting to HOST failed: ..." */
+		failure_print(&f, "%s", why);
+	else
+		failure_print(&f, "%s: %s", what, why);
+	return status;
+}
+
 int program_failed(const struct program *p, const char *what, const char *why)
 {
-	bool told = strncmp(why, what, strlen(what)) == 0; /* "connecting to HOST failed: ..." */
+	return program_told(p, 3, what, why);
+}
 
-	fprintf(stderr, "%s: %s%s%s\n", p->name, told ? "" : what, told ? "" : ": ", why);
-	return 3;
+int program_usage(const struct program *p, const char *why)
+{
+	return program_told(p, 2, "usage", why);
 }
 
 int program_end(const struct program *p, int status)
@@ -74,6 +88,8 @@ static int take(const struct program_option *o, const char *text, struct error *
 	switch (o->kind) {
 	case PROGRAM_FLAG:
 		*(bool *)o->value = true;
+		if (strcmp(o->name, "json") == 0)
+			failure_as_json(true);
 		return 0;
 	case PROGRAM_NUMBER:
 		return parse_u64(flag, text, o->min, o->max, o->value, err);
@@ -228,6 +244,7 @@ int program_options(const struct program *p, int argc, char **argv, int *status)
 		*status = 3;
 		return -1;
 	}
+	failure_as_json(failure_json_given(argc, argv));
 	letters[0] = ':'; /* an option without its value is told from one that is unknown */
 	for_getopt(p->options, options, letters + 1);
 	opterr = 0;
@@ -246,12 +263,11 @@ int program_options(const struct program *p, int argc, char **argv, int *status)
 		*p->operand = argv[optind++];
 	if (rc == 0 && optind == argc && (!p->operand || *p->operand))
 		return 0;
-	*status = 2;
-	program_failed(p, "usage",
-		       rc ? err.text
-		       : p->operand
-			       ? "one argument is taken, HOST:PORT, or $GRACEKV_SERVER (see --help)"
-			       : "no arguments are taken (see --help)");
+	*status = program_usage(
+		p, rc ? err.text
+		   : p->operand
+			   ? "one argument is taken, HOST:PORT, or $GRACEKV_SERVER (see --help)"
+			   : "no arguments are taken (see --help)");
 	return -1;
 }
 

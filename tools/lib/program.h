@@ -52,9 +52,17 @@ struct program {
  */
 int program_options(const struct program *p, int argc, char **argv, int *status);
 
-/* program_failed - a line on stderr; @what is left out where @why begins with it. Returns the exit
- * status, 3. */
+/*
+ * program_told - a line on stderr, with the option --json a document (failure.h); @what is left out
+ * where @why begins with it. Returns @status.
+ */
+int program_told(const struct program *p, int status, const char *what, const char *why);
+
+/* program_failed - the same of what failed. Returns the exit status, 3. */
 int program_failed(const struct program *p, const char *what, const char *why);
+
+/* program_usage - the same of wrong usage. Returns the exit status, 2. */
+int program_usage(const struct program *p, const char *why);
 
 /*
  * program_end - the last word of main(): what was printed must have come out. Returns
