@@ -51,7 +51,8 @@ static void warn_about_openness(const struct config *c)
 
 static void announce(const struct server *s)
 {
-	log_line(s->dev->instead ? LOG_WARN : LOG_INFO, "rdma", "%s", s->dev->choice);
+	log_line(s->dev->instead || s->dev->guessed ? LOG_WARN : LOG_INFO, "rdma", "%s",
+		 s->dev->choice);
 	if (s->place.words[0])
 		log_info("memory", "%s", s->place.words);
 	if (s->dev->software)

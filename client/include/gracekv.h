@@ -160,7 +160,7 @@ struct gkv_options {
 	uint64_t hint_bytes;
 	unsigned timeout_ms; /* of one call, reconnecting included; 1 to a day; default 5000 */
 	unsigned lifeline_ms; /* a dead server shows within this time; 1 to a day; default 2000 */
-	unsigned ib_port; /* 0: the first ACTIVE one */
+	unsigned ib_port; /* 0: chosen as "auto" chooses a device */
 	/* 0 to 255; -1: chosen, with its reason in gkv_session_describe(); by the CM: -1 only */
 	int gid_index;
 	unsigned mtu; /* bytes, 0: the port's */

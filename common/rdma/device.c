@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rdma/gid.h"
+#include "common/rdma/choose.h"
 #include "common/rdma/traffic.h"
 
 struct rdma_options rdma_options_default(void)
@@ -20,9 +20,6 @@ struct rdma_options rdma_options_default(void)
 		.rnr_retry = 6,
 	};
 }
-
-const struct rdma_provider *const rdma_providers[RDMA_PROVIDERS] = { &rdma_provider_verbs,
-								     &rdma_provider_soft };
 
 static const char *port_state_words(enum ibv_port_state state)
 {
@@ -38,14 +35,6 @@ static const char *port_state_words(enum ibv_port_state state)
 	default:
 		return "in an unknown state";
 	}
-}
-
-int rdma_device_missing(const char *name, const char *seen, struct error *err)
-{
-	return error_set(err, -ENODEV,
-			 "there is no RDMA device '%s' (here are: %s; soft0 is the software device "
-			 "and always there)",
-			 name, seen);
 }
 
 int rdma_port_check(const char *name, unsigned count, unsigned port, struct error *err)
@@ -92,32 +81,12 @@ int rdma_context_open(struct rdma_device *dev, struct ibv_device *ibdev, struct 
 	return error_set(err, -rc, "ibv_query_device of %s failed: %s", dev->name, error_name(rc));
 }
 
-static int port_down(const struct rdma_device *dev, struct error *err)
+int rdma_port_down(const struct rdma_device *dev, struct error *err)
 {
 	return error_set(err, -ENETDOWN,
 			 "port %u of device %s is %s (bring its link up, or choose another with "
 			 "--device and --ib-port)",
 			 dev->port, dev->name, port_state_words(dev->port_attr.state));
-}
-
-/* The first ACTIVE port of the opened device, or the one asked for. */
-static int choose_port(struct rdma_device *dev, struct error *err)
-{
-	unsigned first = dev->options.ib_port ? dev->options.ib_port : 1;
-	unsigned last = dev->options.ib_port ? dev->options.ib_port : dev->attr.phys_port_cnt;
-	int rc;
-
-	rc = rdma_port_check(dev->name, dev->attr.phys_port_cnt, first, err);
-	if (rc)
-		return rc;
-	for (unsigned port = first; port <= last; port++) {
-		rc = rdma_port_query(dev, port, err);
-		if (rc)
-			return rc;
-		if (dev->port_attr.state == IBV_PORT_ACTIVE)
-			return 0;
-	}
-	return port_down(dev, err);
 }
 
 static int choose_mtu(struct rdma_device *dev, struct error *err)
@@ -146,118 +115,21 @@ int rdma_port_refresh(struct rdma_device *dev, struct error *err)
 	if (rc)
 		return rc;
 	if (dev->port_attr.state != IBV_PORT_ACTIVE)
-		return port_down(dev, err);
+		return rdma_port_down(dev, err);
 	rc = choose_mtu(dev, err);
 	return rc ? rc : rdma_traffic_check(dev, err);
-}
-
-static int open_one(struct rdma_device *dev, struct ibv_device *ibdev, struct error *err)
-{
-	int rc = rdma_context_open(dev, ibdev, err);
-
-	if (rc)
-		return rc;
-	fcntl(dev->context->async_fd, F_SETFL, fcntl(dev->context->async_fd, F_GETFL) | O_NONBLOCK);
-	rc = choose_port(dev, err);
-	if (rc) {
-		dev->ops->close_device(dev->context);
-		dev->context = NULL;
-	}
-	return rc;
-}
-
-struct search {
-	const char *name; /* NULL: the first that will do */
-	char seen[256]; /* all names */
-	bool tried; /* a device that was meant */
-	struct error failed; /* the last of those, but for the software device */
-};
-
-/* Try the devices of one provider. Returns 0 taken; or not, and where one was tried @err is set. */
-static int try_provider(struct rdma_device *dev, const struct rdma_provider *ops, struct search *f,
-			struct error *err)
-{
-	struct ibv_device **list = ops->get_device_list(NULL);
-	int rc = -ENODEV;
-
-	if (!list)
-		return -ENODEV; /* no RDMA subsystem in this kernel */
-	dev->ops = ops;
-	for (unsigned i = 0; list[i]; i++) {
-		const char *candidate = ops->get_device_name(list[i]);
-		size_t used = strlen(f->seen);
-
-		snprintf(f->seen + used, sizeof(f->seen) - used, "%s%s", used ? ", " : "",
-			 candidate);
-		if (f->name && strcmp(f->name, candidate) != 0)
-			continue;
-		f->tried = true;
-		rc = open_one(dev, list[i], err);
-		if (rc == 0 || f->name)
-			break;
-		if (!dev->software)
-			f->failed = *err;
-	}
-	ops->free_device_list(list);
-	return rc;
-}
-
-static int find_device(struct rdma_device *dev, struct error *err)
-{
-	struct search f = { .name = dev->options.device };
-	const char *why = "the first device with an ACTIVE port";
-	int rc = -ENODEV;
-
-	if (f.name && (!f.name[0] || strcmp(f.name, "auto") == 0))
-		f.name = NULL;
-	for (unsigned i = 0; i < RDMA_PROVIDERS && rc && !(f.name && f.tried); i++)
-		rc = try_provider(dev, rdma_providers[i], &f, err);
-	if (rc && !f.tried)
-		return rdma_device_missing(f.name ? f.name : "auto", f.seen, err);
-	if (rc)
-		return err->code;
-	dev->instead = !f.name && dev->software && f.failed.code;
-	if (f.name)
-		why = dev->options.why ? dev->options.why : "as asked for";
-	else if (dev->instead)
-		why = f.failed.text;
-	else if (dev->software)
-		why = "no RDMA device with an ACTIVE port";
-	snprintf(dev->choice, sizeof(dev->choice), "device %s port %u: %.200s%s", dev->name,
-		 dev->port, why, !f.name && dev->software ? ", so the software device" : "");
-	return 0;
-}
-
-static int choose_source(struct rdma_device *dev, const char *address, struct error *err)
-{
-	size_t used = strlen(dev->choice);
-	struct gid_choice choice;
-	int rc;
-
-	if (dev->options.cm_gids) {
-		snprintf(dev->choice + used, sizeof(dev->choice) - used,
-			 "; the CM chooses a GID for each queue pair");
-		return 0;
-	}
-	rc = gid_choose(dev, address, &choice, err);
-	if (rc)
-		return rc;
-	dev->source = choice.source;
-	snprintf(dev->choice + used, sizeof(dev->choice) - used, "; %s", choice.why);
-	return 0;
 }
 
 int rdma_device_open(struct rdma_device **out, const struct rdma_options *options,
 		     const char *address, struct error *err)
 {
 	struct rdma_device *dev = calloc(1, sizeof(*dev));
-	size_t used;
 	int rc;
 
 	if (!dev)
 		return error_set(err, -ENOMEM, "out of memory for a device");
 	dev->options = *options;
-	rc = find_device(dev, err);
+	rc = rdma_device_choose(dev, address, err);
 	if (rc)
 		goto err_free;
 	rc = choose_mtu(dev, err);
@@ -265,11 +137,7 @@ int rdma_device_open(struct rdma_device **out, const struct rdma_options *option
 		rc = rdma_traffic_check(dev, err);
 	if (rc)
 		goto err_close;
-	used = strlen(dev->choice);
-	rdma_traffic_words(dev, dev->choice + used, sizeof(dev->choice) - used);
-	rc = choose_source(dev, address, err);
-	if (rc)
-		goto err_close;
+	fcntl(dev->context->async_fd, F_SETFL, fcntl(dev->context->async_fd, F_GETFL) | O_NONBLOCK);
 	dev->pd = dev->ops->alloc_pd(dev->context);
 	if (!dev->pd) {
 		rc = errno ? -errno : -ENOMEM;

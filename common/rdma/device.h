@@ -18,7 +18,7 @@
 
 struct rdma_options {
 	const char *device; /* NULL or "auto": see rdma_device_open() */
-	unsigned ib_port; /* 0: the first that is ACTIVE */
+	unsigned ib_port; /* 0: chosen as a device is, among those that are ACTIVE */
 	int gid_index; /* RDMA_GID_AUTO, or 0 to RDMA_GID_INDEX_MAX of the port's GID table */
 	unsigned mtu_bytes; /* 0: the port's active MTU; otherwise 256 to 4096, a power of two */
 	/* What packets carry (traffic.h). By the CM: its own, where these are 0. */
@@ -59,22 +59,23 @@ struct rdma_device {
 	int numa_node; /* that the device is attached to; -1: not known, or none */
 	bool software; /* soft0 */
 	bool instead; /* soft0, because real devices could not be used: worth a warning */
+	bool guessed; /* one of several, and no address said which: worth a warning */
 	struct rdma_source source; /* chosen for the address that it was opened with */
 	enum ibv_mtu mtu;
 	char name[64];
-	char choice[512]; /* which device and GID, and why, in words */
+	char choice[640]; /* which device and GID, and why, in words */
 };
 
 /*
  * rdma_device_open - open the device that @options name, and choose its port and GID.
- * @options: device NULL or "auto" takes the first real device with an ACTIVE port, else soft0; a
- *	named device is taken or it is an error, never another one. Where soft0 is taken although
- *	there are real devices, choice says why the last of them was not.
- * @address: the address that the exchange listens on or connects from, in text, or NULL: a GID of
- *	the network device that holds it is preferred.
+ * @options: device NULL or "auto" takes the rail of @address among the ACTIVE ports of real
+ *	devices (choose.h), else soft0; a named device is taken or it is an error, never another
+ *	one. Where soft0 is taken although there are real devices, choice says why the last of them
+ *	was not.
+ * @address: the address that the exchange listens on or connects from, in text, or NULL.
  * Returns 0; -ENODEV: no such device, -ENETDOWN: the port is not ACTIVE, -ERANGE: no such port,
- * GID index or MTU; what rdma_traffic_check() and the provider returned. @err lists what there is.
- * Free with rdma_device_close() after everything that was made on it.
+ * GID index or MTU, -ENODATA: no usable GID; what rdma_traffic_check() and the provider returned.
+ * @err lists what there is. Free with rdma_device_close() after everything that was made on it.
  */
 int rdma_device_open(struct rdma_device **out, const struct rdma_options *options,
 		     const char *address, struct error *err);
@@ -85,11 +86,13 @@ void rdma_device_close(struct rdma_device *dev);
  * (survey.h).
  * rdma_context_open - context, name, software and attr of @ibdev, into a device with ops.
  * rdma_port_query - port and port_attr of an opened one.
+ * rdma_port_down - -ENETDOWN: the port, as it was queried, is not ACTIVE.
  * rdma_port_check - whether a device of @count ports has @port. Returns 0 or -ERANGE.
  * rdma_device_missing - -ENODEV; @seen: the names of those that are there.
  */
 int rdma_context_open(struct rdma_device *dev, struct ibv_device *ibdev, struct error *err);
 int rdma_port_query(struct rdma_device *dev, unsigned port, struct error *err);
+int rdma_port_down(const struct rdma_device *dev, struct error *err);
 int rdma_port_check(const char *name, unsigned count, unsigned port, struct error *err);
 int rdma_device_missing(const char *name, const char *seen, struct error *err);
 

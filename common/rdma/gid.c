@@ -6,11 +6,16 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <net/if_arp.h>
+#include <netpacket/packet.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TABLE_MAX 4096 /* entries of a port; the largest known has 1024 */
+#define TABLE_MAX  4096 /* entries of a port; the largest known has 1024 */
+#define IPOIB_LEN  20 /* bytes of IPoIB's hardware address (RFC 4391, 9.1.1) */
+#define IPOIB_SKIP 4 /* the queue pair; the port's GID follows */
 
 static bool gid_is_zero(const union ibv_gid *gid)
 {
@@ -47,13 +52,30 @@ const char *gid_type_words(unsigned type)
 	return "of an unknown type";
 }
 
+static bool gid_equal(const union ibv_gid *a, const union ibv_gid *b)
+{
+	return memcmp(a->raw, b->raw, sizeof(a->raw)) == 0;
+}
+
+/* A link-local address may be that of several network devices. */
+static bool is_address(const struct ibv_gid_entry *entry, const struct gid_address *near)
+{
+	if (!near->known || !gid_equal(&entry->gid, &near->gid))
+		return false;
+	return !gid_is_link_local(&near->gid) || !near->netdev || !entry->ndev_ifindex ||
+	       entry->ndev_ifindex == near->netdev;
+}
+
 void gid_judge(const struct ibv_gid_entry *entry, const struct gid_address *near,
 	       struct gid_verdict *out)
 {
 	const union ibv_gid *gid = &entry->gid;
 	bool same_netdev = near->netdev && entry->ndev_ifindex == near->netdev;
+	bool same_address = is_address(entry, near);
 
 	out->entry = *entry;
+	out->rail =
+		same_netdev || same_address || (!gid_is_zero(gid) && gid_equal(gid, &near->ib_gid));
 	if (gid_is_zero(gid)) {
 		out->rank = GID_UNUSABLE;
 		out->reason = "empty";
@@ -63,7 +85,7 @@ void gid_judge(const struct ibv_gid_entry *entry, const struct gid_address *near
 	} else if (entry->gid_type != IBV_GID_TYPE_ROCE_V2) {
 		out->rank = GID_UNUSABLE;
 		out->reason = "not a RoCE GID";
-	} else if (near->known && memcmp(gid->raw, near->gid.raw, sizeof(gid->raw)) == 0) {
+	} else if (same_address) {
 		out->rank = GID_V2_EXCHANGE;
 		out->reason = "RoCE v2, the address of the TCP exchange";
 	} else if (gid_is_ipv4(gid) && same_netdev) {
@@ -112,24 +134,42 @@ static bool from_text(const char *text, union ibv_gid *out)
 	return true;
 }
 
+/* The GID of the port below a network device, where that carries IP over InfiniBand; else zeros. */
+static void port_below(const struct ifaddrs *list, unsigned netdev, union ibv_gid *out)
+{
+	for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
+		const struct sockaddr_ll *ll = (const struct sockaddr_ll *)i->ifa_addr;
+
+		if (ll && ll->sll_family == AF_PACKET && ll->sll_hatype == ARPHRD_INFINIBAND &&
+		    ll->sll_halen == IPOIB_LEN && if_nametoindex(i->ifa_name) == netdev)
+			memcpy(out->raw,
+			       (const char *)ll + offsetof(struct sockaddr_ll, sll_addr) +
+				       IPOIB_SKIP,
+			       sizeof(out->raw)); /* the C library keeps all of it */
+	}
+}
+
 struct gid_address gid_address(const char *text)
 {
 	const char *scope = text ? strchr(text, '%') : NULL;
+	const union ibv_gid all_ipv4 = { .raw = { [10] = 0xff, [11] = 0xff } };
 	struct gid_address a = { 0 };
 	struct ifaddrs *list, *i;
 	union ibv_gid gid;
 
-	if (!text || !from_text(text, &a.gid) || gid_is_zero(&a.gid))
+	if (!text || !from_text(text, &a.gid) || gid_is_zero(&a.gid) ||
+	    gid_equal(&a.gid, &all_ipv4))
 		return (struct gid_address){ 0 };
 	a.known = true;
 	if (getifaddrs(&list))
 		return a;
 	for (i = list; i && !a.netdev; i = i->ifa_next) {
-		if (from_sockaddr(i->ifa_addr, &gid) &&
-		    memcmp(gid.raw, a.gid.raw, sizeof(gid.raw)) == 0 &&
+		if (from_sockaddr(i->ifa_addr, &gid) && gid_equal(&gid, &a.gid) &&
 		    (!scope || strcmp(scope + 1, i->ifa_name) == 0))
 			a.netdev = if_nametoindex(i->ifa_name);
 	}
+	if (a.netdev)
+		port_below(list, a.netdev, &a.ib_gid);
 	freeifaddrs(list);
 	return a;
 }
@@ -196,6 +236,7 @@ static int choose_named(const struct rdma_device *dev, const struct ibv_gid_entr
 		gid_judge(&entries[i], near, &verdict);
 		take(out, &entries[i], true, "as asked for, ",
 		     ethernet ? verdict.reason : "InfiniBand with a GRH");
+		out->rank = ethernet ? verdict.rank : GID_V2_IPV4;
 		return 0;
 	}
 	return error_set(
@@ -214,7 +255,8 @@ static int choose_roce(const struct rdma_device *dev, const struct ibv_gid_entry
 
 	for (int i = 0; i < count && entries[i].gid_index <= RDMA_GID_INDEX_MAX; i++) {
 		gid_judge(&entries[i], near, &verdict);
-		if (verdict.rank > best.rank)
+		if (verdict.rank > best.rank ||
+		    (verdict.rank == best.rank && verdict.rail && !best.rail))
 			best = verdict;
 	}
 	if (best.rank == GID_UNUSABLE)
@@ -233,37 +275,44 @@ static void choose_infiniband(const struct rdma_device *dev, const struct ibv_gi
 {
 	if (count > 0)
 		take(out, &entries[0], false, "", "");
+	out->rank = GID_V2_IPV4;
 	snprintf(out->why, sizeof(out->why), "InfiniBand, routed by LID %u", dev->port_attr.lid);
 }
 
 int gid_choose(const struct rdma_device *dev, const char *address, struct gid_choice *out,
 	       struct error *err)
 {
+	const bool ethernet = dev->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET;
 	struct gid_address near = gid_address(address);
 	struct ibv_gid_entry *entries;
 	int count = gid_table(dev, &entries, err), rc = 0;
+	struct gid_verdict verdict;
 
 	if (count < 0)
 		return count;
 	memset(out, 0, sizeof(*out));
 	if (dev->options.gid_index != RDMA_GID_AUTO)
 		rc = choose_named(dev, entries, count, &near, out, err);
-	else if (dev->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET)
+	else if (ethernet)
 		rc = choose_roce(dev, entries, count, &near, out, err);
 	else
 		choose_infiniband(dev, entries, count, out);
+	for (int i = 0; i < count; i++) {
+		gid_judge(&entries[i], &near, &verdict);
+		out->rail |= verdict.rail && (!ethernet || verdict.rank != GID_UNUSABLE);
+	}
 	free(entries);
 	return rc;
 }
 
 bool gid_explain(const struct rdma_device *dev, const struct ibv_gid_entry *entry,
-		 const struct gid_choice *taken, char *text, size_t cap)
+		 const struct gid_address *near, const struct gid_choice *taken, char *text,
+		 size_t cap)
 {
 	bool ethernet = dev->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET;
-	const struct gid_address unknown = { 0 };
 	struct gid_verdict v;
 
-	gid_judge(entry, &unknown, &v);
+	gid_judge(entry, near, &v);
 	if (!ethernet)
 		v.reason = "InfiniBand";
 	if (taken && taken->source.has_gid && (int)entry->gid_index == taken->source.gid_index) {
@@ -286,6 +335,8 @@ bool gid_explain(const struct rdma_device *dev, const struct ibv_gid_entry *entr
 			 taken->source.gid_index);
 	else
 		snprintf(text, cap, "not taken: %s; %d is %s", v.reason, taken->source.gid_index,
-			 ethernet && v.rank < taken->rank ? "better" : "the first such");
+			 ethernet && v.rank < taken->rank ? "better"
+			 : taken->rail			  ? "no worse"
+							  : "the first such");
 	return false;
 }

@@ -12,8 +12,9 @@
  *	4. RoCE v2, an IPv6 address;	5. RoCE v2, a link-local one;
  *	6. RoCE v1, with a warning.
  *
- * Among equals the first entry is taken. On InfiniBand packets are routed by LID, and entry 0 is
- * what the peer is told. docs/internals/connecting.md says why.
+ * Among equals one of the network device that holds the exchange's address is taken, else the
+ * first. On InfiniBand packets are routed by LID, and entry 0 is what the peer is told.
+ * docs/internals/connecting.md says why.
  */
 #include <stddef.h>
 
@@ -34,25 +35,31 @@ struct gid_address {
 	bool known;
 	union ibv_gid gid; /* IPv4 as ::ffff:A.B.C.D */
 	unsigned netdev; /* index of the network device that holds it; 0: none of this machine */
+	union ibv_gid ib_gid; /* of the port under it, where that carries IP over InfiniBand */
 };
 
 struct gid_verdict {
 	struct ibv_gid_entry entry;
 	enum gid_rank rank;
+	bool rail; /* it belongs to the network device that holds the exchange's address */
 	const char *reason; /* static words */
 };
 
 struct gid_choice {
 	struct rdma_source source;
-	enum gid_rank rank; /* where RoCE's was chosen by itself */
+	enum gid_rank rank; /* of a port routed by LID: GID_V2_IPV4, as good as any */
+	bool rail; /* the port has a usable GID of the network device with the exchange's address */
 	bool warn; /* it may well not work: a warning is due */
 	char why[192]; /* in words */
 };
 
-/* gid_address - @text: an IPv4 or IPv6 address, with a scope or without, or NULL, or a name. */
+/*
+ * gid_address - @text: an IPv4 or IPv6 address, with a scope or without, or NULL, or a name. One
+ * that means all addresses is not known either.
+ */
 struct gid_address gid_address(const char *text);
 
-/* gid_judge - rank one entry of a RoCE port for an exchange that uses the address @near. */
+/* gid_judge - rank one entry, of a RoCE port, for an exchange that uses the address @near. */
 void gid_judge(const struct ibv_gid_entry *entry, const struct gid_address *near,
 	       struct gid_verdict *out);
 
@@ -84,8 +91,9 @@ int gid_choose(const struct rdma_device *dev, const char *address, struct gid_ch
 
 /*
  * gid_explain - what auto thinks of an entry of dev->port, in words: "taken: ...", "not taken:
- * ...", "cannot be taken: ...". @taken: what gid_choose() took; NULL: nothing could be. Returns
- * whether it is that one.
+ * ...", "cannot be taken: ...". @near: of the exchange. @taken: what gid_choose() took; NULL:
+ * nothing could be. Returns whether it is that one.
  */
 bool gid_explain(const struct rdma_device *dev, const struct ibv_gid_entry *entry,
-		 const struct gid_choice *taken, char *text, size_t cap);
+		 const struct gid_address *near, const struct gid_choice *taken, char *text,
+		 size_t cap);

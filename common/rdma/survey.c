@@ -21,8 +21,10 @@ unsigned survey_speed_mbps(const struct ibv_port_attr *attr)
 }
 
 /* The entries of the table, each with what gid_choose() thinks of it. */
-static int look_at_gids(const struct rdma_device *dev, struct survey_port *port)
+static int look_at_gids(const struct rdma_device *dev, const char *address,
+			struct survey_port *port)
 {
+	const struct gid_address near = gid_address(address);
 	const struct gid_choice *taken = port->gid_error.code ? NULL : &port->choice;
 	struct ibv_gid_entry *entries;
 	int count = gid_table(dev, &entries, &port->gid_error);
@@ -42,23 +44,23 @@ static int look_at_gids(const struct rdma_device *dev, struct survey_port *port)
 		gid_text(&g->entry.gid, g->text, sizeof(g->text));
 		if (!if_indextoname(g->entry.ndev_ifindex, g->netdev))
 			g->netdev[0] = '\0';
-		g->taken = gid_explain(dev, &g->entry, taken, g->why, sizeof(g->why));
+		g->taken = gid_explain(dev, &g->entry, &near, taken, g->why, sizeof(g->why));
 	}
 	free(entries);
 	return 0;
 }
 
-static int look_at_port(struct rdma_device *dev, struct survey_port *port)
+static int look_at_port(struct rdma_device *dev, const char *address, struct survey_port *port)
 {
 	if (rdma_port_query(dev, port->number, &port->error))
 		return 0; /* the sentence is in its place */
 	port->attr = dev->port_attr;
 	port->pkey_count = rdma_pkey_table(dev, port->pkeys, SURVEY_PKEYS_MAX);
-	gid_choose(dev, NULL, &port->choice, &port->gid_error);
-	return look_at_gids(dev, port);
+	gid_choose(dev, address, &port->choice, &port->gid_error);
+	return look_at_gids(dev, address, port);
 }
 
-static int look_at_ports(struct rdma_device *dev, struct survey_device *out)
+static int look_at_ports(struct rdma_device *dev, const char *address, struct survey_device *out)
 {
 	int rc = 0;
 
@@ -68,13 +70,13 @@ static int look_at_ports(struct rdma_device *dev, struct survey_device *out)
 	out->port_count = dev->attr.phys_port_cnt;
 	for (unsigned i = 0; i < out->port_count && rc == 0; i++) {
 		out->ports[i].number = i + 1;
-		rc = look_at_port(dev, &out->ports[i]);
+		rc = look_at_port(dev, address, &out->ports[i]);
 	}
 	return rc;
 }
 
 static int look_at_device(struct survey_device *out, struct ibv_device *ibdev,
-			  const struct rdma_options *options)
+			  const struct rdma_options *options, const char *address)
 {
 	struct rdma_device dev = { .ops = out->ops, .options = *options };
 	int rc;
@@ -83,14 +85,15 @@ static int look_at_device(struct survey_device *out, struct ibv_device *ibdev,
 	if (rdma_context_open(&dev, ibdev, &out->error))
 		return 0; /* the sentence is in its place */
 	out->attr = dev.attr;
-	rc = look_at_ports(&dev, out);
+	rc = look_at_ports(&dev, address, out);
 	dev.ops->close_device(dev.context);
 	return rc;
 }
 
 /* The devices of one provider. @seen: the names of all, wanted or not. */
 static int look_at_provider(struct survey *s, const struct rdma_provider *ops, const char *only,
-			    const struct rdma_options *options, char *seen, size_t seen_cap)
+			    const struct rdma_options *options, const char *address, char *seen,
+			    size_t seen_cap)
 {
 	struct ibv_device **list;
 	int rc = 0;
@@ -119,21 +122,22 @@ static int look_at_provider(struct survey *s, const struct rdma_provider *ops, c
 		d->ops = ops;
 		d->software = ops == &rdma_provider_soft;
 		snprintf(d->name, sizeof(d->name), "%s", name);
-		rc = look_at_device(d, list[i], options);
+		rc = look_at_device(d, list[i], options, address);
 	}
 	ops->free_device_list(list);
 	return rc;
 }
 
 int survey_take(struct survey **out, const char *only, const struct rdma_options *options,
-		struct error *err)
+		const char *address, struct error *err)
 {
 	struct survey *s = calloc(1, sizeof(*s));
 	char seen[512] = "";
 	int rc = s ? 0 : -ENOMEM;
 
 	for (unsigned i = 0; i < RDMA_PROVIDERS && rc == 0; i++)
-		rc = look_at_provider(s, rdma_providers[i], only, options, seen, sizeof(seen));
+		rc = look_at_provider(s, rdma_providers[i], only, options, address, seen,
+				      sizeof(seen));
 	if (rc == 0 && only && s->count == 0)
 		rc = rdma_device_missing(only, seen, err);
 	else if (rc)

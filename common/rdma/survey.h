@@ -18,7 +18,7 @@ struct survey_gid {
 	struct ibv_gid_entry entry;
 	char text[48];
 	char netdev[IF_NAMESIZE]; /* "": none, or it has gone */
-	bool taken; /* by gid_choose(), where the address of the exchange is not known */
+	bool taken; /* by gid_choose() */
 	char why[192]; /* taken or not, in words: gid_explain() */
 };
 
@@ -54,12 +54,13 @@ struct survey {
 
 /*
  * survey_take - look at all devices, or at @only one (NULL: all). @options: gid_index as for a
- * connection. A device that cannot be opened is in it, with why. Not on the data path.
+ * connection. @address: of the exchange, as rdma_device_open(); NULL: not known. A device that
+ * cannot be opened is in it, with why. Not on the data path.
  * Returns 0; -ENOMEM; -ENODEV: there is none of the name @only, @err lists what there is. Free
  * with survey_free().
  */
 int survey_take(struct survey **out, const char *only, const struct rdma_options *options,
-		struct error *err);
+		const char *address, struct error *err);
 void survey_free(struct survey *s);
 
 /* survey_speed_mbps - of a port: lanes times the speed of each; 0: not known. */

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
 """Whole processes on devices that a test makes up (tests/lib/fake_device.h)."""
+import json
+import re
 import subprocess
 
 import pytest
@@ -62,3 +64,61 @@ def test_a_server_whose_lid_changes_is_found(tmp_path):
     assert (got.returncode, got.stdout) == (0, "value"), got.stderr
     server.stop()
     assert "port 1 has LID 9 now, and had 5" in server.stderr()
+
+
+def two_rails(folder, second):
+    """Two ports of one NIC, each a network of its own; rail1 has the address of the exchange."""
+    lines = ["netdev eth0 30 192.168.1.5"]
+    for i, address in enumerate(("10.0.0.1", second)):
+        lines += [f"netdev rail{i} {40 + i} {address}", f"device mlx5_{i}",
+                  f"gid mlx5_{i} 1 0 v1 {address} rail{i}",
+                  f"gid mlx5_{i} 1 1 v2 {address} rail{i}"]
+    return Fabric(folder, *lines)
+
+
+def test_server_and_client_meet_on_the_rail_of_their_addresses(tmp_path):
+    """The first device is that of another network: nobody would be found there."""
+    fabric = two_rails(tmp_path, "127.0.0.1")
+    server = Server(tmp_path, listen="127.0.0.1:0", device="auto", memory="64M", connect="tcp",
+                    env=fabric.env, name="kv-server-fake")
+    assert server.ready["device"] == "mlx5_1"
+    assert fabric.cli(server, "put", "k", "value").returncode == 0
+    steps = json.loads(fabric.cli(server, "--json", "doctor", server.address).stdout)["steps"]
+    words = next(s["words"] for s in steps if s["step"] == "device")
+    assert words == "device mlx5_1 port 1: its network device rail1 holds 127.0.0.1"
+    server.stop()
+    assert f"{words}; GID index 1 " in server.stderr()
+
+
+def test_a_server_on_all_addresses_says_that_it_does_not_know_the_rail(tmp_path):
+    fabric = two_rails(tmp_path, "10.0.1.1")
+    server = Server(tmp_path, listen="0.0.0.0:0", device="auto", memory="64M", connect="tcp",
+                    env=fabric.env, name="kv-server-fake")
+    assert server.ready["device"] == "mlx5_0"
+    server.stop()
+    assert re.search(r"warn.*the first of 2 ACTIVE ports, as 0.0.0.0 names no network device",
+                     server.stderr(), re.I)
+
+
+@pytest.mark.parametrize("address,device,note", [
+    ("10.0.0.1", "mlx5_0", None),
+    ("10.0.1.1", "mlx5_1", None),
+    ("192.168.1.5", "mlx5_0", "its network device eth0 belongs to no ACTIVE port"),
+    ("10.9.9.9", "mlx5_0", "no network device of this machine holds it"),
+    ("0.0.0.0", "mlx5_0", "it names no network device"),
+    (None, "mlx5_0", None),
+])
+def test_doctor_says_which_rail_and_why(tmp_path, address, device, note):
+    fabric = two_rails(tmp_path, "10.0.1.1")
+    words = ["--address", address] if address else []
+    ran = subprocess.run([program("kv-cli-fake"), "--json", "doctor", *words],
+                         env=environment(fabric.env), capture_output=True, text=True,
+                         timeout=30 * SLOW, check=False)
+    d = json.loads(ran.stdout)
+    assert (d["device"], d["address"]) == (device, address)
+    assert d["choice"].startswith(f"device {device} port 1: ")
+    notes = [f["words"] for f in d["machine"]["findings"] if f["about"].startswith("address ")]
+    assert len(notes) == (note is not None) and all(note in n for n in notes), notes
+    taken = {x["name"]: [g["index"] for g in x["ports"][0]["gids"] if g["taken"]]
+             for x in d["devices"]}
+    assert taken["mlx5_0"] == taken["mlx5_1"] == [1]

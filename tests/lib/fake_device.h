@@ -20,7 +20,8 @@
  *		[pkeys=N]
  *	gid NAME PORT INDEX v2|v1|ib|none [ADDRESS [NETDEV]]	an entry of the port's table
  *	pkey NAME PORT INDEX VALUE	an entry of its P_Keys; 0: empty, as all but the first
- *	netdev NAME INDEX ADDRESS	this machine has it, and no others but lo and those said so
+ *	netdev NAME INDEX ADDRESS [GID]	this machine has it, and no others but lo and those said so;
+ *		GID: of its port, where it carries IP over InfiniBand. A line for each address
  *	delay CALL US		each such call takes that many microseconds
  *	fail CALL ERRNO [FIRST [EVERY]]	the FIRST-th from now on (1 where it is missing) and each
  *		EVERY-th after it (1; 0: that one only) fails with ERRNO, by name; "fail CALL 0"

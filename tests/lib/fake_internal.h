@@ -9,7 +9,7 @@
 #define FAKE_DEVICES 8u
 #define FAKE_PORTS   2u
 #define FAKE_GIDS    16u
-#define FAKE_NETDEVS 8u
+#define FAKE_NETDEVS 16u
 #define FAKE_VECTORS 64u
 #define FAKE_PKEYS   16u
 
@@ -66,6 +66,7 @@ struct fake_netdev {
 	char name[16];
 	unsigned index;
 	char address[46];
+	union ibv_gid ib_gid; /* of its port, where it carries IP over InfiniBand; else zeros */
 };
 
 /* Protected by lock. */

@@ -7,6 +7,9 @@
 #include <dlfcn.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <net/if_arp.h>
+#include <netpacket/packet.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,19 +34,34 @@ static void address_of(const char *text, struct sockaddr_storage *out)
 		v6->sin6_family = AF_INET6;
 }
 
-/* lo, and those that were said: one array. Must hold the lock. */
+/* The 20 bytes of IP over InfiniBand: a queue pair, and the port's GID. */
+static void hardware_of(const union ibv_gid *gid, struct sockaddr_storage *out)
+{
+	struct sockaddr_ll *ll = (struct sockaddr_ll *)out;
+
+	ll->sll_family = AF_PACKET;
+	ll->sll_hatype = ARPHRD_INFINIBAND;
+	ll->sll_halen = 20;
+	memcpy((char *)out + offsetof(struct sockaddr_ll, sll_addr) + 4, gid->raw,
+	       sizeof(gid->raw));
+}
+
+/* Those that were said, each before its hardware address, and lo: one array. Must hold the lock. */
 static int make_list(struct ifaddrs **out)
 {
-	unsigned count = fake.netdevs + 1;
+	unsigned count = 2 * fake.netdevs + 1;
 	struct made *all = calloc(count, sizeof(*all));
 
 	if (!all)
 		return -1;
 	for (unsigned i = 0; i < count; i++) {
-		const struct fake_netdev *n = i ? &fake.netdev[i - 1] : NULL;
+		const struct fake_netdev *n = i + 1 < count ? &fake.netdev[i / 2] : NULL;
 
 		snprintf(all[i].name, sizeof(all[i].name), "%s", n ? n->name : "lo");
-		address_of(n ? n->address : "127.0.0.1", &all[i].address);
+		if (i % 2)
+			hardware_of(&n->ib_gid, &all[i].address);
+		else
+			address_of(n ? n->address : "127.0.0.1", &all[i].address);
 		all[i].entry =
 			(struct ifaddrs){ .ifa_name = all[i].name,
 					  .ifa_addr = (struct sockaddr *)&all[i].address,

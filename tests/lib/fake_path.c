@@ -6,18 +6,19 @@
 #include <errno.h>
 #include <string.h>
 
-/* The network device behind a GID of any device; -1: nobody has it. Must hold the lock. */
-static int netdev_of(const union ibv_gid *gid, const union ibv_gid *soft)
+/* Whether a device has the GID on that network device; 0 is lo. Must hold the lock. */
+static bool on_netdev(const union ibv_gid *gid, unsigned netdev, const union ibv_gid *soft)
 {
 	for (unsigned i = 0; i < fake.devices * FAKE_PORTS * FAKE_GIDS; i++) {
 		const struct fake_device *d = &fake.device[i / (FAKE_PORTS * FAKE_GIDS)];
 		const struct fake_port *p = &d->port[i / FAKE_GIDS % FAKE_PORTS];
 		const struct ibv_gid_entry *e = &p->gid[i % FAKE_GIDS];
 
-		if (p->own_gids && memcmp(e->gid.raw, gid->raw, sizeof(gid->raw)) == 0)
-			return (int)e->ndev_ifindex;
+		if (p->own_gids && e->ndev_ifindex == netdev &&
+		    memcmp(e->gid.raw, gid->raw, sizeof(gid->raw)) == 0)
+			return true;
 	}
-	return memcmp(gid->raw, soft->raw, sizeof(gid->raw)) == 0 ? 0 : -1;
+	return netdev == 0 && memcmp(gid->raw, soft->raw, sizeof(gid->raw)) == 0;
 }
 
 static bool has_lid(uint16_t lid)
@@ -37,12 +38,10 @@ int fake_path(const struct fake_device *d, const struct ibv_ah_attr *ah,
 	      const struct ibv_gid_entry *from, const union ibv_gid *soft)
 {
 	const struct fake_port *p = &d->port[ah->port_num - 1];
-	int to;
 
 	if (p->attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
 		return has_lid(ah->dlid) ? 0 : ETIMEDOUT;
 	if (!ah->is_global || fake_gid_empty(&from->gid))
 		return EINVAL;
-	to = netdev_of(&ah->grh.dgid, soft);
-	return to < 0 || (unsigned)to != (p->own_gids ? from->ndev_ifindex : 0) ? ETIMEDOUT : 0;
+	return on_netdev(&ah->grh.dgid, p->own_gids ? from->ndev_ifindex : 0, soft) ? 0 : ETIMEDOUT;
 }

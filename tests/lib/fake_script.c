@@ -246,6 +246,8 @@ static void say_netdev(const struct words *w)
 	snprintf(n->name, sizeof(n->name), "%s", word(w, 1));
 	n->index = number(w, word(w, 2));
 	snprintf(n->address, sizeof(n->address), "%s", word(w, 3));
+	if (w->count > 4)
+		gid_of(w, w->word[4], &n->ib_gid);
 	fake.netdevs++;
 }
 

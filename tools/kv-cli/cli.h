@@ -38,6 +38,7 @@ enum cli_option {
 	CLI_INTERVAL = 1 << 10,
 	CLI_PREFIX = 1 << 11,
 	CLI_KEEP_TTL = 1 << 12,
+	CLI_ADDRESS = 1 << 13,
 };
 
 struct command {
@@ -58,7 +59,7 @@ struct cli {
 	bool server_given; /* by --server, not by the environment */
 	bool json, verbose, help, version;
 	unsigned given; /* enum cli_option */
-	const char *format, *output, *prefix;
+	const char *format, *output, *prefix, *address;
 	uint64_t count, ttl_ms, if_version, interval_ms;
 	const struct command *command; /* NULL: none was given */
 	const char **operands; /* without the command */

@@ -16,56 +16,74 @@ static const char *named_device(const struct cli *cli)
 	return !name || !name[0] || strcmp(name, "auto") == 0 ? NULL : name;
 }
 
-/* What rdma_device_open() would take of these; NULL: nothing. */
-static const struct survey_device *would_use(const struct survey *s, const char *named,
-					     const struct rdma_options *options)
+/* What would be taken, and why. */
+struct taken {
+	const struct survey_device *device; /* NULL: none could be */
+	char name[64], choice[ERROR_TEXT_MAX];
+	json_t *findings; /* about the address */
+};
+
+static void take(struct taken *t, const struct survey *s, const struct cli *cli, const char *named,
+		 const struct rdma_options *options)
 {
-	if (named)
-		return &s->devices[0];
-	for (unsigned i = 0; i < s->count; i++) {
-		if (!s->devices[i].error.code && doctor_device_active(&s->devices[i], options))
-			return &s->devices[i];
+	t->findings = json_array();
+	if (named) /* whether or not it could be opened */
+		snprintf(t->name, sizeof(t->name), "%.63s", s->devices[0].name);
+	doctor_rail(named, cli->address, options, t->name, t->choice, t->findings);
+	for (unsigned i = 0; i < s->count && !t->device && t->name[0]; i++) {
+		if (strcmp(s->devices[i].name, t->name) == 0)
+			t->device = &s->devices[i];
 	}
-	return NULL;
 }
 
 /* The sentence at the end. @device: of the JSON, NULL: none. Returns enum cli_exit. */
-static int judge(const json_t *machine, const json_t *device, const char *name, bool named,
+static int judge(const json_t *machine, const json_t *device, const struct taken *t, bool named,
 		 char *words, size_t cap)
 {
 	unsigned problems = finding_count(json_object_get(machine, "findings"), FINDING_PROBLEM);
 
-	if (!device || !json_is_true(json_object_get(device, "works"))) {
-		snprintf(words, cap,
-			 "%s%s cannot be used: see above (--device soft0 needs no hardware)",
-			 device ? "device " : "no device", device ? name : "");
+	if (!device) {
+		snprintf(words, cap, "no device can be used: %.500s", t->choice);
 		return CLI_NO;
 	}
-	snprintf(words, cap, "device %s works%s%s", name,
+	if (!json_is_true(json_object_get(device, "works"))) {
+		snprintf(words, cap,
+			 "device %s cannot be used: see above (--device soft0 needs no hardware)",
+			 t->name);
+		return CLI_NO;
+	}
+	snprintf(words, cap, "device %s works%s%s", t->name,
 		 named ? "" : ", and is the one that is taken where none is named",
 		 problems ? "; but see the problem with the machine above" : "");
 	return problems ? CLI_NO : CLI_OK;
 }
 
-static int say(struct cli *cli, json_t *machine, json_t *devices, const char *used,
+static int say(struct cli *cli, json_t *machine, json_t *devices, const struct taken *t,
 	       const char *words, bool good)
 {
+	char verdict[ERROR_TEXT_MAX + 16];
 	json_t *d;
 	size_t i;
 
 	if (cli->json)
-		return cli_print_json(json_pack(
-			"{s:s, s:i, s:s, s:o, s:o, s:s?, s:b, s:s}", "tool", "kv-cli doctor",
-			"schema", DOCTOR_SCHEMA, "version", gkv_version(), "machine", machine,
-			"devices", devices, "device", used, "ok", (int)good, "verdict", words));
+		return cli_print_json(
+			json_pack("{s:s, s:i, s:s, s:o, s:o, s:s?, s:s?, s:s, s:b, s:s}", "tool",
+				  "kv-cli doctor", "schema", DOCTOR_SCHEMA, "version",
+				  gkv_version(), "machine", machine, "devices", devices, "device",
+				  t->device ? t->name : NULL, "address", cli->address, "choice",
+				  t->choice, "ok", (int)good, "verdict", words));
 	doctor_machine_print(machine, stdout);
 	json_array_foreach (devices, i, d) {
 		putchar('\n');
 		doctor_device_print(d, stdout);
 	}
-	printf("\nWhere TCP connects from an address that has a RoCE v2 GID of its own, auto takes "
-	       "that one.\nVerdict: %s.\n",
-	       words);
+	fputs("\nTaken: ", stdout);
+	text_folded(stdout, t->choice, 7, 7);
+	if (!cli->address)
+		puts("With --address ADDRESS that is the rail of a server that listens there, or of "
+		     "a client\nthat connects from there.");
+	snprintf(verdict, sizeof(verdict), "Verdict: %s.", words);
+	text_folded(stdout, verdict, 0, 9);
 	json_decref(machine);
 	json_decref(devices);
 	return cli_flush(stdout, "stdout");
@@ -74,13 +92,13 @@ static int say(struct cli *cli, json_t *machine, json_t *devices, const char *us
 static int doctor_here(struct cli *cli)
 {
 	struct rdma_options options = rdma_options_default();
-	const char *named = named_device(cli), *used_name = NULL;
-	const struct survey_device *used;
-	json_t *machine, *devices = json_array(), *used_json = NULL;
+	json_t *machine, *devices = json_array(), *used = NULL;
+	const char *named = named_device(cli);
+	char words[ERROR_TEXT_MAX];
+	struct taken t = { 0 };
 	struct doctor_machine here;
 	struct survey *s;
 	struct error err;
-	char words[256];
 	int code;
 
 	options.gid_index = cli->options.gid_index;
@@ -88,38 +106,43 @@ static int doctor_here(struct cli *cli)
 	options.pkey_index = cli->options.pkey_index;
 	options.service_level = cli->options.service_level;
 	options.traffic_class = cli->options.traffic_class;
-	if (survey_take(&s, named, &options, &err)) {
+	if (survey_take(&s, named, &options, cli->address, &err)) {
 		json_decref(devices);
 		return cli_error(CLI_FAILED, "doctor: %s", err.text);
 	}
-	used = would_use(s, named, &options);
-	used_name = used ? used->name : NULL;
+	take(&t, s, cli, named, &options);
 	for (unsigned i = 0; i < s->count; i++) {
 		json_t *d = doctor_device(&s->devices[i], &options);
 
 		json_array_append_new(devices, d);
-		if (&s->devices[i] == used)
-			used_json = d;
+		if (&s->devices[i] == t.device)
+			used = d;
 	}
 	doctor_machine_here(&here);
-	machine = doctor_machine(&here, used && !used->software);
-	if (!machine || json_array_size(devices) != s->count) {
+	machine = doctor_machine(&here, t.device && !t.device->software);
+	if (!machine || json_array_extend(json_object_get(machine, "findings"), t.findings) ||
+	    json_array_size(devices) != s->count) {
 		code = cli_error(CLI_FAILED, "doctor: no memory");
 		json_decref(machine);
 		json_decref(devices);
 	} else {
-		code = judge(machine, used_json, used_name, named, words, sizeof(words));
-		if (say(cli, machine, devices, used_name, words, code == CLI_OK))
+		code = judge(machine, used, &t, named, words, sizeof(words));
+		if (say(cli, machine, devices, &t, words, code == CLI_OK))
 			code = CLI_FAILED;
 	}
+	json_decref(t.findings);
 	survey_free(s);
 	return code;
 }
 
 int cli_doctor(struct cli *cli)
 {
-	int code = cli->operand_count ? cli_server(cli, "doctor", cli->operands[0]) : 0;
+	int code;
 
+	if (cli->address && (cli->operand_count || cli->server_given))
+		return cli_error(CLI_USAGE, "doctor: --address goes with no server: a connection "
+					    "shows its own (leave one of them out)");
+	code = cli->operand_count ? cli_server(cli, "doctor", cli->operands[0]) : 0;
 	if (code)
 		return code;
 	return cli->operand_count || cli->server_given ? doctor_server(cli) : doctor_here(cli);

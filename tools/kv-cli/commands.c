@@ -279,16 +279,19 @@ const struct command cli_commands[] = {
 	},
 	{
 		.name = "doctor",
-		.usage = "[HOST[:PORT]]",
+		.usage = "[--address ADDRESS] [HOST[:PORT]]",
 		.summary = "say what RDMA there is here, what works, and what to do; or try a "
 			   "connection step by step",
 		.details =
 			"Without HOST: devices, ports, every GID and why it is used or not, limits of\n"
 			"devices and machine, and a READ on each ACTIVE port from itself. Exit 1 if the\n"
-			"device that would be used (--device, else the first ACTIVE one) has a problem.\n"
+			"device that would be used has a problem: that of --device, or else the rail of\n"
+			"  --address ADDRESS   of this machine: a server listens on it, or a client connects\n"
+			"                      from it; without it, the first with an ACTIVE port.\n"
 			"With HOST, or --server: connects to that kv-server and says how far it came;\n"
 			"exit 1 if a step failed. --json prints one document (schema 1).\n",
 		.example = "kv-cli doctor && kv-cli doctor 10.0.0.5",
+		.allowed = CLI_ADDRESS,
 		.operands_min = 0,
 		.operands_max = 1,
 		.run = cli_doctor,

@@ -40,6 +40,14 @@ void doctor_machine_print(const json_t *machine, FILE *out);
 json_t *doctor_device(const struct survey_device *d, const struct rdma_options *options);
 void doctor_device_print(const json_t *device, FILE *out);
 
+/*
+ * doctor_rail - which device, port and GID a connection would take, and why, in @choice. @name:
+ * NULL, auto. @address: of the exchange, or NULL. Notes where no device has it go to @findings.
+ * Returns whether there is one; then @device is its name. @choice: ERROR_TEXT_MAX bytes.
+ */
+bool doctor_rail(const char *name, const char *address, const struct rdma_options *options,
+		 char device[64], char *choice, json_t *findings);
+
 /* doctor_device_active - the number of its first ACTIVE port (or of options' port), 0: none. */
 unsigned doctor_device_active(const struct survey_device *d, const struct rdma_options *options);
 

@@ -37,6 +37,7 @@ enum {
 	OPTION_INTERVAL,
 	OPTION_PREFIX,
 	OPTION_KEEP_TTL,
+	OPTION_ADDRESS,
 };
 
 /* The leading '-' hands operands over in order, so that what stands after "--" can be told. */
@@ -69,6 +70,7 @@ static const struct option long_options[] = {
 	{ "interval", required_argument, NULL, OPTION_INTERVAL },
 	{ "prefix", required_argument, NULL, OPTION_PREFIX },
 	{ "keep-ttl", no_argument, NULL, OPTION_KEEP_TTL },
+	{ "address", required_argument, NULL, OPTION_ADDRESS },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -243,6 +245,10 @@ static int options_take(struct cli *cli, int option, const char *value)
 		cli->given |= CLI_PREFIX;
 		cli->prefix = value;
 		break;
+	case OPTION_ADDRESS:
+		cli->given |= CLI_ADDRESS;
+		cli->address = value;
+		break;
 	case 'c':
 		cli->given |= CLI_COUNT;
 		rc = options_number("--count", value, 1, CLI_COUNT_MAX, &cli->count);
@@ -344,7 +350,7 @@ static int options_check(const struct cli *cli)
 					     "--skip-bad", "--output",	  "--count",
 					     "--ttl",	   "--if-absent", "--if-version",
 					     "--watch",	   "--interval",  "--prefix",
-					     "--keep-ttl" };
+					     "--keep-ttl", "--address" };
 	const struct command *c = cli->command;
 
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

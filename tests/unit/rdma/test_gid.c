@@ -148,11 +148,12 @@ UNIT_TEST(the_best_is_taken)
 static const char *explained(const struct rdma_device *dev, unsigned index,
 			     const struct gid_choice *taken, bool is_it)
 {
+	const struct gid_address unknown = { 0 };
 	static char text[192];
 	struct ibv_gid_entry e = table[index < 8 ? index : 0];
 
 	e.gid_index = index;
-	assert_int_equal(gid_explain(dev, &e, taken, text, sizeof(text)), is_it);
+	assert_int_equal(gid_explain(dev, &e, &unknown, taken, text, sizeof(text)), is_it);
 	return text;
 }
 

@@ -171,7 +171,7 @@ UNIT_TEST(a_survey_has_soft0_and_its_gids)
 	const struct survey_device *d;
 	unsigned taken = 0;
 
-	assert_int_equal(survey_take(&s, "soft0", &o, &err), 0);
+	assert_int_equal(survey_take(&s, "soft0", &o, NULL, &err), 0);
 	assert_int_equal(s->count, 1);
 	d = &s->devices[0];
 	assert_true(d->software && d->port_count == 1 && d->error.code == 0);
@@ -181,7 +181,7 @@ UNIT_TEST(a_survey_has_soft0_and_its_gids)
 	assert_int_equal(taken, 1);
 	assert_string_equal(d->ports[0].gids[3].netdev, "lo");
 	survey_free(s);
-	assert_int_equal(survey_take(&s, "nosuch", &o, &err), -ENODEV);
+	assert_int_equal(survey_take(&s, "nosuch", &o, NULL, &err), -ENODEV);
 	assert_non_null(strstr(err.text, "soft0"));
 	survey_free(NULL);
 }
