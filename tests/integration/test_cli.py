@@ -12,8 +12,8 @@ import subprocess
 
 import pytest
 
-from kvt_client import assert_error, flat_stats, run
-from kvt_process import DEVICE, environment, free_port, program
+from kvt_client import assert_error, flat_stats
+from kvt_process import environment
 
 KIB, MIB = 1 << 10, 1 << 20
 EAGER = 8 * KIB
@@ -54,24 +54,6 @@ def test_keys_are_bytes(cli, key):
     assert cli("get", key).rc == 1
 
 
-def test_mget_of_many_keys_at_once(cli, tmp_path):
-    path = tmp_path / "lots.tsv"
-    path.write_text("".join(f"lots {i}\tvalue {i}\n" for i in range(1000)))
-    cli.good("load", str(path))
-    out = cli.good("mget", *[f"lots {i}" for i in range(1000)]).splitlines()
-    assert len(out) == 1000
-    for i in range(1000):
-        assert out[i].endswith(b"value %d" % i), out[i]
-
-
-def test_stats_counts(cli):
-    before = cli.stats()
-    cli.put("counted", b"x")
-    after = cli.stats()
-    assert after["rpc_puts"] == before["rpc_puts"] + 1
-    assert after["records"] >= 1
-
-
 STATS_PAGE = pathlib.Path(__file__).parents[2] / "docs" / "STATS.md"
 
 
@@ -104,27 +86,10 @@ def test_every_counter_is_explained_in_its_group(cli):
         assert explained(lacking) != there, f"no {name} is noticed"
 
 
-@pytest.mark.no_device
-def test_wrong_usage_needs_no_server():
-    assert_error(run([program("kv-cli"), "-s", f"127.0.0.1:{free_port()}", "put", "a"]), 2)
-
-
 def test_value_above_the_limit(cli):
     assert_error(cli("put", "too long", "-", stdin=bytes(16 * MIB + 1)), (2, 3), "value",
                  "16777216|16 MiB")
     assert cli("exists", "too long").rc == 1
-
-
-def test_server_that_is_not_there():
-    result = run([program("kv-cli"), "-s", f"127.0.0.1:{free_port()}", "-d", DEVICE, "get", "a"],
-                 seconds=8)
-    assert_error(result, 3, "refused", "127.0.0.1")
-
-
-def test_server_from_the_environment(shared):
-    result = run([program("kv-cli"), "ping"], env={"GRACEKV_SERVER": shared.address,
-                                                   "GRACEKV_DEVICE": DEVICE})
-    assert result.rc == 0, result.err
 
 
 @pytest.mark.parametrize("command", [["get", "for a pipe"], ["--json", "get", "for a pipe"],

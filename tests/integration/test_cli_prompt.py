@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from kvt_process import (CONNECT, DEVICE, HOST, Process, free_port, program,
-                         scaled, wait_until)
+from kvt_client import Cli
+from kvt_process import HOST, Process, free_port, scaled, wait_until
 from kvt_terminal import Terminal
 
 
@@ -19,10 +19,7 @@ class Prompt(Terminal):
     """kv-cli at its prompt."""
 
     def __init__(self, address, home, *options, **env):
-        args = [program("kv-cli"), "-s", address, *options]
-        if DEVICE:
-            args += ["-d", DEVICE]
-        super().__init__([*args, "--connect", CONNECT],
+        super().__init__([*Cli(address).base, *options],
                          {"HOME": str(home), "XDG_STATE_HOME": str(home / "state"), **env})
         self.mark = re.escape(address) + "> "
         self.answers = 0
@@ -244,7 +241,7 @@ def test_dumb_terminal(prompt):
 
 def test_output_elsewhere(shared, tmp_path):
     """The prompt is on stderr where stdout is none; a terminal that only gives lines has none."""
-    command = f"{program('kv-cli')} -s {shared.address} -d {DEVICE} --connect {CONNECT}"
+    command = " ".join(Cli(shared.address).base)
     for to, prompted in (("out", True), ("out 2>err", False)):
         p = Terminal(["/bin/sh", "-c", f"cd {tmp_path} && {command} >{to}"],
                      {"HOME": str(tmp_path)})

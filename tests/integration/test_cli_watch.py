@@ -13,9 +13,8 @@ import time
 
 import pytest
 
-from kvt_client import flat_stats
-from kvt_process import (CONNECT, DEVICE, SLOW, Process, die_with_parent, environment, program,
-                         wait_until)
+from kvt_client import Cli, flat_stats
+from kvt_process import DEVICE, SLOW, Process, die_with_parent, environment, wait_until
 from kvt_terminal import Terminal, screen
 
 pytestmark = pytest.mark.soft_device  # the device makes no difference
@@ -39,10 +38,8 @@ class Watch(Terminal):
     """kv-cli stats --watch on a terminal of its own."""
 
     def __init__(self, address, *words, rows=24, columns=80, options=(), **env):
-        args = [program("kv-cli"), "-s", address, "--connect", CONNECT, *options]
-        if DEVICE:
-            args += ["-d", DEVICE]
-        super().__init__([*args, "stats", "--watch", *words], env, rows, columns)
+        super().__init__([*Cli(address).base, *options, "stats", "--watch", *words], env, rows,
+                         columns)
         self.rows, self.columns = rows, columns
 
     def pages(self):
@@ -214,10 +211,8 @@ def test_a_dumb_terminal_gets_pages(watch):
 
 
 def test_at_the_prompt(shared, tmp_path):
-    args = [program("kv-cli"), "-s", shared.address, "--connect", CONNECT]
-    if DEVICE:
-        args += ["-d", DEVICE]
-    p = Terminal(args, {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}, rows=40)
+    p = Terminal(Cli(shared.address).base, {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)},
+                 rows=40)
     prompt = re.escape(shared.address) + "> "
     p.expect(prompt)
     for key in ("q", "\x03"):
@@ -345,13 +340,3 @@ def test_a_reader_that_stands_still(cli):
         it.wait()
     os.close(reader)
     os.close(writer)
-
-
-def test_a_script_ends_with_it(cli, tmp_path):
-    it = Process(cli.base, tmp_path / "stderr", stdin=subprocess.PIPE)
-    it.popen.stdin.write(b"stats --watch --interval 0.1\nput watch-script 1\n")
-    it.popen.stdin.close()
-    assert it.read_line(20).startswith("kv-server ")
-    it.signal(signal.SIGINT)
-    assert it.wait(20) == -signal.SIGINT
-    assert cli("exists", "watch-script").rc == 1

@@ -20,11 +20,6 @@ def server(world):
     return world.server("--lease", str(LEASE), "--deferred-max", "1M", memory="64M")
 
 
-def advance(client):
-    """Epochs go on where something is replaced."""
-    client.ask("raise", b"epochs", 50, 100)
-
-
 def ended_as(world, server, it, why):
     said = it.ended((4 * LEASE_S + 4) * 1000)
     assert SAID[why] in said, said
@@ -49,22 +44,6 @@ def test_slot_that_says_what_cannot_be(world, server, rogue, field):
         wait_until("the other goes on", lambda: other.rounds > rounds + 2, 10)
 
 
-@pytest.mark.parametrize("field", ["e", "h"])
-def test_slot_that_is_ahead_by_one(world, server, rogue, field):
-    client = world.client(server)
-    advance(client)
-    wait_until("nothing is deferred, so that the epoch stands still",
-               lambda: world.cli(server).stats()["deferred_bytes"] == 0, 10)
-    it = rogue(server)
-    e = it.ask("announce", KEEPER, 0)["e"]
-    assert it.ask("announce", KEEPER, 0, f"e={e}", f"h={e}")["wc"] == 0
-    assert fences(world.cli(server)) == (0, 0, 0)
-    ahead = (e + 1, e) if field == "e" else (e, e + 1)
-    it.ask("announce", KEEPER, 0, f"e={ahead[0]}", f"h={ahead[1]}")
-    ended_as(world, server, it, LIED)
-    assert client.stats()["reconnects"] == 0
-
-
 @pytest.mark.parametrize("field", ["generation=1234567", "generation=0", "beat=7", None])
 def test_slot_without_a_beat(world, server, rogue, field, soft_device):
     """A foreign generation is none; nor is the same one again and again, nor silence."""
@@ -85,7 +64,7 @@ def test_slot_that_beats_is_never_fenced_while_nobody_wants_memory(world, server
     number = it.ask("where")["session"]
     it.start("announce", KEEPER, 6 * LEASE, "torn=1")
     time.sleep(LEASE_S / 2)
-    advance(client)
+    client.ask("raise", b"epochs", 50, 100)
     wait_until("its account tells", lambda: cli.stats()[f"session_{number}_deferred_bytes"] > 0, 5)
     time.sleep(2 * LEASE_S)
     assert fences(cli) == (0, 0, 0) and cli.stats()["deferred_bytes"] > 0
@@ -94,37 +73,6 @@ def test_slot_that_beats_is_never_fenced_while_nobody_wants_memory(world, server
     it.start("announce", KEEPER, 4 * LEASE)
     wait_until("it lets go", lambda: cli.stats()["deferred_bytes"] == 0, 10)
     assert it.answer(20 * LEASE_S)["wc"] == 0
-
-
-@pytest.mark.parametrize("field", ["torn=1", "e"])
-def test_slot_that_beats_is_fenced_when_memory_is_wanted(world, server, rogue, field, soft_device):
-    client = world.client(server, 60000)
-    client.put(b"key", b"first")
-    it = rogue(server)
-    e = it.ask("announce", KEEPER, 0)["e"]
-    it.start("announce", KEEPER, 60000 * SLOW, f"e={e}" if field == "e" else field)
-    client.ask("raise", b"key", 100, 20000, seconds=50)
-    assert it.answer(30)["wc"] != 0
-    ended_as(world, server, it, STUCK)
-    assert client.stats()["reconnects"] == 0
-
-
-def test_session_without_a_queue_pair_needs_no_beat(world, server, rogue, soft_device):
-    cli, client = world.cli(server), world.client(server)
-    it = rogue(server, [])
-    assert it.ask("line", 3 * LEASE, seconds=30) == {}, "the life line stays"
-    advance(client)
-    wait_until("it holds nothing back", lambda: cli.stats()["deferred_bytes"] == 0, 10)
-    assert fences(cli) == (0, 0, 0)
-    it.ask("open", KEEPER, 0, 0)
-    assert it.ask("announce", KEEPER, 0)["wc"] == 0
-    it.ask("close", KEEPER)
-    assert it.ask("line", 3 * LEASE, seconds=30) == {}, "nor does it when it has none left"
-    advance(client)
-    wait_until("it holds nothing back", lambda: cli.stats()["deferred_bytes"] == 0, 10)
-    assert fences(cli) == (0, 0, 0)
-    it.ask("open", 0, 4, 4)
-    ended_as(world, server, it, SILENT)
 
 
 # What the statistics say of each session

@@ -49,13 +49,6 @@ def test_programs_run_with_their_defaults(tmp_path):
     assert result.rc == 0, result.err
 
 
-def test_a_program_that_is_no_program(tmp_path):
-    folder = fakes(tmp_path, get=GOOD["get"])
-    (folder / "bin/kv-lat").write_bytes(b"\x7fELF, but for the rest")
-    doc, _ = document(folder, "--only", "get", rc=3)
-    assert all("does not start" in one["why"] for one in doc["promises"])
-
-
 @pytest.mark.parametrize("there, failed, said", [("redis-server", False, "memcached: not inst"),
                                                  ("memcached redis-server", True, "exited with 3")])
 def test_peers_that_are_not_there_are_no_failure(monkeypatch, there, failed, said):
@@ -160,18 +153,6 @@ def test_hugepages_are_put_back(tmp_path):
     with pytest.raises(gate_run.NoHugepages, match="nr_hugepages"), \
             gate_run.hugepages(1, tmp_path / "none" / "nr_hugepages"):
         pass
-
-
-def test_fewer_hugepages_than_asked_for(monkeypatch, tmp_path):
-    """The kernel gives what it has, and says so when it is read again."""
-    pool = tmp_path / "nr_hugepages"
-    pool.write_text("7\n")
-    write = pathlib.Path.write_text
-    monkeypatch.setattr(pathlib.Path, "write_text",
-                        lambda path, text: write(path, f"{min(int(text), 9)}\n"))
-    with pytest.raises(gate_run.NoHugepages, match="gave 2 of 5"), gate_run.hugepages(5, pool):
-        pass
-    assert pool.read_text() == "7\n"
 
 
 def test_cores_of_other_programs(monkeypatch):

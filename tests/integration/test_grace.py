@@ -10,7 +10,6 @@ import pytest
 from kvt_client import CallFailed
 from kvt_process import SLOW, scaled, wait_until
 from kvt_rogue import KEEPER, pace_of, session_of
-from kvt_server import Server, ServerFailed
 from test_memory import ENOMEM, MIB, fill_up
 
 LEASE = 500 * SLOW  # ms
@@ -225,13 +224,3 @@ def test_all_can_be_deleted_beside_a_section_that_does_not_end(world, rogue):
 def test_limit_of_what_is_deferred(world, words, limit):
     cli = world.cli(world.server(*words, memory="32M"))
     assert cli.stats()["deferred_bytes_max"] == limit
-
-
-@pytest.mark.no_device
-@pytest.mark.parametrize("size", ["1023K", "1", "33M", "1T", "-1", "x", "1M1", ""])
-def test_limit_of_what_is_deferred_that_is_none(world, size):
-    with pytest.raises(ServerFailed) as failed:
-        Server(world.folder, "--deferred-max", size, memory="32M")
-    words = failed.value.stderr
-    assert failed.value.rc == 2 and words.count("\n") == 1, words
-    assert words.startswith("kv-server: ") and "--deferred-max" in words and len(words) > 50, words

@@ -124,18 +124,6 @@ def test_document_of_ours_alone():
 
 
 @pytest.mark.soft_device
-@pytest.mark.parametrize("distribution", ["uniform", "zipfian", "latest"])
-def test_inserts_and_distributions(distribution):
-    """Twice as many records as were loaded end a cell, and are gone in the next."""
-    result = bench("-k", "40", "-v", "1", "-f", "1", "-w", "D", "-D", "8", "-t", "60", "-r", "2",
-                   "--distribution", distribution, "--json", seconds=60)
-    assert result.rc == 0, result.err
-    for cell in json.loads(result.out)["cells"]:
-        assert cell["lat_us"]["insert"]["count"] == 2 * 40 and cell["missing"] == 0
-        assert cell["distribution"] == distribution
-
-
-@pytest.mark.soft_device
 def test_a_running_server(shared, cli):
     """It keeps the records that were loaded, and no insert; its CPU time is not known."""
     result = bench("-s", shared.address, "-d", DEVICE, "-k", "50", "-n", "90", "-r", "1", "-w",

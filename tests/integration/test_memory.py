@@ -30,30 +30,6 @@ def fill_up(client, size, prefix="record", limit=1000000):
     return done, text
 
 
-@pytest.mark.parametrize("size", [100, 4000, 30000, 1000000])
-def test_full_store(world, size):
-    memory = 16 if size < 1000 else 32  # MiB: each record is deleted by a command of its own
-    server = world.server(memory=f"{memory}M")
-    cli, client = world.cli(server), world.client(server, 10000)
-    done, _ = fill_up(client, size)
-    assert done * (size + 256) > memory * 3 // 8 * MIB, "a good part of the memory holds records"
-    assert client.ask("check", "record", 0, done, size)["found"] == str(done)
-    result = cli("put", "one more", "-", stdin=bytes(size))
-    if result.rc:
-        assert_error(result, 3, "memory|full")
-        assert cli("exists", "one more").rc == 1
-    for i in range(0, done, 2):
-        client.delete(b"record%08d" % i)
-    left = client.ask("check", "record", 0, done, size)
-    assert (int(left["found"]), int(left["wrong"])) == (done // 2, 0)
-    client.quit()
-
-    def put_again():
-        return cli("put", "one more", "-", stdin=bytes(size)).rc == 0
-    wait_until("room again after half was deleted", put_again, 5)
-    assert cli.get("one more") == bytes(size)
-
-
 def test_a_value_larger_than_the_store(world):
     server = world.server(memory="12M")
     cli = world.cli(server)

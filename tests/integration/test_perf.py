@@ -93,36 +93,6 @@ def store_left_as_it_was(request):
     assert records(server) == before
 
 
-@pytest.mark.no_device
-@BOTH
-def test_help(tool):
-    text = run([program(tool), "--help"]).out.decode()
-    assert "not RDMA" in text
-    for line in text.splitlines():
-        assert len(line) <= 96 and line == line.rstrip(), line
-    letters = set(re.findall(r"^  -(\w), ", text, re.M))
-    assert letters >= set("dipxmsanDqeIRFVCHUh"), "perftest's letters"
-    assert letters >= set("tlQ") or tool == "kv-lat"
-
-
-@pytest.mark.no_device
-@BOTH
-@pytest.mark.parametrize("words, said", [
-    ([], "or $GRACEKV_SERVER"), (["a", "b"], "HOST:PORT"),
-    (["-n", "5", "-D", "5", "a"], "-n and -D"),
-    (["-s", "0", "a"], "out of range"), (["-s", "99999999999999999999", "a"], "64 bits"),
-    (["--op", "frob", "a"], "none of get, put"), (["--rate", "-1", "a"], "--rate"),
-    (["-m", "1000", "a"], "none of 256"), (["--dist", "zipf:2", "a"], "zipf"),
-    (["--keys", "0", "a"], "1 to "), (["--raw", "--rate", "5", "a"], "go together"),
-    (["-q", "99", "a"], "1 to 63"), (["--threads", "2", "a"], "each thread wants one"),
-    (["-U", "-D", "1", "a"], "-U wants -n"), (["a:99999"], "ports are 0 to 65535"),
-])
-def test_wrong_usage(tool, words, said):
-    result = run([program(tool), *words])
-    assert_error(result, 2, who=tool)
-    assert said in result.err
-
-
 @pytest.mark.soft_device
 @BOTH
 def test_table_lines_up_with_its_head(shared, tool):
@@ -205,13 +175,6 @@ def test_puts_and_their_floor(shared, tool, size, floor):
     assert r["raw"]["bytes"] >= size and r["raw"]["iterations"] >= scaled(200)
 
 
-@BOTH
-def test_mixed(shared, tool):
-    r = document(tool, shared, *FEW, "--op", "mixed:0.75", "-s", "64")["results"][0]
-    assert r["op"] == "mixed:0.75" and r["iterations"] == scaled(200)
-    assert 1 <= r["reads_per_get"] < 3
-
-
 def test_mget(shared):
     r = document("kv-lat", shared, *FEW, "--op", "mget:9", "-s", "64")["results"][0]
     assert (r["op"], r["iterations"]) == ("mget:9", scaled(200))
@@ -221,8 +184,8 @@ def test_mget(shared):
 @BOTH
 @pytest.mark.parametrize("words", [
     ["-q", "3", "--threads", "2"], ["-e", "-q", "2"], ["-e", "--op", "put"], ["-e", "--raw"],
-    ["-e", "--op", "put", "--raw", "-q", "2"], ["-I", "0", "--op", "put"], ["-F"],
-    ["--no-hints", "--raw", "-e", "-q", "2"]])
+    ["-e", "--op", "put", "--raw", "-q", "2"], ["-I", "0", "--op", "put"],
+    ["-F", "--op", "mixed:0.75"], ["--no-hints", "--raw", "-e", "-q", "2"]])
 def test_ways(shared, tool, words):
     doc = document(tool, shared, *FEW, "-s", "64", *words)
     qps = doc["parameters"]["qps"]
@@ -299,15 +262,6 @@ def test_unsorted_are_of_their_size_alone(shared):
         assert len(kept) == scaled(200)
         assert min(kept) == pytest.approx(float(row[2]), abs=0.006), row
         assert max(kept) == pytest.approx(float(row[3]), abs=0.006), row
-
-
-@pytest.mark.soft_device
-def test_unsorted_of_an_open_loop(shared):
-    """Threads without equally many handles: each operation, done or given up."""
-    lines = table("kv-lat", shared, "--keys", "40", "-n", "50", "-q", "3", "--threads", "2",
-                  "--rate", "2000", "-U", "-s", "64")
-    (kept,) = unsorted(lines)
-    assert len(kept) == 150
 
 
 @pytest.mark.soft_device

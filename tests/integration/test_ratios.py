@@ -17,7 +17,7 @@ import time
 import pytest
 
 from kvt_client import Cli
-from kvt_process import AGENT, DEVICE, FULL, HOST, Process, program, wait_until
+from kvt_process import AGENT, DEVICE, FULL, HOST, Process, program
 from kvt_rdma import NOBODY, output, rows
 from kvt_remote import server_port
 from kvt_server import ServerSide

@@ -145,14 +145,6 @@ def test_report(tmp_path):
     assert 0 < len(points) <= 3 * len(STRATEGIES)
 
 
-def test_report_says_where_it_cannot_be_written(tmp_path):
-    result = bench("-t", "3600", "-i", "1", "--strategy", "sync", "-o", str(tmp_path / "a" / "b"))
-    assert result.rc == 3 and "--report" in result.err and str(tmp_path) in result.err
-    (tmp_path / "file").write_text("")
-    result = bench("-t", "0.01", "-i", "1", "--strategy", "sync", "-o", str(tmp_path / "file"))
-    assert result.rc == 3 and str(tmp_path / "file") in result.err
-
-
 @pytest.mark.parametrize("folder", ["a/b", "file", "x" * 5000, ""])
 def test_report_that_cannot_be_written_costs_no_measuring(tmp_path, monkeypatch, folder):
     """It is looked at first: these would take an hour."""

@@ -2,7 +2,6 @@
 # SPDX-FileCopyrightText: The GraceKV authors
 """README's "Try it", pasted whole into bash: as its input, and typed at its prompt."""
 import os
-import pathlib
 import re
 import signal
 import subprocess

@@ -145,16 +145,6 @@ def test_session_of_a_stopped_process(world, soft_device, lease_ms):
     assert client.stats()["reconnects"] == (1 if lease_ms < 3000 else 0)
 
 
-def test_device_tells_of_the_last_receive(world, soft_device):
-    """Clients come and go in peace: nothing is held for receives that they may have kept."""
-    server = world.server("--workers", "1")
-    cli = world.cli(server)
-    for _ in range(8):
-        cli.good("ping")
-    stats = cli.stats()
-    assert stats["receives_held"] == 0 and stats["receives_lost"] == 0
-
-
 @pytest.mark.parametrize("weak", [None, "5"])
 def test_no_receive_is_lost_with_clients_that_die_while_they_send(world, soft_device, weak):
     """Killed in the middle of PUTs; then every receive buffer of the worker is there."""

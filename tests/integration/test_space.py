@@ -25,31 +25,32 @@ def fill(world, server, size, prefix="record"):
     return client, done, world.cli(server).stats()
 
 
-def test_full_store_refuses_writes_and_nothing_else(world):
+@pytest.mark.parametrize("size", [1000, 6000, 30000])
+def test_full_store_refuses_writes_and_nothing_else(world, size):
     server = world.server(memory="32M")
     cli = world.cli(server)
-    client, done, _ = fill(world, server, 6000)
-    for i in range(20):
+    client, done, full = fill(world, server, size)
+    assert done * (size + 256) > full["memory_bytes_max"] * 3 // 8, "a good part holds records"
+    for i in range(3):
         key = b"record%08d" % i
         old = client.get(key)
-        assert old is not None and len(old) == 6000
+        assert old is not None and len(old) == size
         for what in key, b"new %d" % i:
             with pytest.raises(CallFailed) as refusal:
-                client.put(what, bytes(6000))
+                client.put(what, bytes(size))
             assert refusal.value.code == ENOMEM, refusal.value
         assert client.get(key) == old, "a refused overwrite changes nothing"
         assert client.get(b"new %d" % i) is None
-    for i in range(0, done, 2):
-        client.delete(b"record%08d" % i)
-    left = client.ask("check", "record", 0, done, 6000)
-    assert (int(left["found"]), int(left["wrong"])) == (done // 2, 0)
+    assert client.ask("drop", "record", 0, done // 2)["deleted"] == str(done // 2)
+    left = client.ask("check", "record", 0, done, size)
+    assert (int(left["found"]), int(left["wrong"])) == (done - done // 2, 0)
     client.quit()
     emptied(cli)
-    other = world.client(server, 20000)
-    other.ask("fill", "more", 0, done // 2 - 20, 6000, seconds=50)
-    left = other.ask("check", "record", 0, done, 6000)
-    assert (int(left["found"]), int(left["wrong"])) == (done // 2, 0)
-    assert other.ask("check", "more", 0, done // 2 - 20, 6000)["found"] == str(done // 2 - 20)
+    other, count = world.client(server, 20000), max(done // 2 - 20, 1)
+    other.ask("fill", "more", 0, count, size, seconds=50)
+    left = other.ask("check", "record", 0, done, size)
+    assert (int(left["found"]), int(left["wrong"])) == (done - done // 2, 0)
+    assert other.ask("check", "more", 0, count, size)["found"] == str(count)
 
 
 @pytest.mark.parametrize("memory", ["12M", "12582913", "13000001", "33333333"])

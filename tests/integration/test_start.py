@@ -11,7 +11,7 @@ import pytest
 
 from kvt_client import assert_error
 from kvt_process import AGENT, DEVICE, HOST, SANITIZED, Process, program, wait_until
-from kvt_server import Server, ServerFailed
+from kvt_server import refused
 
 MIB = 1 << 20
 EXTENTS = ("memory_data_bytes", "memory_index_bytes", "memory_directory_bytes")
@@ -42,10 +42,8 @@ def test_memory_is_not_taken_where_nobody_asks(world):
 
 @pytest.mark.no_device
 def test_populate_is_yes_or_no(tmp_path):
-    with pytest.raises(ServerFailed) as failure:
-        Server(tmp_path, "--populate", "maybe")
-    failure.value.err = failure.value.stderr
-    assert_error(failure.value, 2, "--populate", "'maybe'", "yes, no", who="kv-server")
+    assert_error(refused(tmp_path, "--populate", "maybe"), 2, "--populate", "'maybe'", "yes, no",
+                 who="kv-server")
 
 
 def has_begun(pid):

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
-"""Writes on terms as frames: what a retry of one is answered, and that it is not applied again."""
+"""Writes on terms as frames: what a retry of one is answered, and that it is not applied again.
+What else there is to a retry: tests/unit/write/test_write.c."""
 import time
 
 import pytest
 
 from kvt_process import wait_until
-from kvt_rogue import DEL, GET, INCR, INLINE, PATIENT, PUT, RETRY, TOUCH, used_blocks
+from kvt_rogue import DEL, GET, INCR, INLINE, PUT, RETRY, TOUCH, used_blocks
 
-ENOENT, ENOMEM, EEXIST, ERANGE, EDOM = -2, -12, -17, -34, -33
+ENOENT = -2
 IF_ABSENT, IF_PRESENT, IF_VERSION = 1, 2, 3
 FIVE = ord("5")
 MINUTE = 60000
@@ -76,81 +77,6 @@ def test_retry_of_what_was_applied_gets_its_reply(world, clean, rogue, what, rec
     it.close()
     other.close()
     wait_until("one block is left", lambda: used_blocks(world.cli(clean)) == 1, 10)
-
-
-def test_retry_of_what_was_lost_is_applied_once(world, clean, rogue):
-    it = rogue(clean)
-    number(it, 1, 1)
-    fields = {"op": INCR, "key": 1, "operand": 1, "flags": RETRY, "sequence": 500}
-    first = write(it, **fields)
-    assert (first["status"], first["number"]) == (0, 6)
-    assert write(it, **fields) == first
-    assert there(it, 1)[1] == first["version"]
-    fields = {"op": PUT, "key": 2, "condition": IF_ABSENT, "flags": INLINE | RETRY,
-              "value_len": 1, "sequence": 600}
-    first = write(it, **fields)
-    assert first["status"] == 0
-    assert write(it, **fields) == first, "not: it is there"
-
-
-def test_retry_of_what_was_refused_gets_its_reply(world, clean, rogue):
-    """Also where it would be applied by now."""
-    it, other = rogue(clean), rogue(clean)
-    version = number(it, 1, 1)
-    largest = (1 << 63) - 1
-    for sequence, status, fields in [
-            (100, EEXIST, {"op": PUT, "condition": IF_ABSENT, "flags": INLINE, "value_len": 1}),
-            (101, EEXIST, {"op": PUT, "condition": IF_VERSION, "operand": version + 1,
-                           "flags": INLINE, "value_len": 1}),
-            (102, EEXIST, {"op": DEL, "condition": IF_VERSION, "operand": version + 1}),
-            (103, ERANGE, {"op": INCR, "operand": largest})]:
-        first = write(it, key=1, sequence=sequence, **fields)
-        assert (first["status"], first["number"]) == (status, 0)
-        assert first["version"] == (version if status == EEXIST else 0)
-        assert other.call(op=DEL, key=1)["status"] == 0
-        fields["flags"] = fields.get("flags", 0) | RETRY
-        assert write(it, key=1, sequence=sequence, **fields) == first
-        assert there(it, 1)[0] == ENOENT
-        version = number(other, 1, 1)
-    for sequence, status, fields in [
-            (200, ENOENT, {"op": PUT, "condition": IF_PRESENT, "flags": INLINE, "value_len": 1}),
-            (201, ENOENT, {"op": TOUCH, "ttl_ms": MINUTE})]:
-        first = write(it, key=2, sequence=sequence, **fields)
-        assert first["status"] == status
-        made = number(other, 2, 1)
-        fields["flags"] = fields.get("flags", 0) | RETRY
-        assert write(it, key=2, sequence=sequence, **fields) == first
-        assert there(it, 2)[1] == made
-        assert other.call(op=DEL, key=2)["status"] == 0
-    it.put(3, 2, fill=ord("x"))
-    assert it.call(op=INCR, key=3, operand=1)["status"] == EDOM
-
-
-@pytest.mark.parametrize("size", [1000, 100000], ids=["inline", "pulled"])
-def test_a_full_store_says_what_the_record_decides(world, rogue, size):
-    """Not that it is full; and no value is fetched for that."""
-    server = world.server(*PATIENT, memory="16M")
-    it, other, keys = rogue(server), rogue(server), 1
-    version = number(it, 1, 1)
-    for fill in (100000, size):
-        while it.put(keys + 1, fill) == 0:
-            keys += 1
-            assert keys < 10000
-    assert it.put(keys + 1, size, waited_ms=1000000) == ENOMEM
-    pulled = world.cli(server).stats()["pulled_bytes"]
-    inline = INLINE if size <= 1000 else 0
-    for sequence, status, fields in [
-            (1 << 40, EEXIST, {"key": 1, "condition": IF_ABSENT}),
-            (1 << 41, EEXIST, {"key": 1, "condition": IF_VERSION, "operand": version + 1}),
-            (1 << 42, ENOENT, {"key": keys + 1, "condition": IF_PRESENT}),
-            (1 << 43, ENOENT, {"key": keys + 1, "condition": IF_VERSION, "operand": version})]:
-        fields |= {"op": PUT, "value_len": size, "sequence": sequence}
-        first = write(it, flags=inline, **fields)
-        assert (first["status"], first["version"]) == (status, version if status == EEXIST else 0)
-        if fields["key"] == 1 and sequence == 1 << 41:
-            assert other.call(op=DEL, key=1)["status"] == 0
-        assert write(it, flags=inline | RETRY, **fields) == first, "whatever was done since"
-    assert world.cli(server).stats()["pulled_bytes"] == pulled
 
 
 def test_what_has_expired_is_absent_for_all(world, clean, rogue):

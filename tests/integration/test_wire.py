@@ -9,6 +9,7 @@ import time
 import pytest
 
 import kvt_wire as wire
+from kvt_client import layout
 from kvt_process import FULL, HOST, scaled, wait_until
 
 EPROTO, EPROTONOSUPPORT, ETIMEDOUT = -71, -93, -110
@@ -45,34 +46,30 @@ def refused(server, data, code, *words):
         return text
 
 
-@pytest.mark.no_device
-def test_wrong_magic(shared):
-    text = refused(shared, wire.frame(wire.HELLO, bytes(128), magic=0x12345678), EPROTO)
-    assert "12345678" in text and f"{wire.MAGIC:08x}" in text, "names both sides' values"
+V, LAYOUT = wire.VERSION, layout()
+REFUSED = {  # what is sent, the code, and what is said: both sides' values
+    "magic": (wire.frame(wire.HELLO, bytes(128), magic=0x12345678), EPROTO,
+              ["12345678", f"{wire.MAGIC:08x}"]),
+    "a web browser": (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", EPROTO, ["GraceKV"]),
+    **{f"version {v}": (wire.frame(wire.HELLO, wire.hello(LAYOUT), version=v), EPROTONOSUPPORT,
+                        [v, V]) for v in (0, V - 1, V + 1, 65535)},
+    "layout version": (wire.frame(wire.HELLO, wire.hello(LAYOUT, layout_version=4242)),
+                       EPROTONOSUPPORT, [4242, LAYOUT[0]]),
+    "layout hash": (wire.frame(wire.HELLO, wire.hello(LAYOUT, layout_hash=0xfeedfacecafe)),
+                    EPROTONOSUPPORT, ["feedfacecafe", f"{LAYOUT[1]:016x}"]),
+    "a name without end": (wire.frame(wire.HELLO, wire.hello(LAYOUT, name=b"x" * 64)), EPROTO, []),
+    "client id 0": (wire.frame(wire.HELLO, wire.hello(LAYOUT, client_id=bytes(16))), EPROTO, []),
+    **{f"type {kind}": (wire.frame(kind), EPROTO, [kind]) for kind in (0, 9, 255, 65535)},
+    **{f"type {kind}, not due": (wire.frame(kind, bytes(body)), EPROTO, []) for kind, body in
+       ((wire.WELCOME, 192), (wire.QP_OPEN, 64), (wire.QP_READY, 8), (wire.QP_OPENED, 64),
+        (wire.QP_LIVE, 8))},
+}
 
 
 @pytest.mark.no_device
-def test_a_web_browser(shared):
-    refused(shared, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", EPROTO, "GraceKV")
-
-
-@pytest.mark.no_device
-@pytest.mark.parametrize("version", [0, wire.VERSION - 1, wire.VERSION + 1, 65535])
-def test_wrong_version_names_both(shared, kv_layout, version):
-    refused(shared, wire.frame(wire.HELLO, wire.hello(kv_layout), version=version),
-            EPROTONOSUPPORT, version, wire.VERSION)
-
-
-@pytest.mark.no_device
-def test_wrong_layout_version_names_both(shared, kv_layout):
-    refused(shared, wire.frame(wire.HELLO, wire.hello(kv_layout, layout_version=4242)),
-            EPROTONOSUPPORT, 4242, kv_layout[0])
-
-
-@pytest.mark.no_device
-def test_wrong_layout_hash_names_both(shared, kv_layout):
-    refused(shared, wire.frame(wire.HELLO, wire.hello(kv_layout, layout_hash=0xfeedfacecafe)),
-            EPROTONOSUPPORT, "feedfacecafe", f"{kv_layout[1]:016x}")
+@pytest.mark.parametrize("data, code, words", REFUSED.values(), ids=REFUSED.keys())
+def test_refused_in_words(shared, data, code, words):
+    refused(shared, data, code, *words)
 
 
 @pytest.mark.no_device

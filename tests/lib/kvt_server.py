@@ -4,6 +4,7 @@
 import itertools
 import re
 import signal
+import time
 
 from kvt_process import AGENT, CONNECT, DEVICE, HOST, Process, program
 from kvt_remote import RemoteProcess
@@ -16,12 +17,12 @@ number = itertools.count(1)
 
 
 class ServerFailed(Exception):
-    """kv-server ended instead of serving; rc and stderr tell how."""
+    """kv-server ended instead of serving; rc and err tell how, as of kvt_client.run()."""
 
-    def __init__(self, rc, stderr):
-        super().__init__(f"kv-server exited {rc}: {stderr}")
+    def __init__(self, rc, err):
+        super().__init__(f"kv-server exited {rc}: {err}")
         self.rc = rc
-        self.stderr = stderr
+        self.err = err
 
 
 # A process on the machine that servers run on
@@ -81,3 +82,15 @@ class Server(ServerSide):
                 self.stop()
         finally:
             self.close()
+
+
+def refused(folder, *args, **how):
+    """kv-server must not start; the failure."""
+    started = time.monotonic()
+    try:
+        Server(folder, *args, **how).crash()
+    except ServerFailed as failure:
+        assert time.monotonic() - started < 5, "a refusal comes at once"
+        assert failure.rc >= 0, f"died of signal {-failure.rc}"
+        return failure
+    raise AssertionError("it serves")

@@ -82,7 +82,7 @@ class Cast:
                 memory=self.options.memory, env=self.env(self.options.rough / 2))
         except ServerFailed as failed:
             if self.lives == 0 and failed.rc in COULD_NOT:
-                raise CannotRun(f"kv-server does not begin:\n{failed.stderr.strip()}") from None
+                raise CannotRun(f"kv-server does not begin:\n{failed.err.strip()}") from None
             raise Wrong(str(failed)) from None
         self.lives += 1
         self.relay.aim(kvt_process.HOST, self.server.port)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Errors of kv-cli and of the lines of its scripts: tools/lib/failure.h says what they look like. */
+/* Errors of kv-cli and of its scripts' lines: tools/lib/failure.h says what they look like. */
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
