@@ -9,10 +9,6 @@
 #include "tests/lib/unit.h"
 #include "with_server.h"
 
-unsigned port;
-pid_t server;
-struct gkv_session *session;
-struct gkv *kv;
 struct slot slot[DEPTH];
 unsigned key_of[KEYS];
 
@@ -40,14 +36,6 @@ int set_up(void **state)
 int set_up_tick(void **state)
 {
 	return start(GKV_HOUSEKEEPER_TICK, WAIT_MS);
-}
-
-int tear_down(void **state)
-{
-	gkv_close(kv);
-	gkv_session_close(session);
-	server_stop(server, SIGKILL);
-	return 0;
 }
 
 size_t fill(unsigned i, unsigned life, uint8_t *value)

@@ -4,9 +4,8 @@
 /* Operations in flight, on a server of the test's own: keys, what they have, their places. */
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
-#include "client/include/gracekv.h"
+#include "one_client.h"
 
 #define KEYS	500u
 #define DEPTH	32u
@@ -19,17 +18,12 @@ struct slot {
 	uint8_t value[LARGE + KEYS];
 };
 
-extern unsigned port;
-extern pid_t server;
-extern struct gkv_session *session;
-extern struct gkv *kv; /* of depth DEPTH */
 extern struct slot slot[DEPTH]; /* of the operations in flight: user is the place */
 extern unsigned key_of[KEYS];
 
-/* set_up - with the library's thread; set_up_tick - without. */
+/* set_up - kv is a handle of depth DEPTH, with the library's thread; set_up_tick - without. */
 int set_up(void **state);
 int set_up_tick(void **state);
-int tear_down(void **state);
 
 /* fill - what key @i has in the life @life: its length and bytes are the key's own. */
 size_t fill(unsigned i, unsigned life, uint8_t *value);

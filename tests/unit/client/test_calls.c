@@ -13,12 +13,9 @@
 
 #include "client/include/gracekv.h"
 #include "tests/lib/unit.h"
-#include "with_server.h"
+#include "one_client.h"
 
 #define SCAN_RECORDS 5000u
-
-static struct gkv_session *session;
-static struct gkv *kv;
 
 UNIT_TEST(test_put_get_del)
 {
@@ -317,25 +314,9 @@ UNIT_TEST(test_child_of_fork)
 	assert_int_equal(gkv_ping(kv, NULL), 0);
 }
 
-static pid_t server;
-
 static int set_up(void **state)
 {
-	struct gkv_options o;
-	unsigned port = 0;
-
-	server = server_start(&port, "256M");
-	gkv_options_init(&o);
-	if (server_session(port, &o, &session))
-		return -1;
-	return server_handle(session, &kv);
+	return one_client("256M", patient());
 }
 
-static int tear_down(void **state)
-{
-	gkv_close(kv);
-	gkv_session_close(session);
-	return server_stop(server, SIGTERM);
-}
-
-UNIT_GROUP(set_up, tear_down);
+UNIT_GROUP(set_up, tear_down_in_order);

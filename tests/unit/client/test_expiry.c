@@ -12,6 +12,7 @@
 #include "client/src/link/handle.h"
 #include "client/src/call/scan.h"
 #include "tests/lib/unit.h"
+#include "one_client.h"
 #include "with_server.h"
 
 #define WAIT_NS	   (20 * NS_PER_S) /* for what takes milliseconds where the machine is idle */
@@ -26,23 +27,14 @@
 #define NUMBER_MAX 3000u /* some 50 in a segment */
 #define BUFFERED   10u
 
-static unsigned port;
-static pid_t server;
-static struct gkv_session *session;
-static struct gkv *kv, *other;
+static struct gkv *other;
 
 static int open_session(unsigned housekeeper)
 {
-	struct gkv_options o;
+	struct gkv_options o = patient();
 
-	port = 0;
-	server = server_start(&port, "64M");
-	gkv_options_init(&o);
-	o.timeout_ms = 20000;
 	o.housekeeper = housekeeper;
-	if (server_session(port, &o, &session))
-		return -1;
-	return server_handle(session, &kv) || server_handle(session, &other);
+	return one_client("64M", o) || server_handle(session, &other);
 }
 
 static int set_up(void **state)
@@ -55,13 +47,10 @@ static int set_up_ticks(void **state)
 	return open_session(GKV_HOUSEKEEPER_TICK);
 }
 
-static int tear_down(void **state)
+static int tear_down_both(void **state)
 {
 	gkv_close(other);
-	gkv_close(kv);
-	gkv_session_close(session);
-	server_stop(server, SIGKILL);
-	return 0;
+	return tear_down(state);
 }
 
 static uint64_t put(struct gkv *h, const char *key, uint64_t ttl_ms)
@@ -87,7 +76,7 @@ static int get(struct gkv *h, const char *key)
 }
 
 /* The server's clock is this machine's: neither before a time to live is over, nor a ms later. */
-UNIT_TEST(test_a_time_to_live_is_never_cut_short, set_up, tear_down)
+UNIT_TEST(test_a_time_to_live_is_never_cut_short, set_up, tear_down_both)
 {
 	for (unsigned i = 0; i < CUTS; i++) {
 		uint64_t first = time_wall_ns() + HOUR_MS * NS_PER_MS, expiry_ms, last;
@@ -105,7 +94,7 @@ UNIT_TEST(test_a_time_to_live_is_never_cut_short, set_up, tear_down)
 	}
 }
 
-UNIT_TEST(test_the_housekeeper_takes_samples, set_up, tear_down)
+UNIT_TEST(test_the_housekeeper_takes_samples, set_up, tear_down_both)
 {
 	struct world *w = kv->reader.world;
 	uint64_t reads, at_ns, until_ns = time_now_ns() + WAIT_NS;
@@ -126,7 +115,7 @@ UNIT_TEST(test_the_housekeeper_takes_samples, set_up, tear_down)
 }
 
 /* Nobody ticks: a handle READs the root itself, once in a while. */
-UNIT_TEST(test_without_ticks_the_handle_reads_the_root, set_up_ticks, tear_down)
+UNIT_TEST(test_without_ticks_the_handle_reads_the_root, set_up_ticks, tear_down_both)
 {
 	struct world *w = kv->reader.world;
 	uint64_t reads, first;
@@ -147,7 +136,7 @@ UNIT_TEST(test_without_ticks_the_handle_reads_the_root, set_up_ticks, tear_down)
 }
 
 /* What the old life's clock said would send each get to the server. */
-UNIT_TEST(test_another_life_has_another_clock, set_up, tear_down)
+UNIT_TEST(test_another_life_has_another_clock, set_up, tear_down_both)
 {
 	uint64_t asked;
 
@@ -183,7 +172,7 @@ static void clock_is_right(struct gkv *h)
 	assert_int_equal(h->sections, 0);
 }
 
-UNIT_TEST(test_the_clock_is_read_where_nothing_is_known, set_up_ticks, tear_down)
+UNIT_TEST(test_the_clock_is_read_where_nothing_is_known, set_up_ticks, tear_down_both)
 {
 	uint64_t reads = kv->reader.stats.reads, set_ms = server_ms() + 10 * HOUR_MS, ms;
 
@@ -216,7 +205,7 @@ static uint64_t no_clock(void *ctx)
 	return 0;
 }
 
-UNIT_TEST(test_the_clock_is_asked_for_where_the_root_says_nothing, set_up, tear_down)
+UNIT_TEST(test_the_clock_is_asked_for_where_the_root_says_nothing, set_up, tear_down_both)
 {
 	const struct reader_ops *ops = kv->reader.ops;
 	struct reader_ops mute = *ops;
@@ -278,7 +267,7 @@ static int64_t live_and_expire(void)
 	return well ? late : -1;
 }
 
-UNIT_TEST(test_no_later_than_the_bound, set_up, tear_down)
+UNIT_TEST(test_no_later_than_the_bound, set_up, tear_down_both)
 {
 	unsigned well = 0;
 
@@ -298,7 +287,7 @@ UNIT_TEST(test_no_later_than_the_bound, set_up, tear_down)
 }
 
 /* Records lie in a scan's memory until they are asked for, and their time comes there. */
-UNIT_TEST(test_a_scan_hands_out_nothing_that_has_expired, set_up, tear_down)
+UNIT_TEST(test_a_scan_hands_out_nothing_that_has_expired, set_up, tear_down_both)
 {
 	unsigned seen = 0, brief = 0;
 	uint64_t last_ms;
@@ -330,7 +319,7 @@ UNIT_TEST(test_a_scan_hands_out_nothing_that_has_expired, set_up, tear_down)
 }
 
 /* The server decides: what only seems to have expired is handed out, once, and without an end. */
-UNIT_TEST(test_a_scan_beside_a_clock_that_was_set_back, set_up, tear_down)
+UNIT_TEST(test_a_scan_beside_a_clock_that_was_set_back, set_up, tear_down_both)
 {
 	unsigned seen = 0;
 	struct gkv_record rec;

@@ -11,32 +11,14 @@
 
 #include "client/src/link/handle.h"
 #include "tests/lib/unit.h"
+#include "one_client.h"
 #include "with_server.h"
-
-static unsigned port;
-static pid_t server;
-static struct gkv_session *session;
-static struct gkv *kv;
 
 static int set_up(void **state)
 {
-	struct gkv_options o;
-
-	port = 0; /* another might have taken the last one's */
-	server = server_start(&port, "64M");
-	gkv_options_init(&o);
-	o.timeout_ms = 20000;
-	if (server_session(port, &o, &session) || server_handle(session, &kv))
+	if (one_client("64M", patient()))
 		return -1;
 	session->settings.timeout_ms = 1500;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	gkv_close(kv);
-	gkv_session_close(session);
-	server_stop(server, SIGKILL);
 	return 0;
 }
 

@@ -14,39 +14,22 @@
 #include "client/src/link/handle.h"
 #include "client/src/link/memory.h"
 #include "tests/lib/unit.h"
-#include "with_server.h"
+#include "one_client.h"
 
 #define DELAY_US 60000u
 #define BYTES	 100000u
 #define CANARY	 0x5a
 #define ROUNDS	 12u
 
-static struct gkv_session *session;
-static struct gkv *kv;
-static pid_t server;
-
 static int set_up(void **state)
 {
-	struct gkv_options o;
-	unsigned port = 0;
+	struct gkv_options o = patient();
 	char fault[64];
 
 	snprintf(fault, sizeof(fault), "delay=%u,seed=5", DELAY_US);
 	setenv("SOFTRDMA_FAULT", fault, 1);
-	server = server_start(&port, "64M");
-	gkv_options_init(&o);
 	o.timeout_ms = 60000;
-	if (server_session(port, &o, &session))
-		return -1;
-	return server_handle(session, &kv);
-}
-
-static int tear_down(void **state)
-{
-	gkv_close(kv);
-	gkv_session_close(session);
-	server_stop(server, SIGKILL);
-	return 0;
+	return one_client("64M", o);
 }
 
 UNIT_TEST(test_nothing_comes_behind_a_time_out, set_up, tear_down)

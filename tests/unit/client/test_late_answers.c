@@ -13,41 +13,30 @@
 #include "client/src/link/handle.h"
 #include "common/base/time.h"
 #include "tests/lib/unit.h"
+#include "one_client.h"
 #include "with_server.h"
 
 #define WAIT_NS	 (20 * NS_PER_S)
 #define SHORT_MS 50u
 
-static unsigned port;
-static pid_t server;
-static struct gkv_session *session;
-static struct gkv *kv, *other;
+static struct gkv *other;
 static uint64_t number;
 
 static int set_up(void **state)
 {
-	struct gkv_options o;
+	struct gkv_options o = patient();
 
-	port = 0;
-	server = server_start(&port, "64M");
-	gkv_options_init(&o);
-	o.timeout_ms = 20000;
 	o.lifeline_ms = 20000;
-	if (server_session(port, &o, &session) || server_handle(session, &kv) ||
-	    server_handle(session, &other))
+	if (one_client("64M", o) || server_handle(session, &other))
 		return -1;
 	number = atomic_load(&session->number);
 	return gkv_put(kv, "k", 1, "value", 5, NULL);
 }
 
-static int tear_down(void **state)
+static int tear_down_both(void **state)
 {
-	kill(server, SIGCONT);
-	gkv_close(kv);
 	gkv_close(other);
-	gkv_session_close(session);
-	server_stop(server, SIGKILL);
-	return 0;
+	return tear_down(state);
 }
 
 static void get(struct gkv *h, int wanted)
@@ -80,7 +69,7 @@ static void nothing_was_lost(void)
 	assert_int_equal(other->reader.stats.reconnects, 0);
 }
 
-UNIT_TEST(test_a_late_answer_costs_no_other_handle_anything, set_up, tear_down)
+UNIT_TEST(test_a_late_answer_costs_no_other_handle_anything, set_up, tear_down_both)
 {
 	server_pause(server);
 	open_in_vain(1);
@@ -90,7 +79,7 @@ UNIT_TEST(test_a_late_answer_costs_no_other_handle_anything, set_up, tear_down)
 }
 
 /* Each is answered, in turn; only the last answer is of use. */
-UNIT_TEST(test_a_handle_asks_again_before_it_is_answered, set_up, tear_down)
+UNIT_TEST(test_a_handle_asks_again_before_it_is_answered, set_up, tear_down_both)
 {
 	server_pause(server);
 	open_in_vain(5);
@@ -99,7 +88,7 @@ UNIT_TEST(test_a_handle_asks_again_before_it_is_answered, set_up, tear_down)
 }
 
 /* It says of which attempt it is: another handle's, which comes first, is not refused by it. */
-UNIT_TEST(test_a_late_refusal_refuses_nothing_else, set_up, tear_down)
+UNIT_TEST(test_a_late_refusal_refuses_nothing_else, set_up, tear_down_both)
 {
 	const unsigned mine = kv->link.number;
 
@@ -116,7 +105,7 @@ UNIT_TEST(test_a_late_refusal_refuses_nothing_else, set_up, tear_down)
 }
 
 /* Nobody opens anything when they come: whoever looks at the life line drops them. */
-UNIT_TEST(test_late_answers_are_dropped_by_who_looks, set_up, tear_down)
+UNIT_TEST(test_late_answers_are_dropped_by_who_looks, set_up, tear_down_both)
 {
 	const uint64_t until_ns = time_now_ns() + WAIT_NS;
 	struct error err;
@@ -133,7 +122,7 @@ UNIT_TEST(test_late_answers_are_dropped_by_who_looks, set_up, tear_down)
 }
 
 /* A server that stands still for long is not buried in what it will have to do then. */
-UNIT_TEST(test_what_a_server_was_not_answering_is_bounded, set_up, tear_down)
+UNIT_TEST(test_what_a_server_was_not_answering_is_bounded, set_up, tear_down_both)
 {
 	server_pause(server);
 	session->attempts.unanswered = ATTEMPT_FRAMES_MAX - 2;
@@ -146,7 +135,7 @@ UNIT_TEST(test_what_a_server_was_not_answering_is_bounded, set_up, tear_down)
 }
 
 /* The server's end of one that nobody waited for is taken apart. */
-UNIT_TEST(test_what_was_opened_too_late_is_closed, set_up, tear_down)
+UNIT_TEST(test_what_was_opened_too_late_is_closed, set_up, tear_down_both)
 {
 	const uint64_t until_ns = time_now_ns() + WAIT_NS;
 	char *text = NULL;

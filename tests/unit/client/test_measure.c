@@ -9,7 +9,7 @@
 #include "client/src/call/measure.h"
 #include "common/layout/block.h"
 #include "tests/lib/unit.h"
-#include "with_server.h"
+#include "one_client.h"
 
 #define MEMORY_MIB 64u
 
@@ -24,9 +24,6 @@ static const struct rpc_measure plan = {
 	.value_bytes = 64,
 };
 
-static pid_t server;
-static struct gkv_session *session;
-static struct gkv *kv;
 static struct rpc_measured told;
 
 UNIT_TEST(test_both_ends_fit)
@@ -113,19 +110,7 @@ UNIT_TEST(test_what_is_no_measurement)
 
 static int set_up(void **state)
 {
-	struct gkv_options o;
-	unsigned port = 0;
-
-	server = server_start(&port, "64M");
-	gkv_options_init(&o);
-	return server_session(port, &o, &session) || server_handle(session, &kv);
+	return one_client("64M", patient());
 }
 
-static int tear_down(void **state)
-{
-	gkv_close(kv);
-	gkv_session_close(session);
-	return server_stop(server, SIGTERM);
-}
-
-UNIT_GROUP(set_up, tear_down);
+UNIT_GROUP(set_up, tear_down_in_order);

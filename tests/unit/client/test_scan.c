@@ -9,6 +9,7 @@
 
 #include "client/src/link/handle.h"
 #include "tests/lib/unit.h"
+#include "one_client.h"
 #include "with_server.h"
 
 #define RECORDS	    300u
@@ -16,33 +17,19 @@
 #define CHUNK_MAX   1000u
 #define LARGE_BYTES (3u << 19)
 
-static unsigned port;
-static pid_t server;
-static struct gkv_session *session;
-static struct gkv *kv, *other;
+static struct gkv *other;
 static unsigned visits[RECORDS];
 
 static int set_up(void **state)
 {
-	struct gkv_options o;
-
-	port = 0;
-	server = server_start(&port, "256M");
-	gkv_options_init(&o);
-	o.timeout_ms = 20000;
-	if (server_session(port, &o, &session))
-		return -1;
 	memset(visits, 0, sizeof(visits));
-	return server_handle(session, &kv) || server_handle(session, &other);
+	return one_client("256M", patient()) || server_handle(session, &other);
 }
 
-static int tear_down(void **state)
+static int tear_down_both(void **state)
 {
 	gkv_close(other);
-	gkv_close(kv);
-	gkv_session_close(session);
-	server_stop(server, SIGKILL);
-	return 0;
+	return tear_down(state);
 }
 
 static void put(const char *name, unsigned number)
@@ -103,7 +90,7 @@ static int go_on(struct gkv_cursor *s, size_t max, unsigned stop)
 	return n;
 }
 
-UNIT_TEST(test_chunks, set_up, tear_down)
+UNIT_TEST(test_chunks, set_up, tear_down_both)
 {
 	static const size_t max[] = { 1, 10, CHUNK_MAX };
 	struct gkv_cursor *s;
@@ -136,7 +123,7 @@ static uint64_t statistic(const char *name)
 }
 
 /* The index grows and shrinks under a scan that is left lying. */
-UNIT_TEST(test_growth, set_up, tear_down)
+UNIT_TEST(test_growth, set_up, tear_down_both)
 {
 	const struct gkv_scan_options keys = { .prefix = "stay", .prefix_len = 4, .flags = 1 };
 	struct gkv_cursor *s[3];
@@ -179,7 +166,7 @@ static void lose_the_connection(void)
 	session_unlock(session);
 }
 
-UNIT_TEST(test_connections_are_lost, set_up, tear_down)
+UNIT_TEST(test_connections_are_lost, set_up, tear_down_both)
 {
 	struct gkv_cursor *s;
 	int n;
@@ -202,7 +189,7 @@ static void start_anew(void)
 	server = server_start(&port, "256M");
 }
 
-UNIT_TEST(test_a_server_started_anew, set_up, tear_down)
+UNIT_TEST(test_a_server_started_anew, set_up, tear_down_both)
 {
 	struct gkv_record rec;
 	struct gkv_cursor *s;
@@ -235,7 +222,7 @@ static int start_anew_at_100(void *arg, const void *key, size_t key_len, const v
 	return 0;
 }
 
-UNIT_TEST(test_a_visit_of_a_server_started_anew, set_up, tear_down)
+UNIT_TEST(test_a_visit_of_a_server_started_anew, set_up, tear_down_both)
 {
 	unsigned count = 0;
 
@@ -267,7 +254,7 @@ static int use_the_handle(void *arg, const void *key, size_t key_len, const void
 	return memcmp(key, "stay 7", key_len < 6 ? key_len : 6) == 0 ? 7 : 0;
 }
 
-UNIT_TEST(test_a_visitor_and_its_handle, set_up, tear_down)
+UNIT_TEST(test_a_visitor_and_its_handle, set_up, tear_down_both)
 {
 	struct gkv_cursor *s;
 
@@ -281,7 +268,7 @@ UNIT_TEST(test_a_visitor_and_its_handle, set_up, tear_down)
 	gkv_scan_close(s);
 }
 
-UNIT_TEST(test_other_calls_between, set_up, tear_down)
+UNIT_TEST(test_other_calls_between, set_up, tear_down_both)
 {
 	static struct gkv_record rec[5];
 	char *large = calloc(1, LARGE_BYTES), *in = malloc(LARGE_BYTES);
@@ -304,7 +291,7 @@ UNIT_TEST(test_other_calls_between, set_up, tear_down)
 	free(large);
 }
 
-UNIT_TEST(test_large_records, set_up, tear_down)
+UNIT_TEST(test_large_records, set_up, tear_down_both)
 {
 	static const size_t len[] = { LARGE_BYTES, GKV_VALUE_MAX, 1 << 20, 300000, 5 };
 	char *value = malloc(GKV_VALUE_MAX);

@@ -9,6 +9,7 @@
 #include "client/src/call/rpc_run.h"
 #include "client/src/request/fill.h"
 #include "tests/lib/unit.h"
+#include "one_client.h"
 #include "with_server.h"
 
 #define HOUR_MS 3600000u
@@ -16,27 +17,11 @@
 #define LARGE	50000u /* bytes that do not travel in a request */
 #define TEXT(s) (s), strlen(s)
 
-static pid_t server;
-static struct gkv_session *session;
-static struct gkv *kv;
 static char value[GKV_VALUE_MAX];
 
 static int set_up(void **state)
 {
-	struct gkv_options o;
-	unsigned port = 0;
-
-	server = server_start(&port, "256M");
-	gkv_options_init(&o);
-	o.timeout_ms = 20000;
-	return server_session(port, &o, &session) || server_handle(session, &kv);
-}
-
-static int tear_down(void **state)
-{
-	gkv_close(kv);
-	gkv_session_close(session);
-	return server_stop(server, SIGTERM);
+	return one_client("256M", patient());
 }
 
 static void has(const char *key, const char *want)
@@ -194,4 +179,4 @@ UNIT_TEST(test_getdel_is_overtaken)
 	munmap(page, PAGE);
 }
 
-UNIT_GROUP(set_up, tear_down);
+UNIT_GROUP(set_up, tear_down_in_order);

@@ -11,14 +11,12 @@
 #include "client/include/gracekv.h"
 #include "client/src/link/handle.h"
 #include "common/base/time.h"
-#include "with_server.h"
+#include "one_client.h"
 
 #define CALLS	 200u
 #define AWAY_NS	 (4 * NS_PER_MS)
 #define PAUSE_MS 200u /* of common/base/time.c */
 
-static struct gkv_session *session;
-static struct gkv *kv;
 static unsigned yields;
 
 int __wrap_sched_yield(void);
@@ -30,24 +28,9 @@ int __wrap_sched_yield(void)
 	return 0;
 }
 
-static pid_t server;
-
 static int set_up(void **state)
 {
-	struct gkv_options o;
-	unsigned port = 0;
-
-	server = server_start(&port, "64M");
-	gkv_options_init(&o);
-	return server_session(port, &o, &session) || server_handle(session, &kv);
-}
-
-static int tear_down(void **state)
-{
-	gkv_close(kv);
-	gkv_session_close(session);
-	server_stop(server, SIGTERM);
-	return 0;
+	return one_client("64M", patient());
 }
 
 static void put(void)
@@ -77,12 +60,12 @@ static void calls(void (*call)(void))
 	assert_true(yields <= 2 + (time_now_ns() - begun_ns) / NS_PER_MS / PAUSE_MS);
 }
 
-UNIT_TEST(calls_that_wait_yield_seldom_where_that_is_dear, set_up, tear_down)
+UNIT_TEST(calls_that_wait_yield_seldom_where_that_is_dear, set_up, tear_down_in_order)
 {
 	calls(put);
 }
 
-UNIT_TEST(waits_for_operations_in_flight_do_likewise, set_up, tear_down)
+UNIT_TEST(waits_for_operations_in_flight_do_likewise, set_up, tear_down_in_order)
 {
 	calls(submit_and_wait);
 }
