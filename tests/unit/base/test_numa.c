@@ -17,11 +17,10 @@
 #include <sys/syscall.h>
 
 #include "common/base/numa.h"
+#include "tests/lib/folder.h"
 #include "tests/lib/unit.h"
 
 #define MIB (1u << 20)
-
-static char root[] = "/tmp/numa-test-XXXXXX";
 
 /* What the process has, and what it asked for. */
 static struct kernel {
@@ -94,18 +93,9 @@ long __wrap_syscall(long number, ...)
 static void put(const char *path, const char *text)
 {
 	char whole[256];
-	FILE *f;
 
-	snprintf(whole, sizeof(whole), "%s/sys/%s", root, path);
-	for (char *p = whole + strlen(root) + 1; (p = strchr(p, '/')); p++) {
-		*p = '\0';
-		mkdir(whole, 0755);
-		*p = '/';
-	}
-	f = fopen(whole, "w");
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
+	snprintf(whole, sizeof(whole), "/sys/%s", path);
+	folder_put(whole, text);
 }
 
 static void has_cores(unsigned first, unsigned last)
@@ -118,10 +108,7 @@ static void has_cores(unsigned first, unsigned last)
 /* Two nodes of four cores each, every second one its own, and a device at the second. */
 static int machine(void **state)
 {
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -rf '%s' && mkdir '%s'", root, root);
-	if (system(command))
+	if (folder_empty(state))
 		return -1;
 	put("devices/system/cpu/online", "0-7\n");
 	put("devices/system/node/online", "0-1\n");
@@ -132,24 +119,11 @@ static int machine(void **state)
 	return 0;
 }
 
-static int make_root(void **state)
-{
-	return mkdtemp(root) ? 0 : -1;
-}
-
-static int remove_root(void **state)
-{
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -rf '%s'", root);
-	return system(command);
-}
-
 static struct numa_place settle(void)
 {
 	struct numa_place place;
 
-	numa_settle(root, "mlx5_0", 1, &place);
+	numa_settle(folder, "mlx5_0", 1, &place);
 	return place;
 }
 
@@ -177,10 +151,10 @@ UNIT_TEST(there_is_nothing_to_choose, machine)
 {
 	struct numa_place place;
 
-	numa_settle(root, "rxe0", NUMA_UNKNOWN, &place);
+	numa_settle(folder, "rxe0", NUMA_UNKNOWN, &place);
 	assert_int_equal(place.node, NUMA_UNKNOWN);
 	assert_string_equal(place.words, "");
-	numa_settle(root, "mlx5_0", 2, &place); /* a node that is not there */
+	numa_settle(folder, "mlx5_0", 2, &place); /* a node that is not there */
 	assert_int_equal(place.node, NUMA_UNKNOWN);
 	put("devices/system/node/online", "1\n");
 	assert_int_equal(settle().node, NUMA_UNKNOWN);
@@ -258,5 +232,5 @@ UNIT_TEST(memory_elsewhere_is_counted, machine)
 
 int main(void)
 {
-	return unit_run(make_root, remove_root);
+	return unit_run(folder_make, folder_remove);
 }

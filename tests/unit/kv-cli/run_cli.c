@@ -15,7 +15,6 @@
 
 #define WORDS_MAX 32
 
-char folder[] = "/tmp/kv-cli-test-XXXXXX";
 char out[CAPTURE_MAX], errors[CAPTURE_MAX];
 size_t out_len;
 const char *stdout_path;
@@ -121,13 +120,11 @@ const char *path(const char *name)
 
 const char *file(const char *name, const char *text)
 {
-	const char *whole = path(name);
-	FILE *f = fopen(whole, "w");
+	char whole[256];
 
-	assert_non_null(f);
-	fputs(text, f);
-	assert_int_equal(fclose(f), 0);
-	return whole;
+	snprintf(whole, sizeof(whole), "/%s", name);
+	folder_put(whole, text);
+	return path(name);
 }
 
 int setup(void **state)
@@ -145,13 +142,5 @@ void has(const char *text, const char *part)
 int make_folder(void **state)
 {
 	unsetenv("GRACEKV_SERVER");
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-int remove_folder(void **state)
-{
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -r %s", folder);
-	return system(command);
+	return folder_make(state);
 }

@@ -4,12 +4,12 @@
 /* Whole command lines in this process: exit codes, stdout, stderr, files. */
 #include <stddef.h>
 
+#include "tests/lib/folder.h"
 #include "tests/unit/kv-cli/fake_gkv.h"
 #include "tools/kv-cli/cli.h"
 
 #define CAPTURE_MAX 65536
 
-extern char folder[]; /* for files; see make_folder() */
 extern char out[CAPTURE_MAX], errors[CAPTURE_MAX]; /* what the last command printed */
 extern size_t out_len;
 extern const char *stdout_path; /* stdout of the next command, NULL: captured */
@@ -32,6 +32,5 @@ void has(const char *text, const char *part);
 /* setup - before each test: an empty store without faults. */
 int setup(void **state);
 
-/* make_folder, remove_folder - around a group of tests. */
+/* make_folder - before a group of tests; folder_remove() after it. */
 int make_folder(void **state);
-int remove_folder(void **state);

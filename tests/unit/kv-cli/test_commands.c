@@ -392,4 +392,4 @@ UNIT_TEST(test_dump_failures, setup)
 	assert_int_equal(access(part, F_OK), -1);
 }
 
-UNIT_GROUP(make_folder, remove_folder);
+UNIT_GROUP(make_folder, folder_remove);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* doctor's judgement of machines and devices that are made here. */
+#include "tests/lib/folder.h"
 #include "tests/lib/unit.h"
 
 #include <stdio.h>
@@ -12,51 +13,10 @@
 
 #define MIB (1ull << 20)
 
-static char root[] = "/tmp/kv-doctor-test-XXXXXX";
-
-/* A file of the machine, with the folders above it. */
-static void put(const char *path, const char *text)
-{
-	char whole[512];
-	FILE *f;
-
-	snprintf(whole, sizeof(whole), "%s%s", root, path);
-	for (char *p = whole + strlen(root) + 1; (p = strchr(p, '/')); p++) {
-		*p = '\0';
-		mkdir(whole, 0755);
-		*p = '/';
-	}
-	f = fopen(whole, "w");
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-}
-
-static int empty_machine(void **state)
-{
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -rf '%s' && mkdir '%s'", root, root);
-	return system(command);
-}
-
-static int make_root(void **state)
-{
-	return mkdtemp(root) ? 0 : -1;
-}
-
-static int remove_root(void **state)
-{
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -rf '%s'", root);
-	return system(command);
-}
-
 static struct doctor_machine machine(void)
 {
 	return (struct doctor_machine){
-		.root = root,
+		.root = folder,
 		.release = "6.1.0-9-amd64",
 		.memlock = { RLIM_INFINITY, RLIM_INFINITY },
 		.nofile = { 4096, 4096 },
@@ -86,7 +46,7 @@ static const char *found(const struct doctor_machine *m, bool hardware, const ch
 
 #define assert_says(text, word) assert_non_null(strstr(text, word))
 
-UNIT_TEST(locked_memory_must_hold_the_server, empty_machine)
+UNIT_TEST(locked_memory_must_hold_the_server, folder_empty)
 {
 	struct doctor_machine m = machine();
 
@@ -104,37 +64,39 @@ UNIT_TEST(locked_memory_must_hold_the_server, empty_machine)
 	assert_says(found(&m, true, "locked memory"), "ok: ");
 }
 
-UNIT_TEST(hugepages_of_either_sort, empty_machine)
+UNIT_TEST(hugepages_of_either_sort, folder_empty)
 {
 	struct doctor_machine m = machine();
 
-	put("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "always advise [never] deny\n");
-	put("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+	folder_put("/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+		   "always advise [never] deny\n");
+	folder_put("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
 	assert_says(found(&m, false, "hugepages"), "note: 2 MiB: 0 reserved, 0 free; transparent: "
 						   "madvise; for shared memory");
-	put("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "512\n");
-	put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "500\n");
+	folder_put("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "512\n");
+	folder_put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "500\n");
 	assert_says(found(&m, false, "hugepages"), "ok: 2 MiB: 512 reserved, 500 free");
-	put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "0\n");
+	folder_put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "0\n");
 	assert_says(found(&m, false, "hugepages"), "note: ");
-	put("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "always [advise] never deny\n");
+	folder_put("/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+		   "always [advise] never deny\n");
 	assert_says(found(&m, false, "hugepages"), "ok: ");
 }
 
-UNIT_TEST(nodes_of_devices, empty_machine)
+UNIT_TEST(nodes_of_devices, folder_empty)
 {
 	struct doctor_machine m = machine();
 
 	assert_says(found(&m, true, "/dev/infiniband"), "problem: not there");
 	assert_says(found(&m, false, "/dev/infiniband"), "note: not there");
-	put("/dev/infiniband/rdma_cm", "");
+	folder_put("/dev/infiniband/rdma_cm", "");
 	assert_says(found(&m, true, "/dev/infiniband"), "problem: there, but without");
 	assert_says(found(&m, true, "rdma_cm"), "ok: ");
-	put("/dev/infiniband/uverbs3", ""); /* numbers need not begin with 0 */
+	folder_put("/dev/infiniband/uverbs3", ""); /* numbers need not begin with 0 */
 	assert_says(found(&m, true, "/dev/infiniband"), "ok: /dev/infiniband/uverbs3");
 }
 
-UNIT_TEST(soft_roce_and_why_not, empty_machine)
+UNIT_TEST(soft_roce_and_why_not, folder_empty)
 {
 	struct doctor_machine m = machine();
 
@@ -142,31 +104,32 @@ UNIT_TEST(soft_roce_and_why_not, empty_machine)
 	m.release = "6.1.0-9-cloud-amd64";
 	assert_says(found(&m, false, "Soft-RoCE"), "a cloud kernel");
 	m.release = "6.1.0-9-amd64";
-	put("/lib/modules/6.1.0-9-amd64/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko.xz", "");
+	folder_put("/lib/modules/6.1.0-9-amd64/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko.xz",
+		   "");
 	assert_says(found(&m, false, "Soft-RoCE"), "rxe-up");
 	assert_says(found(&m, false, "Soft-RoCE"), "ok: rdma_rxe is there");
-	put("/.dockerenv", "");
+	folder_put("/.dockerenv", "");
 	assert_says(found(&m, false, "Soft-RoCE"), "note: this is a container");
-	put("/sys/module/rdma_rxe/refcnt", "0");
+	folder_put("/sys/module/rdma_rxe/refcnt", "0");
 	assert_says(found(&m, false, "Soft-RoCE"), "ok: rdma_rxe is loaded");
 }
 
-UNIT_TEST(ptrace_scope_and_soft0, empty_machine)
+UNIT_TEST(ptrace_scope_and_soft0, folder_empty)
 {
 	struct doctor_machine m = machine();
 
 	assert_says(found(&m, false, "ptrace scope"), "ok: no Yama");
-	put("/proc/sys/kernel/yama/ptrace_scope", "1\n");
+	folder_put("/proc/sys/kernel/yama/ptrace_scope", "1\n");
 	assert_says(found(&m, false, "ptrace scope"), "ok: Yama 1");
-	put("/proc/sys/kernel/yama/ptrace_scope", "2\n");
+	folder_put("/proc/sys/kernel/yama/ptrace_scope", "2\n");
 	assert_says(found(&m, false, "ptrace scope"), "note: Yama 2");
 	m.may_trace = true;
 	assert_says(found(&m, false, "ptrace scope"), "ok: Yama 2");
-	put("/proc/sys/kernel/yama/ptrace_scope", "3\n");
+	folder_put("/proc/sys/kernel/yama/ptrace_scope", "3\n");
 	assert_says(found(&m, false, "ptrace scope"), "note: Yama 3");
 }
 
-UNIT_TEST(files_and_control_group, empty_machine)
+UNIT_TEST(files_and_control_group, folder_empty)
 {
 	struct doctor_machine m = machine();
 
@@ -174,11 +137,11 @@ UNIT_TEST(files_and_control_group, empty_machine)
 	m.nofile.rlim_max = 256;
 	assert_says(found(&m, false, "open files"), "note: ");
 	assert_string_equal(found(&m, false, "control group"), "");
-	put("/sys/fs/cgroup/memory.max", "max\n");
+	folder_put("/sys/fs/cgroup/memory.max", "max\n");
 	assert_string_equal(found(&m, false, "control group"), "");
-	put("/sys/fs/cgroup/memory.max", "1048576\n");
+	folder_put("/sys/fs/cgroup/memory.max", "1048576\n");
 	assert_says(found(&m, false, "control group"), "problem: memory up to 1.0 MiB");
-	put("/sys/fs/cgroup/memory.max", "8589934592\n");
+	folder_put("/sys/fs/cgroup/memory.max", "8589934592\n");
 	assert_says(found(&m, false, "control group"), "ok: ");
 }
 
@@ -270,4 +233,4 @@ UNIT_TEST(text_is_folded)
 	free(out);
 }
 
-UNIT_GROUP(make_root, remove_root);
+UNIT_GROUP(folder_make, folder_remove);

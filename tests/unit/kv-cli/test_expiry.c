@@ -136,4 +136,4 @@ UNIT_TEST(test_verify_of_what_has_expired, setup)
 	has(out, "\"expired\": 1");
 }
 
-UNIT_GROUP(make_folder, remove_folder);
+UNIT_GROUP(make_folder, folder_remove);

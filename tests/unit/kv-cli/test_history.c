@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/lib/folder.h"
 #include "tests/lib/unit.h"
 
 #include "tools/kv-cli/history.h"
 
-static char folder[] = "/tmp/kv-cli-history-XXXXXX";
 static char seen[HISTORY_LINES + 8][64]; /* the beginnings of what history_open() handed out */
 static size_t seen_count;
 static struct error err;
@@ -64,8 +64,7 @@ static int fresh_home(void **state)
 
 	snprintf(text, sizeof(text), "%s/state", folder);
 	setenv("XDG_STATE_HOME", text, 1);
-	snprintf(text, sizeof(text), "rm -rf %s/*", folder);
-	return system(text);
+	return folder_empty(state);
 }
 
 UNIT_TEST(test_kept, fresh_home)
@@ -211,17 +210,4 @@ UNIT_TEST(test_places, fresh_home)
 	history_close(&f);
 }
 
-static int make_folder(void **state)
-{
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -r %s", folder);
-	return system(command);
-}
-
-UNIT_GROUP(make_folder, remove_folder);
+UNIT_GROUP(folder_make, folder_remove);

@@ -121,4 +121,4 @@ UNIT_TEST(test_ends_that_come_early_keep_nothing, json_setup, json_teardown)
 	assert_int_equal(held, 0);
 }
 
-UNIT_GROUP(make_folder, remove_folder);
+UNIT_GROUP(make_folder, folder_remove);

@@ -142,4 +142,4 @@ UNIT_TEST(test_script_json, setup)
 	has(out, "1 sent, 1 answered, min/avg/max 12.3/12.3/12.3 us\nreply from");
 }
 
-UNIT_GROUP(make_folder, remove_folder);
+UNIT_GROUP(make_folder, folder_remove);

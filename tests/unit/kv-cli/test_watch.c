@@ -172,4 +172,4 @@ UNIT_TEST(test_output_that_fails, setup, end)
 	has(errors, "\"writing to stdout\",\"why\":\"No space left on device\"");
 }
 
-UNIT_GROUP(make_folder, remove_folder);
+UNIT_GROUP(make_folder, folder_remove);

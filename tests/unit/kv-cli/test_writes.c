@@ -246,4 +246,4 @@ UNIT_TEST(test_help, setup)
 	}
 }
 
-UNIT_GROUP(make_folder, remove_folder);
+UNIT_GROUP(make_folder, folder_remove);
