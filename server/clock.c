@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -15,19 +16,33 @@
 static void *run(void *arg)
 {
 	const struct clock *c = arg;
-	struct pollfd stop = { .fd = c->stop_fd, .events = POLLIN };
+	struct pollfd fds[] = { { .fd = c->stop_fd, .events = POLLIN },
+				{ .fd = c->leases->box.fd, .events = POLLIN } };
+	const unsigned look_ms = leases_period_ms(c->leases);
+	const int period_ms = (int)(look_ms < PERIOD_MS ? look_ms : PERIOD_MS);
+	uint64_t looked_ns = 0, now_ns;
 
-	do /* relaxed: a time that orders nothing */
+	do {
+		/* relaxed: a time that orders nothing */
 		atomic_store_explicit(&c->root->clock_ms, time_wall_ms(), memory_order_relaxed);
-	while (poll(&stop, 1, PERIOD_MS) <= 0);
+		leases_take(c->leases); /* those that go are waited for */
+		now_ns = time_now_ns();
+		if (now_ns - looked_ns >= look_ms * NS_PER_MS) {
+			leases_look(c->leases, now_ns);
+			looked_ns = now_ns;
+		}
+		poll(fds, 2, period_ms);
+	} while (!fds[0].revents);
 	return NULL;
 }
 
-int clock_start(struct clock *c, struct root *root, struct error *err)
+int clock_start(struct clock *c, struct root *root, struct leases *leases, struct error *err)
 {
 	int rc;
 
-	*c = (struct clock){ .root = root, .stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
+	*c = (struct clock){ .root = root,
+			     .leases = leases,
+			     .stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
 	rc = c->stop_fd < 0 ? -errno : -pthread_create(&c->thread, NULL, run, c);
 	if (rc) {
 		if (c->stop_fd >= 0)

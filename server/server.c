@@ -111,7 +111,7 @@ static int make_root(struct server *s, uint64_t incarnation, struct error *err)
 	root_extents_seal(&root->extents);
 	grace_set_root(reclaim_grace(s->store.reclaim), root);
 	atomic_init(&root->clock_ms, time_wall_ms());
-	return clock_start(&s->clock, root, err);
+	return 0;
 }
 
 /* On the cores that are left to the process, where it runs beside its device. */
@@ -131,7 +131,7 @@ static int make_workers(struct server *s, struct error *err)
 		.measure = server_measure,
 		.stats_ctx = s,
 		.notice_fd = s->sessions.notice_fd,
-		.obeyed = &s->sessions.obeyed,
+		.obeyed = &s->sessions.pairs.obeyed,
 	};
 
 	if (!s->config.workers)
@@ -161,7 +161,10 @@ static int make_sessions(struct server *s, struct error *err)
 	if (rc)
 		return error_set(err, rc, "making the table of sessions failed: %s",
 				 error_name(rc));
-	return make_workers(s, err);
+	rc = clock_start(&s->clock, s->root.addr, &s->sessions.leases, err);
+	if (rc == 0)
+		rc = make_workers(s, err);
+	return rc ? rc : pairs_start(&s->sessions, err);
 }
 
 /*
@@ -300,6 +303,7 @@ int server_run(struct server *s, void (*reload)(void *ctx), void *ctx, struct er
 
 void server_destroy(struct server *s)
 {
+	pairs_stop(&s->sessions);
 	while (s->sessions.worker_count)
 		worker_destroy(s->sessions.workers[--s->sessions.worker_count]);
 	clock_stop(&s->clock);

@@ -23,12 +23,17 @@ void mailbox_destroy(struct mailbox *box)
 
 void mailbox_post(struct mailbox *box, struct mail *mail)
 {
+	mailbox_post_all(box, mail, mail);
+}
+
+void mailbox_post_all(struct mailbox *box, struct mail *last, struct mail *first)
+{
 	struct mail *newest = atomic_load_explicit(&box->newest, memory_order_relaxed);
 
 	do
-		mail->next = newest;
+		first->next = newest;
 	/* release: pairs with mailbox_take(): the mail's content and its link */
-	while (!atomic_compare_exchange_weak_explicit(&box->newest, &newest, mail,
+	while (!atomic_compare_exchange_weak_explicit(&box->newest, &newest, last,
 						      memory_order_release, memory_order_relaxed));
 	if (!newest) /* it fails only where the counter is full, hence readable */
 		eventfd_write(box->fd, 1);

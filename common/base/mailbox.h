@@ -31,6 +31,10 @@ void mailbox_destroy(struct mailbox *box);
 /* mailbox_post - any thread. @mail is the owner's from now on. */
 void mailbox_post(struct mailbox *box, struct mail *mail);
 
+/* mailbox_post_all - several pieces, which come out together: from @last, which is to come out as
+ * the last of them, linked by `next` to @first. */
+void mailbox_post_all(struct mailbox *box, struct mail *last, struct mail *first);
+
 /* mailbox_take - the owner: all that has come, oldest first, linked by `next`; NULL: nothing. */
 struct mail *mailbox_take(struct mailbox *box);
 

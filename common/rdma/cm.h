@@ -8,7 +8,7 @@
  * sentences of its refusals are the same in both ways. WELCOME says at which port the server serves
  * the CM, and a token that ties a CM request to the session. Then, for each queue pair:
  *
- *	client (one thread)                           kv-server (control thread)
+ *	client (one thread)                           kv-server (queue-pair thread)
  *	cm_resolve    address and route: device, port
  *	cm_connect    REQ {QPN, PSN, depths, path MTU;
  *	                   token, handle, credits, mtu} ->  cm_next: CM_REQUEST
@@ -130,7 +130,7 @@ int cm_establish(struct cm *cm, struct error *err);
  * effort. */
 void cm_leave(struct cm *cm, uint64_t deadline_ns);
 
-/* The passive side: the control thread's. */
+/* The passive side: one thread's. */
 struct cm_listener;
 
 /*

@@ -53,13 +53,6 @@ int exchange_read(int fd, struct exchange_reader *reader, struct wire_frame *out
 	}
 }
 
-bool exchange_waiting(int fd)
-{
-	char byte;
-
-	return recv(fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) > 0;
-}
-
 /* Wait for @events. Returns 0, -ETIMEDOUT. Errors of the socket show with the next call on it. */
 static int wait_for(int fd, short events, uint64_t deadline_ns)
 {

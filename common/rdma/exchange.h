@@ -27,9 +27,6 @@ struct exchange_reader {
 int exchange_read(int fd, struct exchange_reader *reader, struct wire_frame *out,
 		  struct error *err);
 
-/* exchange_waiting - bytes have come that nobody has read. */
-bool exchange_waiting(int fd);
-
 /* exchange_send - the whole frame, waiting at most until @deadline_ns. -ETIMEDOUT, -ECONNRESET. */
 int exchange_send(int fd, const struct wire_frame *frame, uint64_t deadline_ns, struct error *err);
 

@@ -150,8 +150,7 @@ uint64_t grace_advance(struct grace *g)
 	return r;
 }
 
-/* must hold the lock. Take a slot's announcement, if it is sound. */
-static void take(struct grace *g, struct epoch_session *s)
+void grace_take(const struct grace *g, struct epoch_session *s)
 {
 	const struct epoch_slot *slot = s->slot;
 	uint64_t generation, epoch, not_e, h, now;
@@ -167,7 +166,8 @@ static void take(struct grace *g, struct epoch_session *s)
 	if (generation != s->generation || epoch != ~not_e)
 		return;
 	if (epoch > now || epoch < s->e || h > now) {
-		s->lied = true; /* nothing of it counts: it is fenced */
+		/* relaxed: nothing of it counts, and the session is fenced */
+		atomic_store_explicit(&s->lied, true, memory_order_relaxed);
 		return;
 	}
 	s->e = epoch;
@@ -184,7 +184,7 @@ uint64_t grace_reach(struct grace *g)
 		return reach;
 	pthread_mutex_lock(&g->lock);
 	cds_list_for_each_entry (s, &g->sessions, node) {
-		take(g, s);
+		grace_take(g, s);
 		if (s->waited && grace_session_reach(s) < reach)
 			reach = grace_session_reach(s);
 	}
@@ -208,7 +208,7 @@ uint64_t grace_pass_hints(struct grace *g, uint64_t wanted)
 		return wanted;
 	pthread_mutex_lock(&g->lock);
 	cds_list_for_each_entry (s, &g->sessions, node) {
-		take(g, s);
+		grace_take(g, s);
 		if (s->waited && s->h < wanted)
 			wanted = s->h;
 	}
@@ -292,7 +292,7 @@ void grace_each(struct grace *g, void (*visit)(void *ctx, struct epoch_session *
 
 	pthread_mutex_lock(&g->lock);
 	cds_list_for_each_entry (s, &g->sessions, node) {
-		take(g, s);
+		grace_take(g, s);
 		visit(ctx, s);
 	}
 	pthread_mutex_unlock(&g->lock);

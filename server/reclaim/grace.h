@@ -5,9 +5,10 @@
  * The remote half of a grace period: E, and what each session announces of itself in its epoch
  * slot (common/layout/root.h). The essay stands in grace.c.
  *
- * Threads: the control thread lets sessions join and leave; the
+ * Threads: the queue-pair thread lets sessions join and leave; the
  * reclaimer advances E and asks how far all sessions are; a worker looks at them for STATS. They
- * share `lock`, which the data path never takes.
+ * share `lock`, which the data path never takes. The clock thread keeps leases without it: it has
+ * a struct epoch_session of its own for each slot (session/lease.c).
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -39,7 +40,8 @@ struct epoch_session {
 	uint64_t h;
 	uint64_t deferred_bytes; /* that it holds back, as of the reclaimer's last look */
 	bool waited; /* it may have a queue pair */
-	bool lied; /* it announced an epoch that is not there yet, or one that goes backwards */
+	/* It announced an epoch that is not there yet, or one that goes backwards. Anyone reads */
+	_Atomic bool lied;
 };
 
 struct grace {
@@ -99,6 +101,9 @@ void grace_urge_hints(struct grace *g, uint64_t asked);
  */
 uint64_t grace_join(struct grace *g, struct epoch_session *s, struct epoch_slot *slot,
 		    uint64_t generation);
+
+/* grace_take - the slot's announcement into @s, if it is sound. Under the lock where @s joined. */
+void grace_take(const struct grace *g, struct epoch_session *s);
 
 /*
  * grace_wait_for - with true before the session's first queue pair can be used, with false after

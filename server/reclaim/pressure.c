@@ -15,7 +15,7 @@
  *
  * A CLIENT THAT IS REFUSED asks again for as long as the section limit and a bit
  * (reclaim_patience_over()). Within that time the sessions that hold the oldest batch back
- * announce, or are fenced for it: reclaim_stuck() names their epoch to the control thread. So are
+ * announce, or are fenced for it: reclaim_stuck() names their epoch to the clock thread. So are
  * those that were asked to drop hints for as long and have not, whether memory was short all the
  * time or is only now: a client that was asked needs milliseconds, and gets what it needs (grace.c)
  * at all times.
@@ -114,7 +114,7 @@ bool reclaim_wanting(struct reclaim *r)
 {
 	struct reclaim_stats stats;
 
-	/* relaxed, both: read again and again by the reclaimer and by the control thread */
+	/* relaxed, both: read again and again by the reclaimer and by the clock thread */
 	atomic_store_explicit(&r->wanted_ns, time_now_ns(), memory_order_relaxed);
 	atomic_store_explicit(&r->short_of, true, memory_order_relaxed);
 	reclaim_kick(r);
@@ -139,20 +139,16 @@ bool reclaim_patience_over(const struct reclaim *r, uint32_t waited_ms)
 	return waited_ms && waited_ms >= (ms > PATIENCE_MIN ? ms : PATIENCE_MIN);
 }
 
-struct grace_stuck reclaim_stuck(struct reclaim *r, uint64_t now_ns)
+struct grace_stuck reclaim_stuck(const struct reclaim *r, uint64_t now_ns)
 {
-	uint64_t limit_ns = r->config.limit_ms * NS_PER_MS;
-	struct grace_stuck stuck = { 0 };
+	const uint64_t limit_ns = r->config.limit_ms * NS_PER_MS;
 
 	if (!reclaim_short_at(r, now_ns))
-		return stuck;
-	pthread_mutex_lock(&r->lock);
-	if (r->oldest_stamp && now_ns - r->oldest_ns > limit_ns && now_ns > r->oldest_ns)
-		stuck.epoch = r->oldest_stamp;
-	if (r->behind_asked && now_ns - r->behind_ns > limit_ns && now_ns > r->behind_ns)
-		stuck.hints = r->behind_asked;
-	pthread_mutex_unlock(&r->lock);
-	return stuck;
+		return (struct grace_stuck){ 0 };
+	return (struct grace_stuck){
+		.epoch = told(&r->oldest_ns, &r->oldest_stamp, now_ns, limit_ns),
+		.hints = told(&r->behind_ns, &r->behind_asked, now_ns, limit_ns),
+	};
 }
 
 /* What one session holds back, into its account: as many steps as batches that it does. */
@@ -175,10 +171,8 @@ void reclaim_tell(struct reclaim *r)
 	uint64_t now_ns = time_now_ns();
 	const struct batch *first = TAILQ_FIRST(&r->held);
 
-	pthread_mutex_lock(&r->lock);
-	r->oldest_stamp = first ? first->stamp : 0;
-	r->oldest_ns = first ? first->since_ns : 0;
-	pthread_mutex_unlock(&r->lock);
+	told_set(&r->oldest_ns, &r->oldest_stamp, first ? first->stamp : 0,
+		 first ? first->since_ns : 0);
 	/* relaxed: as in reclaim_wanting() */
 	atomic_store_explicit(&r->short_of, reclaim_short_at(r, now_ns), memory_order_relaxed);
 	if (now_ns < r->charge_ns && (first || !r->charged))

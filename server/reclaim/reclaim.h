@@ -86,9 +86,9 @@ bool reclaim_roomy(const struct reclaim *r);
 
 /*
  * reclaim_stuck - somebody wants memory, and some has been waiting for sessions for longer than the
- * section limit: those that may be fenced for that.
+ * section limit: those that may be fenced for that. Any thread, without a lock.
  */
-struct grace_stuck reclaim_stuck(struct reclaim *r, uint64_t now_ns);
+struct grace_stuck reclaim_stuck(const struct reclaim *r, uint64_t now_ns);
 
 /* reclaim_retire - an unlinked block. One thread per worker; never blocks, never allocates on the
  * common path: batches come from a stock, then from what the reclaimer has emptied, then from

@@ -5,9 +5,9 @@
  * Private to server/reclaim.
  *
  * Ownership: a batch belongs to the worker that fills it, then to the queue, then to the
- * reclaimer thread, then to the stack of empty ones. `lock` protects the list of workers, the
- * scratch array of hazards and what is told of the oldest batch; nobody holds it for long, and
- * on the data path only a worker that was refused memory.
+ * reclaimer thread, then to the stack of empty ones. `lock` protects the list of workers and
+ * the scratch array of hazards; nobody holds it for long, and on the data path only a worker that
+ * was refused memory.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -102,11 +102,35 @@ struct reclaim {
 	uint64_t gone_retired_bytes;
 	uint64_t gone_lost;
 	uint64_t gone_lost_bytes;
-	uint64_t oldest_stamp; /* of what waits for sessions; 0: nothing */
-	uint64_t oldest_ns;
-	uint64_t behind_asked; /* `asked`, while some have not followed; 0: all have */
-	uint64_t behind_ns; /* since when; 0 with it */
+
+	/* What the reclaimer tells of, for reclaim_stuck(): since when, then of what. */
+	_Atomic uint64_t oldest_ns;
+	_Atomic uint64_t oldest_stamp; /* of what waits for sessions; 0: nothing */
+	_Atomic uint64_t behind_ns;
+	_Atomic uint64_t behind_asked; /* `asked`, while some have not followed; 0: all have */
 };
+
+/* told_set - the reclaimer: @what is true since @since_ns; 0: nothing is. */
+static inline void told_set(_Atomic uint64_t *since_ns, _Atomic uint64_t *what, uint64_t now_what,
+			    uint64_t now_since_ns)
+{
+	if (now_what)
+		atomic_store_explicit(since_ns, now_since_ns, memory_order_relaxed);
+	/* release: pairs with told(), which never finds it with an earlier time */
+	atomic_store_explicit(what, now_what, memory_order_release);
+}
+
+/* told - any thread: what has been true for longer than @limit_ns, or 0. Where it changes
+ * meanwhile the time may be a later one: then the answer is 0, and the next one is right. */
+static inline uint64_t told(const _Atomic uint64_t *since_ns, const _Atomic uint64_t *what,
+			    uint64_t now_ns, uint64_t limit_ns)
+{
+	/* acquire: pairs with told_set() */
+	const uint64_t is = atomic_load_explicit(what, memory_order_acquire);
+	const uint64_t since = atomic_load_explicit(since_ns, memory_order_relaxed);
+
+	return now_ns > since && now_ns - since > limit_ns ? is : 0;
+}
 
 /* What may be reserved for records at first; pieces of the index have the rest as well. */
 static inline int64_t budget_full(const struct reclaim *r)

@@ -31,12 +31,10 @@ static bool recut(struct reclaim *r, bool stop)
 void reclaim_recut(struct reclaim *r, bool stop)
 {
 	const bool behind = recut(r, stop);
+	/* relaxed, both: this thread wrote them */
+	const uint64_t before = atomic_load_explicit(&r->behind_asked, memory_order_relaxed);
+	const uint64_t since_ns = atomic_load_explicit(&r->behind_ns, memory_order_relaxed);
 
-	pthread_mutex_lock(&r->lock);
-	if (!behind)
-		r->behind_ns = 0;
-	else if (!r->behind_ns)
-		r->behind_ns = time_now_ns();
-	r->behind_asked = behind ? r->asked : 0;
-	pthread_mutex_unlock(&r->lock);
+	told_set(&r->behind_ns, &r->behind_asked, behind ? r->asked : 0,
+		 before ? since_ns : time_now_ns());
 }

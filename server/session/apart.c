@@ -10,9 +10,9 @@
  * the device, the worker or the clock says so. So a thousand of them take about as long as one and
  * the calls of the device for the others.
  *
- * I4: a session is waited for until the last of its queue pairs is destroyed: s->apart has those
- * that are not gone yet, and session_parted() comes when it is empty. Where the device does not let
- * go of one, the session is waited for to the end, and the server ends (all->fatal).
+ * I4: a session is waited for until the last of its queue pairs is destroyed: pairs.apart has those
+ * that are not gone yet, and pairs_parted() comes when it is empty. Where the device does not let
+ * go of one, the session is waited for to the end, and the server ends (pairs_fatal()).
  *
  * A device that never tells of last receives: after UNTOLD_MAX waits in vain, of any number of
  * queue pairs at once, there is none until it tells of one.
@@ -22,7 +22,7 @@
 
 #define LAST_RECEIVE_NS (20 * NS_PER_MS)
 #define UNTOLD_MAX	3u
-#define OBEYED_MAX	32u /* a turn: life lines are read in between */
+#define OBEYED_MAX	32u /* a turn: notes are taken in between */
 
 static void conn_gone(struct session *s, struct conn *c)
 {
@@ -30,20 +30,20 @@ static void conn_gone(struct session *s, struct conn *c)
 	atomic_fetch_sub_explicit(&s->all->counters.queue_pairs, 1, memory_order_relaxed);
 }
 
-void session_unfenced(struct session *s, const char *why)
+void pairs_unfenced(struct session *s, const char *why)
 {
-	s->unfenced = true;
-	s->all->fatal = why;
+	s->pairs.unfenced = true;
+	pairs_fatal(s->all, why);
 }
 
 /* No remote access through it after this, or never again a quiet moment. */
 static void destroy(struct session *s, struct conn *c)
 {
 	if (conn_destroy(c))
-		session_unfenced(s, "a queue pair of a client could not be destroyed");
+		pairs_unfenced(s, "a queue pair of a client could not be destroyed");
 }
 
-void session_conn_drop(struct session *s, struct conn *c)
+void pairs_drop(struct session *s, struct conn *c)
 {
 	conn_fail(c);
 	destroy(s, c);
@@ -53,13 +53,15 @@ void session_conn_drop(struct session *s, struct conn *c)
 /* It is in ERR, and no command of it is under way. */
 static void await_receive(struct sessions *all, struct conn *c)
 {
-	if (c->gave_back || all->untold >= UNTOLD_MAX) {
+	struct pairs *p = &all->pairs;
+
+	if (c->gave_back || p->untold >= UNTOLD_MAX) {
 		conn_drain(c);
 		return;
 	}
 	c->failed_ns = time_now_ns();
 	c->waits = true;
-	cds_list_add_tail(&c->failed_node, &all->failed);
+	cds_list_add_tail(&c->failed_node, &p->failed);
 }
 
 static void wait_no_longer(struct conn *c)
@@ -69,44 +71,44 @@ static void wait_no_longer(struct conn *c)
 	conn_drain(c);
 }
 
-void sessions_last_receive(struct sessions *all, struct conn *c)
+void pairs_last_receive(struct sessions *all, struct conn *c)
 {
 	c->gave_back = true;
-	all->untold = 0;
+	all->pairs.untold = 0;
 	if (c->waits)
 		wait_no_longer(c);
 }
 
-void session_part(struct session *s, struct conn *c)
+void pairs_part(struct session *s, struct conn *c)
 {
-	cds_list_add_tail(&c->node, &s->apart);
+	cds_list_add_tail(&c->node, &s->pairs.apart);
 	conn_fail(c);
 	if (c->command == CONN_IDLE) /* else when it comes back */
 		await_receive(s->all, c);
 }
 
-void session_part_all(struct session *s, uint64_t answer_until_ns)
+void pairs_part_all(struct session *s, uint64_t answer_until_ns)
 {
 	for (unsigned i = 0; i < SESSION_QPS_MAX; i++) {
-		struct conn *c = s->conns[i];
+		struct conn *c = s->pairs.conns[i];
 
 		if (!c)
 			continue;
-		s->conns[i] = NULL;
+		s->pairs.conns[i] = NULL;
 		if (!answer_until_ns) {
-			session_part(s, c);
+			pairs_part(s, c);
 			continue;
 		}
-		cds_list_add_tail(&c->node, &s->apart);
+		cds_list_add_tail(&c->node, &s->pairs.apart);
 		conn_answer(c, answer_until_ns);
 	}
 }
 
-bool session_parts(const struct session *s, unsigned handle)
+bool pairs_parts(const struct session *s, unsigned handle)
 {
 	const struct conn *c;
 
-	cds_list_for_each_entry (c, &s->apart, node) {
+	cds_list_for_each_entry (c, &s->pairs.apart, node) {
 		if (c->handle == handle)
 			return true;
 	}
@@ -118,10 +120,10 @@ static void parted(struct session *s, struct conn *c)
 {
 	cds_list_del(&c->node);
 	conn_gone(s, c);
-	if (!s->over)
-		session_open_on(s);
-	else if (cds_list_empty(&s->apart))
-		session_parted(s);
+	if (!s->pairs.over)
+		pairs_open_on(s);
+	else if (cds_list_empty(&s->pairs.apart))
+		pairs_parted(s);
 }
 
 /* Its worker has done what it was told. */
@@ -134,8 +136,8 @@ static void obeyed(struct sessions *all, struct conn *c)
 	switch (command) {
 	case CONN_ATTACH:
 		c->attached = c->result == 0;
-		if (s->opening.conn == c) {
-			session_attached(s, c);
+		if (s->pairs.opening.conn == c) {
+			pairs_attached(s, c);
 		} else if (c->attached) { /* it was taken apart meanwhile */
 			await_receive(all, c);
 		} else {
@@ -161,31 +163,33 @@ static void obeyed(struct sessions *all, struct conn *c)
 
 static void wait_in_vain(struct sessions *all, uint64_t now)
 {
+	struct pairs *p = &all->pairs;
 	struct conn *c, *next;
 	bool any = false;
 
-	cds_list_for_each_entry_safe (c, next, &all->failed, failed_node) {
-		if (now - c->failed_ns < LAST_RECEIVE_NS && all->untold < UNTOLD_MAX)
+	cds_list_for_each_entry_safe (c, next, &p->failed, failed_node) {
+		if (now - c->failed_ns < LAST_RECEIVE_NS && p->untold < UNTOLD_MAX)
 			break;
 		wait_no_longer(c);
 		any = true;
 	}
-	all->untold += any;
+	p->untold += any;
 }
 
-int sessions_work(struct sessions *all)
+int pairs_work(struct sessions *all)
 {
+	struct pairs *p = &all->pairs;
 	struct mail *m;
 
-	if (!all->obeyed_next)
-		all->obeyed_next = mailbox_take(&all->obeyed);
-	for (unsigned i = 0; i < OBEYED_MAX && (m = all->obeyed_next); i++) {
-		all->obeyed_next = m->next;
+	if (!p->obeyed_next)
+		p->obeyed_next = mailbox_take(&p->obeyed);
+	for (unsigned i = 0; i < OBEYED_MAX && (m = p->obeyed_next); i++) {
+		p->obeyed_next = m->next;
 		obeyed(all, conn_of_mail(m));
 	}
-	if (!cds_list_empty(&all->failed))
+	if (!cds_list_empty(&p->failed))
 		wait_in_vain(all, time_now_ns());
-	if (all->obeyed_next)
+	if (p->obeyed_next)
 		return 0;
-	return cds_list_empty(&all->failed) ? -1 : (int)(LAST_RECEIVE_NS / NS_PER_MS / 4);
+	return cds_list_empty(&p->failed) ? -1 : (int)(LAST_RECEIVE_NS / NS_PER_MS / 4);
 }

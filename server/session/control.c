@@ -15,16 +15,16 @@
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
 #include "common/base/time.h"
-#include "server/session/fence.h"
+#include "server/session/session.h"
 
 #define EVENTS_MAX   64
 #define GRACEFUL_NS  (500 * NS_PER_MS) /* to answer what has arrived, all sessions together */
 #define COMPLAINT_NS (5 * NS_PER_S) /* between two complaints of one kind */
 #define ACCEPTS_MAX  64 /* a turn: life lines are read in between */
-#define CM_MAX	     16 /* the same for events of the CM: each may make a queue pair */
+#define TICK_MS	     100u
 
 /* What an epoll event points to: one of these, or a session. */
-static char tag_listen, tag_signal, tag_timer, tag_device, tag_notice, tag_cm, tag_obeyed;
+static char tag_listen, tag_signal, tag_timer, tag_notice, tag_news;
 
 static int watch(int epoll_fd, int fd, void *tag)
 {
@@ -33,73 +33,50 @@ static int watch(int epoll_fd, int fd, void *tag)
 	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-/* A descriptor whose events could not be taken is not watched until the next tick. */
-struct ear {
-	int fd; /* -1: none */
-	void *tag;
-	bool deaf;
-	uint64_t complaint_ns; /* the last line of the log about it */
-};
-
 /* What the loop waits for. */
 struct control {
 	struct sessions *all;
-	int epoll_fd, timer_fd;
-	struct ear listen, cm;
-	int signal_fd;
+	int epoll_fd, timer_fd, listen_fd, signal_fd;
+	bool deaf; /* a connection could not be accepted: none is until the next tick */
+	uint64_t complaint_ns; /* the last line of the log about it */
 	const struct control_hooks *hooks;
 };
 
 /* No descriptors, say: what waits would keep it readable and this thread spinning. */
-static void plug(struct control *c, struct ear *ear, const char *what, int code, const char *advice)
+static void plug(struct control *c, int code)
 {
 	uint64_t now = time_now_ns();
 
-	if (now - ear->complaint_ns > COMPLAINT_NS) {
-		log_warn("session", "%s failed: %s (%s)", what, error_name(code), advice);
-		ear->complaint_ns = now;
+	if (now - c->complaint_ns > COMPLAINT_NS) {
+		log_warn("session",
+			 "accept failed: %s (raise the limit of open files with LimitNOFILE= or "
+			 "ulimit -n)",
+			 error_name(code));
+		c->complaint_ns = now;
 	}
-	ear->deaf = epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, ear->fd, NULL) == 0;
+	c->deaf = epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, c->listen_fd, NULL) == 0;
 }
 
-static void unplug(struct control *c, struct ear *ear)
+static void unplug(struct control *c)
 {
-	if (ear->deaf && watch(c->epoll_fd, ear->fd, ear->tag) == 0)
-		ear->deaf = false;
+	if (c->deaf && watch(c->epoll_fd, c->listen_fd, &tag_listen) == 0)
+		c->deaf = false;
 }
 
 static void accept_some(struct control *c)
 {
 	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
-		int fd = accept4(c->listen.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		struct session *s;
 
 		if (fd < 0) {
 			if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-				plug(c, &c->listen, "accept", errno,
-				     "raise the limit of open files with LimitNOFILE= or "
-				     "ulimit -n");
+				plug(c, errno);
 			return;
 		}
 		s = session_accept(c->all, fd);
 		if (s && watch(c->epoll_fd, fd, s))
 			session_end(s, 0);
-	}
-}
-
-static void cm_events(struct control *c)
-{
-	struct sessions *all = c->all;
-
-	for (unsigned i = 0; i < CM_MAX && !all->fatal; i++) {
-		int rc = session_cm_event(all);
-
-		if (rc && rc != -EAGAIN)
-			plug(c, &c->cm, "taking an event of the RDMA CM", rc,
-			     "no queue pair is connected by it meanwhile; the kernel's log may say "
-			     "more");
-		if (rc)
-			return;
 	}
 }
 
@@ -129,9 +106,7 @@ static void tick(struct control *c)
 	if (read(c->timer_fd, &ticks, sizeof(ticks)) < 0)
 		return;
 	end_late_strangers(all);
-	fence_look(all);
-	unplug(c, &c->listen);
-	unplug(c, &c->cm);
+	unplug(c);
 	if (c->hooks && c->hooks->tick)
 		c->hooks->tick(c->hooks->tick_ctx);
 }
@@ -155,10 +130,9 @@ static bool take_signal(struct control *c)
 	return false;
 }
 
-/* For leases. */
-static int make_timer(unsigned period_ms, int *out)
+static int make_timer(int *out)
 {
-	const struct timespec period = { 0, period_ms * (long)NS_PER_MS };
+	const struct timespec period = { 0, TICK_MS * (long)NS_PER_MS };
 	const struct itimerspec spec = { period, period };
 	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 
@@ -184,7 +158,7 @@ static int make_signals(int *out)
 	return *out < 0 ? -errno : 0;
 }
 
-/* Sessions, until the last one has parted: workers bound what each of them takes. */
+/* Sessions, until the last one has come back: workers bound what each of them takes. */
 static void end_all(struct sessions *all)
 {
 	uint64_t answer_until_ns = time_now_ns() + GRACEFUL_NS;
@@ -194,16 +168,11 @@ static void end_all(struct sessions *all)
 		session_end(s, 0);
 	cds_list_for_each_entry_safe (s, next, &all->list, node)
 		session_end(s, answer_until_ns);
-	for (;;) {
-		struct pollfd fds[2] = { { .fd = all->obeyed.fd, .events = POLLIN },
-					 { .fd = rdma_device_event_fd(all->dev),
-					   .events = POLLIN } };
-		int wait_ms = sessions_work(all);
+	while (!cds_list_empty(&all->parting)) {
+		struct pollfd news = { .fd = all->news.fd, .events = POLLIN };
 
-		if (cds_list_empty(&all->parting))
-			return;
-		poll(fds, 2, wait_ms);
-		sessions_device_events(all);
+		poll(&news, 1, -1);
+		sessions_news(all);
 	}
 }
 
@@ -216,37 +185,32 @@ static bool turn(struct control *c)
 {
 	struct sessions *all = c->all;
 	struct epoll_event events[EVENTS_MAX];
-	const int wait_ms = sessions_work(all);
 	uint64_t departures;
 	int n;
 
 	sessions_admit(all);
 	departures = all->departures;
-	n = all->fatal ? 0 : epoll_wait(c->epoll_fd, events, EVENTS_MAX, wait_ms);
+	n = epoll_wait(c->epoll_fd, events, EVENTS_MAX, -1);
 
 	for (int i = 0; i < n && departures == all->departures; i++) {
 		void *tag = events[i].data.ptr;
 
 		if (tag == &tag_signal && take_signal(c))
 			return true;
-		if (tag == &tag_signal || tag == &tag_obeyed)
-			continue; /* sessions_work() takes what came back */
-		if (tag == &tag_device)
-			sessions_device_events(all);
+		if (tag == &tag_signal)
+			continue;
+		if (tag == &tag_news)
+			sessions_news(all);
 		else if (tag == &tag_notice)
 			sessions_notices(all);
-		else if (tag == &tag_cm)
-			cm_events(c);
 		else if (tag == &tag_listen)
 			accept_some(c);
 		else if (tag == &tag_timer)
 			tick(c);
 		else if (session_readable(tag, events[i].events & ~(uint32_t)EPOLLIN))
 			session_end(tag, 0);
-		if (all->fatal)
-			return true;
 	}
-	return all->fatal;
+	return sessions_fatal(all);
 }
 
 int control_run(struct sessions *all, int listen_fd, const struct control_hooks *hooks,
@@ -258,7 +222,7 @@ int control_run(struct sessions *all, int listen_fd, const struct control_hooks 
 	if (rc == 0)
 		rc = make_signals(&signal_fd);
 	if (rc == 0)
-		rc = make_timer(fence_period_ms(all->lease_ms), &timer_fd);
+		rc = make_timer(&timer_fd);
 	if (rc == 0)
 		rc = watch(epoll_fd, listen_fd, &tag_listen);
 	if (rc == 0)
@@ -266,13 +230,9 @@ int control_run(struct sessions *all, int listen_fd, const struct control_hooks 
 	if (rc == 0)
 		rc = watch(epoll_fd, timer_fd, &tag_timer);
 	if (rc == 0)
-		rc = watch(epoll_fd, rdma_device_event_fd(all->dev), &tag_device);
-	if (rc == 0)
 		rc = watch(epoll_fd, all->notice_fd, &tag_notice);
 	if (rc == 0)
-		rc = watch(epoll_fd, all->obeyed.fd, &tag_obeyed);
-	if (rc == 0 && all->cm)
-		rc = watch(epoll_fd, cm_listener_fd(all->cm), &tag_cm);
+		rc = watch(epoll_fd, all->news.fd, &tag_news);
 	if (rc)
 		return error_set(err, rc, "setting up the control thread failed: %s",
 				 error_name(rc));
@@ -281,9 +241,8 @@ int control_run(struct sessions *all, int listen_fd, const struct control_hooks 
 		.epoll_fd = epoll_fd,
 		.timer_fd = timer_fd,
 		.signal_fd = signal_fd,
+		.listen_fd = listen_fd,
 		.hooks = hooks,
-		.listen = { .fd = listen_fd, .tag = &tag_listen },
-		.cm = { .fd = all->cm ? cm_listener_fd(all->cm) : -1, .tag = &tag_cm },
 	};
 
 	all->epoll_fd = epoll_fd;
@@ -293,11 +252,11 @@ int control_run(struct sessions *all, int listen_fd, const struct control_hooks 
 	log_info("session", "told to stop: %" PRIu64 " sessions are ended",
 		 atomic_load_explicit(&all->counters.sessions, memory_order_relaxed));
 	end_all(all);
-	if (all->fatal)
+	if (sessions_fatal(all))
 		return error_set(
 			err, -EIO,
 			"device %s: %s; the server cannot go on (look at the kernel's log, "
 			"then start it again)",
-			all->dev->name, all->fatal);
+			all->dev->name, sessions_fatal(all));
 	return 0;
 }

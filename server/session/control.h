@@ -18,8 +18,8 @@ struct control_hooks {
 };
 
 /*
- * control_run - serve until told to stop; then stop accepting, let workers answer what arrived, and
- * end every session. The signals of control_signals() must be blocked in
+ * control_run - after pairs_start(): serve until told to stop; then stop accepting, let workers
+ * answer what arrived, and end every session. The signals of control_signals() must be blocked in
  * every thread.
  * @listen_fd: does not block; stays the caller's. @hooks: of the whole server; NULL: none.
  * Returns 0, or a negative errno with @err.

@@ -2,9 +2,10 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * Fencing: a session's queue pairs are destroyed, its epoch slot is deregistered, and only then is
- * it left out of the wait (session_parted(), I4). All that are to be fenced have their queue pairs
- * in ERR before the first of them is taken apart. The client finds its queue pairs broken and the
- * reason in a REFUSE, and connects again; its calls take longer and do not fail.
+ * it left out of the wait (pairs_parted(), I4). All that were found at once are ended by one post,
+ * so that all have their queue pairs in ERR before the first of them is taken apart (pairs.c). The
+ * client finds its queue pairs broken and the reason in a REFUSE, and connects again; its calls
+ * take longer and do not fail.
  */
 #include "server/session/fence.h"
 
@@ -14,19 +15,6 @@
 #include "common/base/log.h"
 #include "common/base/mutant.h"
 #include "common/base/time.h"
-
-#define LOOKS_A_LEASE 40u
-#define PERIOD_MIN_MS 5u
-#define PERIOD_MAX_MS 100u
-
-unsigned fence_period_ms(unsigned lease_ms)
-{
-	unsigned period = lease_ms / LOOKS_A_LEASE;
-
-	if (period < PERIOD_MIN_MS)
-		return PERIOD_MIN_MS;
-	return period < PERIOD_MAX_MS ? period : PERIOD_MAX_MS;
-}
 
 static void explain(const struct session *s, enum lease_verdict why, struct error *err)
 {
@@ -63,7 +51,7 @@ static void explain(const struct session *s, enum lease_verdict why, struct erro
 	}
 }
 
-static void fence(struct session *s, enum lease_verdict why)
+static struct mail *fence(struct session *s, enum lease_verdict why)
 {
 	struct session_counters *c = &s->all->counters;
 	_Atomic uint64_t *counter = why == LEASE_SILENT ? &c->fenced_silent
@@ -76,28 +64,33 @@ static void fence(struct session *s, enum lease_verdict why)
 		 err.text);
 	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&s->client->fences, 1, memory_order_relaxed);
-	exchange_refuse(s->fd, 0, err.code, err.text);
-	session_end(s, 0);
+	exchange_refuse(s->line.fd, 0, err.code, err.text);
+	return session_end_note(s, 0);
 }
 
-void fence_look(struct sessions *all)
+void fence_found(struct sessions *all)
 {
-	struct grace *grace = sessions_grace(all);
-	const uint64_t now = time_now_ns();
-	struct lease *found, *next;
+	struct mail *first = NULL, *last = NULL;
 
-	found = lease_find(grace, &all->look_ns, now, all->lease_ms * NS_PER_MS,
-			   reclaim_stuck(all->store->reclaim, now));
-	for (; found && !all->fatal; found = next) {
-		struct session *s = caa_container_of(found, struct session, lease);
+	for (struct lease *l = all->leases.found; l; l = l->next_found) {
+		struct session *s = caa_container_of(l, struct session, lease);
+		struct mail *end;
 
-		next = found->next_found;
-		if (found->why == LEASE_SILENT && (s->opening.wanted || exchange_waiting(s->fd)) &&
-		    lease_heard(found, now))
-			continue; /* it is the server that is late */
-		if (MUTANT(expire_unfenced) && found->why == LEASE_SILENT)
-			lease_wait(grace, found, false, now);
+		if (s->over)
+			continue;
+		if (MUTANT(expire_unfenced) && l->why == LEASE_SILENT) {
+			lease_wait(&all->leases, l, false, time_now_ns());
+			l->told = false;
+			continue;
+		}
+		end = fence(s, l->why);
+		if (last)
+			end->next = last;
 		else
-			fence(s, found->why);
+			first = end;
+		last = end;
 	}
+	leases_carry_on(&all->leases);
+	if (last)
+		mailbox_post_all(&all->pairs.asks, last, first);
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* The queue pairs of a session: opened and closed over its life line; cm_requests.c: by the CM. */
+/*
+ * The queue pairs of a session: opened and closed over its life line; cm_requests.c: by the CM. The
+ * queue-pair thread. One is made at a time: a job that comes while the CM has one made waits.
+ */
 #include "server/session/session.h"
 
 #include <errno.h>
@@ -36,11 +39,11 @@ static int choose_source(struct session *s, struct gid_choice *out, struct error
 	if (dev->port_attr.lid != lid)
 		log_info("rdma", "%s port %u has LID %u now, and had %u", dev->name, dev->port,
 			 dev->port_attr.lid, lid);
-	tcp_local_address(s->fd, address);
+	tcp_local_address(s->line.fd, address);
 	rc = gid_choose(dev, address, out, err);
-	if (rc || out->source.gid_index == s->gid_index)
+	if (rc || out->source.gid_index == s->pairs.gid_index)
 		return rc;
-	s->gid_index = out->source.gid_index;
+	s->pairs.gid_index = out->source.gid_index;
 	log_line(out->warn ? LOG_WARN : LOG_DEBUG, "rdma", "session %llu: %s port %u, %s",
 		 (unsigned long long)s->number, dev->name, dev->port, out->why);
 	return 0;
@@ -49,8 +52,8 @@ static int choose_source(struct session *s, struct gid_choice *out, struct error
 static int make(struct session *s, const struct rdma_source *source, struct conn **out,
 		struct error *err)
 {
-	const unsigned handle = s->opening.handle;
-	unsigned credits = s->opening.credits;
+	const unsigned handle = s->pairs.opening.handle;
+	unsigned credits = s->pairs.opening.credits;
 	struct conn *c;
 	int rc;
 
@@ -64,7 +67,7 @@ static int make(struct session *s, const struct rdma_source *source, struct conn
 	atomic_fetch_add_explicit(&s->all->counters.queue_pairs, 1, memory_order_relaxed);
 	rc = client_queue_pair(s->client, handle, c->credits);
 	if (rc) {
-		session_conn_drop(s, c);
+		pairs_drop(s, c);
 		return error_set(err, rc, "out of memory for the replies of a queue pair");
 	}
 	c->session = s;
@@ -72,7 +75,7 @@ static int make(struct session *s, const struct rdma_source *source, struct conn
 	memcpy(c->client_id, s->client->id, sizeof(c->client_id));
 	c->generation = s->number;
 	c->handle = handle;
-	c->lifeline = s->fd;
+	c->lifeline = &s->line;
 	*out = c;
 	return 0;
 }
@@ -86,9 +89,9 @@ static bool vouched_for(const struct session *s, const struct rdma_source *sourc
 
 	if (!source->grh)
 		return true; /* by LID: nothing is resolved */
-	tcp_local_address(s->fd, text);
+	tcp_local_address(s->line.fd, text);
 	here = gid_address(text);
-	tcp_peer_address(s->fd, text);
+	tcp_peer_address(s->line.fd, text);
 	there = gid_address(text);
 	return here.known && there.known &&
 	       memcmp(here.gid.raw, source->gid.raw, sizeof(here.gid.raw)) == 0 &&
@@ -99,7 +102,7 @@ static bool vouched_for(const struct session *s, const struct rdma_source *sourc
 static int connect_within_reach(struct session *s, struct conn *c, const struct wire_qp *offer,
 				struct error *err)
 {
-	struct reach *reach = &s->all->reach;
+	struct reach *reach = &s->all->pairs.reach;
 	uint64_t from_ns = time_now_ns(), wait_ns;
 	char gid[48];
 	int rc;
@@ -121,7 +124,7 @@ static int connect_within_reach(struct session *s, struct conn *c, const struct 
 
 static int make_and_connect(struct session *s, struct conn **out, struct error *err)
 {
-	struct opening *o = &s->opening;
+	struct opening *o = &s->pairs.opening;
 	struct gid_choice choice;
 	int rc = o->cm ? 0 : choose_source(s, &choice, err);
 
@@ -134,46 +137,58 @@ static int make_and_connect(struct session *s, struct conn **out, struct error *
 	else
 		rc = connect_within_reach(s, *out, &o->offer, err);
 	if (rc)
-		session_conn_drop(s, *out);
+		pairs_drop(s, *out);
 	return rc;
+}
+
+void pairs_watch(struct session *s)
+{
+	struct session_pairs *p = &s->pairs;
+	bool any = p->unfenced || p->opening.wanted || !cds_list_empty(&p->apart);
+
+	for (unsigned i = 0; i < SESSION_QPS_MAX && !any; i++)
+		any = p->conns[i] != NULL;
+	lease_wait(&s->all->leases, &s->lease, any, time_now_ns());
 }
 
 /* What was asked for is there, or @err says why not; @c: it, or NULL. */
 static void answer(struct session *s, struct conn *c, const struct error *err)
 {
-	struct wire_frame frame = { .type = WIRE_QP_OPENED };
-	const uint32_t ask = s->opening.offer.ask;
-	struct cm *cm = s->opening.cm;
+	struct session_pairs *p = &s->pairs;
+	struct cm *cm = p->opening.cm;
+	struct job *job = &s->job;
 
-	s->opening = (struct opening){ 0 };
-	session_resume(s);
-	lease_heard(&s->lease, time_now_ns()); /* its client waited for this */
-	if (!c) {
-		session_watch(s);
-		if (cm)
-			session_refuse_cm(s, cm, err);
-		else
-			session_refuse(s, ask, err);
-		return;
-	}
-	if (cm) {
+	p->opening = (struct opening){ 0 };
+	if (!c)
+		pairs_watch(s);
+	if (cm && !c) {
+		pairs_refuse_cm(s, cm, err);
+	} else if (cm) {
 		log_debug("session", "session %llu handle %u: QP 0x%x by the CM, %u credits",
 			  (unsigned long long)s->number, c->handle, c->qp.qp->qp_num, c->credits);
-		return;
+	} else if (!c) {
+		job->err = *err;
+	} else {
+		const uint32_t ask = job->qp.ask;
+
+		rdma_qp_offer(&c->qp, &job->qp);
+		job->qp.handle = c->handle;
+		job->qp.ask = ask;
+		job->qp.credits = c->credits;
+		log_debug("session",
+			  "session %llu handle %u: QP 0x%x to 0x%x, MTU %u, READ depth %u/%u",
+			  (unsigned long long)s->number, c->handle, job->qp.qpn, c->qp.peer_qpn,
+			  rdma_mtu_bytes(c->qp.mtu), c->qp.rd_initiator, c->qp.rd_responder);
 	}
-	rdma_qp_offer(&c->qp, &frame.qp);
-	frame.qp.handle = c->handle;
-	frame.qp.ask = ask;
-	frame.qp.credits = c->credits;
-	log_debug("session", "session %llu handle %u: QP 0x%x to 0x%x, MTU %u, READ depth %u/%u",
-		  (unsigned long long)s->number, c->handle, frame.qp.qpn, c->qp.peer_qpn,
-		  rdma_mtu_bytes(c->qp.mtu), c->qp.rd_initiator, c->qp.rd_responder);
-	session_send(s, &frame);
+	if (!cm)
+		pairs_job_done(s);
+	else if (p->job_waits)
+		pairs_open_job(s);
 }
 
 static int accept_by_cm(struct session *s, struct conn *c, struct error *err)
 {
-	struct cm *cm = s->opening.cm;
+	struct cm *cm = s->pairs.opening.cm;
 	const struct wire_cm_reply reply = { .header = wire_cm_header(WIRE_CM_REPLY),
 					     .handle = c->handle,
 					     .credits = c->credits,
@@ -188,23 +203,21 @@ static int accept_by_cm(struct session *s, struct conn *c, struct error *err)
 	return 0;
 }
 
-void session_attached(struct session *s, struct conn *c)
+void pairs_attached(struct session *s, struct conn *c)
 {
 	struct error err;
 
 	if (c->result) {
 		error_set(&err, c->result, "posting receives failed: %s", error_name(c->result));
-		session_conn_drop(s, c);
+		pairs_drop(s, c);
 		answer(s, NULL, &err);
-	} else if (s->opening.cm && accept_by_cm(s, c, &err)) {
-		session_part(s, c);
+	} else if (s->pairs.opening.cm && accept_by_cm(s, c, &err)) {
+		pairs_part(s, c);
 		answer(s, NULL, &err);
 	} else {
-		s->conns[c->handle] = c;
+		s->pairs.conns[c->handle] = c;
 		answer(s, c, NULL);
 	}
-	if (s->ending)
-		session_end(s, 0);
 }
 
 /* The older one of the handle is gone. */
@@ -213,113 +226,63 @@ static void open_now(struct session *s)
 	struct conn *c = NULL;
 	struct error err;
 
-	if (make_and_connect(s, &c, &err)) {
+	err.code = make_and_connect(s, &c, &err);
+	if (err.code) {
 		answer(s, NULL, &err);
 		return;
 	}
-	s->opening.conn = c;
-	conn_attach(c); /* session_attached() goes on */
+	s->pairs.opening.conn = c;
+	conn_attach(c); /* pairs_attached() goes on */
 }
 
-void session_open(struct session *s)
+void pairs_open(struct session *s)
 {
-	struct opening *o = &s->opening;
-	struct conn *old = s->conns[o->handle];
+	struct opening *o = &s->pairs.opening;
 
 	o->wanted = true;
-	session_pause(s);
 	/* Before the old one goes and the new one can be used: grace.c, WITHOUT A QUEUE PAIR. Where
-	 * it is not made session_watch() looks again. */
-	lease_wait(sessions_grace(s->all), &s->lease, true, time_now_ns());
-	if (old) { /* the client lost it and opens it again */
-		s->conns[o->handle] = NULL;
-		session_part(s, old);
-	}
-	if (!session_parts(s, o->handle))
+	 * it is not made pairs_watch() looks again. */
+	lease_wait(&s->all->leases, &s->lease, true, time_now_ns());
+	pairs_close(s, o->handle, NULL); /* the client lost it and opens it again */
+	if (!pairs_parts(s, o->handle))
 		open_now(s);
 }
 
-void session_open_on(struct session *s)
+void pairs_open_on(struct session *s)
 {
-	struct opening *o = &s->opening;
+	struct opening *o = &s->pairs.opening;
 
-	if (o->wanted && !o->conn && !session_parts(s, o->handle))
+	if (o->wanted && !o->conn && !pairs_parts(s, o->handle))
 		open_now(s);
 	else
-		session_watch(s);
-	if (s->ending && !s->over)
-		session_end(s, 0);
+		pairs_watch(s);
 }
 
-void session_qp_open(struct session *s, const struct wire_qp *offer)
+void pairs_open_job(struct session *s)
 {
-	struct error err;
+	struct session_pairs *p = &s->pairs;
+	struct job *job = &s->job;
 
-	if (offer->handle >= SESSION_QPS_MAX) {
-		error_set(&err, -EPROTO, "queue pair %u of a session, at most %u exist",
-			  offer->handle, SESSION_QPS_MAX);
-		session_refuse(s, offer->ask, &err);
+	p->job_waits = p->opening.wanted;
+	if (p->job_waits)
+		return; /* answer() goes on */
+	if (job->note.kind == NOTE_CLOSE) {
+		pairs_close(s, job->qp.handle, NULL);
+		pairs_job_done(s);
 		return;
 	}
-	s->opening.handle = offer->handle;
-	s->opening.credits = offer->credits;
-	s->opening.offer = *offer;
-	session_open(s);
+	p->opening.handle = job->qp.handle;
+	p->opening.credits = job->qp.credits;
+	p->opening.offer = job->qp;
+	pairs_open(s);
 }
 
-void session_qp_ready(struct session *s, const struct wire_handle *handle)
+void pairs_close(struct session *s, unsigned handle, const struct cm *cm)
 {
-	struct wire_frame frame = { .type = WIRE_QP_LIVE, .handle = *handle };
-	struct error err;
+	struct conn *c = s->pairs.conns[handle];
 
-	if (handle->handle >= SESSION_QPS_MAX || !s->conns[handle->handle]) {
-		error_set(&err, -EPROTO, "queue pair %u was not opened", handle->handle);
-		session_refuse(s, handle->number, &err);
+	if (!c || (cm && c->cm != cm))
 		return;
-	}
-	session_send(s, &frame);
-}
-
-static void close_handle(struct session *s, unsigned handle)
-{
-	struct conn *c = s->conns[handle];
-
-	if (!c)
-		return;
-	s->conns[handle] = NULL;
-	session_part(s, c);
-}
-
-void session_qp_close(struct session *s, const struct wire_handle *handle)
-{
-	if (handle->handle < SESSION_QPS_MAX)
-		close_handle(s, handle->handle);
-}
-
-void session_qp_lost(struct session *s, unsigned handle, const struct cm *cm)
-{
-	if (s->conns[handle] && s->conns[handle]->cm == cm)
-		close_handle(s, handle);
-}
-
-void session_qps_lost(struct session *s)
-{
-	struct wire_frame frame = { .type = WIRE_QP_LOST };
-
-	for (unsigned i = 0; i < SESSION_QPS_MAX; i++) {
-		if (!s->conns[i] || !conn_take_lost(s->conns[i]))
-			continue;
-		frame.handle.handle = i;
-		frame.handle.number = s->conns[i]->qp.peer_qpn;
-		session_send(s, &frame);
-	}
-}
-
-const char *session_qps_why(const struct session *s)
-{
-	const char *why = NULL;
-
-	for (unsigned i = 0; i < SESSION_QPS_MAX && !why; i++)
-		why = s->conns[i] ? conn_why(s->conns[i]) : NULL;
-	return why;
+	s->pairs.conns[handle] = NULL;
+	pairs_part(s, c);
 }

@@ -2,11 +2,12 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * Which GIDs of clients are tried, so that none of them can hold up the control thread.
+ * Which GIDs of clients are tried, so that none of them can hold up the queue-pair thread.
  *
  * On RoCE ibv_modify_qp to RTR looks for the peer's link address, and the kernel waits for up to
  * 1 s where nobody answers (ib_core: rdma_addr_find_l2_eth_by_grh()); there is no call that asks
- * without waiting. A client that offers GIDs that lead nowhere would stop all life lines.
+ * without waiting. A client that offers GIDs that lead nowhere would hold up all others' queue
+ * pairs.
  *
  *  1. A GID that is vouched for is tried at once: it is the address of the far end of the client's
  *     life line, and ours is that of the near end. TCP knows the way.
@@ -16,7 +17,7 @@
  *     asks, and a client whose RDMA network is another one than its TCP network is told to come
  *     again, and does.
  *
- * The control thread's alone. The clock is the caller's.
+ * The queue-pair thread's alone. The clock is the caller's.
  */
 #include <stdbool.h>
 #include <stdint.h>

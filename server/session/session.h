@@ -2,8 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * Sessions: one for each connected client process. Everything here is the control thread's, but
- * for the counters, which anyone may read.
+ * Sessions: one for each connected client process.
  *
  * A session begins with HELLO: its client id is registered, it gets a number (also its generation),
  * an epoch slot in a region of its own, and a WELCOME. It is over when its life line is, or when it
@@ -14,8 +13,36 @@
  *	stranger --HELLO--> session --over--> parting --the last queue pair is gone--> freed
  *	   `--an older session of the client is there, or parting: waits for its end--'
  *
- * While a session waits, for the end of an older one or for a queue pair, its life line is not
- * read: what its client sends meanwhile stands in the socket.
+ * THREE THREADS have to do with a session. Each owns a part of it, which no other touches, and none
+ * waits for another: they write each other notes (note.h). The queue-pair thread alone takes locks
+ * that others take: that of the grace periods (grace.h), and a client's (clients.h).
+ *  - The control thread (control.c) accepts, reads and writes life lines, decides when a session
+ *    begins and ends, and frees it. It calls no verb, so it is never late for a life line.
+ *  - The queue-pair thread (pairs.h) has `pairs`, and calls the verbs, which may wait.
+ *  - The clock thread keeps the lease (lease.c), which may wait for nothing.
+ * Number, name, process, token and client stand before NOTE_BEGIN is posted, and do not change:
+ * anyone reads them. The life line's descriptor is open until the session is freed; only the
+ * control thread sends on it, so that frames do not mix, and others at most shut it down.
+ *
+ * A JOB is what the control thread wants of the queue-pair thread for a session: an epoch slot
+ * (BEGIN), a queue pair (OPEN), or to be rid of one (CLOSE). There is one at a time. From the post
+ * of its note until that comes back `job` is the queue-pair thread's, and the life line is not
+ * read: what the client sends meanwhile stands in the socket, and what comes after is done after.
+ * Its end is seen all the same, as is that of a session that waits for an older one.
+ *
+ * THE END. NOTE_END may be posted while a job is out. The queue-pair thread takes notes in their
+ * order, so it has the job already: it gives up what it had begun for it, if anything, and sends
+ * the job back before the end. The end comes back when no queue pair is left (not even one that a
+ * worker has still), the clock thread has let go of the lease, and the slot is deregistered. So
+ *  - what is freed then, nobody has: workers have no connection of it, the clock thread no slot,
+ *    and notes that tell of it came to the control thread before, by the same mailbox;
+ *  - the fence comes before memory is used again (I4): the reclaimer waits for the session until
+ *    grace_leave(), which the queue-pair thread calls after all this, and after that posts the end.
+ *    Until then, whatever keeps the queue-pair thread or a worker busy only keeps memory waiting.
+ *
+ * THE SERVER STOPS in this order: strangers and sessions are ended, and the control thread waits
+ * for the last end, for which the others must still run. Then the queue-pair thread is stopped,
+ * then the workers, then the clock thread; and then the store goes.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -27,9 +54,9 @@
 #include "common/rdma/cm.h"
 #include "common/rdma/exchange.h"
 #include "common/rdma/region.h"
-#include "server/session/lease.h"
 #include "server/clients/clients.h"
-#include "server/session/reach.h"
+#include "server/session/lease.h"
+#include "server/session/pairs.h"
 #include "server/worker/worker.h"
 
 #define SESSIONS_MAX	    1024u
@@ -47,79 +74,82 @@ struct session_counters {
 	_Atomic uint64_t fenced_silent, fenced_stuck, fenced_lied; /* by enum lease_verdict */
 };
 
-/* What sessions need of the server; constant after start. */
 struct sessions {
-	struct rdma_device *dev; /* port_attr and mtu: control thread */
+	/* Constant after start: what they need of the server. */
+	struct rdma_device *dev; /* port_attr and mtu: queue-pair thread */
 	struct store *store;
 	struct root *root;
 	uint32_t root_rkey;
 	unsigned lease_ms;
 	struct worker *workers[WORKERS_MAX];
 	unsigned worker_count;
-	uint64_t newest; /* number of the last session that began */
+	struct cm_listener *cm; /* NULL: --connect tcp */
+	unsigned cm_port; /* that it listens on */
 	struct clients *clients;
+
+	/* Anyone's. */
 	struct session_counters counters;
+	_Atomic(const char *) fatal; /* what ends the server, in words; NULL: nothing */
+	int notice_fd; /* eventfd: a worker has found a queue pair broken, or `fatal` was set */
+	struct mailbox news; /* notes for the control thread */
+
+	struct pairs pairs; /* queue-pair thread */
+	struct leases leases; /* clock thread */
+
+	/* Control thread. */
+	uint64_t newest; /* number of the last session that began */
 	struct cds_list_head list; /* sessions by number, oldest first */
 	struct cds_list_head strangers;
-	struct cds_list_head
-		parting; /* sessions that are over, until the last queue pair is gone */
+	struct cds_list_head parting; /* sessions that are over, until they come back */
 	struct cds_list_head waiting; /* strangers that wait for the end of a session */
 	struct cds_list_head ready; /* strangers that have waited for it */
 	struct cds_list_head unfenced; /* over, and waited for: freed after the reclaimer */
-	struct cds_list_head
-		failed; /* connections that wait for their last receive, oldest first */
-	struct mailbox obeyed; /* connections that come back from their workers */
-	struct mail *obeyed_next; /* taken from there, and not looked at yet */
 	int epoll_fd; /* that watches life lines; -1: none does */
 	uint64_t departures; /* connections ended since start */
-	int notice_fd; /* eventfd: a worker has found a queue pair broken */
-	unsigned untold; /* waits for the last receive of queue pairs in vain, since one was not */
-	const char *fatal; /* what the device said that ends the server; NULL: nothing */
-	uint64_t look_ns; /* the last look for leases that are over */
-	struct reach reach; /* GIDs that lead somewhere, and when others may be tried */
-	struct cm_listener *cm; /* NULL: --connect tcp */
-	unsigned cm_port; /* that it listens on */
-	uint64_t cm_refusals; /* since cm_complaint_ns, without a line in the log */
-	uint64_t cm_complaint_ns; /* when a refused request of the CM was logged last */
 };
 
-/* A queue pair that was asked for. One at a time. */
-struct opening {
-	bool wanted;
-	unsigned handle, credits;
-	struct wire_qp offer; /* over the life line */
-	struct cm *cm; /* by the CM, owned until it is accepted or rejected; NULL: not */
-	uint8_t cm_mtu;
-	struct conn *conn; /* made, and on its way to its worker; NULL: older ones must go first */
+/* What is wanted of the queue-pair thread, and how that went. */
+struct job {
+	struct note note;
+	bool out; /* control thread: it was posted, and has not come back */
+	struct wire_qp qp; /* OPEN: the client's offer; then the server's. CLOSE: handle */
+	uint64_t epoch; /* BEGIN: E, for the WELCOME */
+	struct error err; /* code 0: done */
 };
 
 struct session {
-	struct cds_list_head node;
 	struct sessions *all;
-	int fd; /* the life line */
-	bool welcomed;
-	bool over; /* it is parting, or gone */
-	bool paused; /* its life line is not read */
-	struct wire_hello *hello; /* owned, of a stranger that waits; else NULL */
-	struct session *awaits; /* for this one; NULL: for any */
-	struct cds_list_head waiting_node;
-	uint64_t answer_until_ns; /* of one that is over; 0: nothing was answered any more */
-	unsigned refusals;
-	bool unfenced; /* a queue pair of it could not be destroyed: it is waited for to the end */
-	bool ending; /* a frame could not be sent, or the peer broke the protocol */
-	uint64_t deadline_ns; /* for HELLO */
-	struct exchange_reader reader;
+	/* Stand when it begins. */
 	uint64_t number; /* its generation */
 	struct client_entry *client;
-	struct rdma_buffer slot; /* struct epoch_slot */
-	struct lease lease;
-	struct conn *conns[SESSION_QPS_MAX]; /* that workers answer on */
-	struct cds_list_head apart; /* connections that are being taken apart */
-	struct opening opening;
 	char name[64];
 	uint32_t pid;
 	uint64_t cm_token; /* random: requests of the CM name the session by it */
-	int gid_index; /* that its queue pairs go out from, as logged last; -1: none yet */
+
+	struct conn_lifeline line; /* its descriptor, and what workers say of it */
+	struct session_pairs pairs; /* queue-pair thread */
+	struct lease lease;
+
+	/* Control thread. */
+	struct cds_list_head node;
+	bool begun; /* HELLO was sound: it is a session */
+	bool resumed; /* of a client that was here before */
+	bool over; /* it is parting, or gone */
+	bool paused; /* its life line is not read */
+	bool ending; /* a frame could not be sent, or the peer broke the protocol */
+	struct wire_hello *hello; /* owned, of a stranger that waits; else NULL */
+	struct session *awaits; /* for this one; NULL: for any */
+	struct cds_list_head waiting_node;
+	unsigned refusals;
+	uint64_t deadline_ns; /* for HELLO */
+	struct exchange_reader reader;
+	bool opened
+		[SESSION_QPS_MAX]; /* over the life line: queue pairs that were said to be there */
+
+	/* Control thread, and the queue-pair thread's from posting it until it comes back. */
+	struct job job;
+	struct note end;
+	uint64_t answer_until_ns; /* with `end`; 0: nothing is answered any more */
 };
 
 /* sessions_grace - what they announce. */
@@ -133,10 +163,14 @@ int sessions_init(struct sessions *all);
 /* sessions_destroy - the store is gone. One that is all zeros is fine. */
 void sessions_destroy(struct sessions *all);
 
-/* sessions_device_events - take what the device has to say (events.c). */
-void sessions_device_events(struct sessions *all);
+/* sessions_fatal - what ends the server; NULL: nothing. */
+static inline const char *sessions_fatal(const struct sessions *all)
+{
+	return atomic_load_explicit(&all->fatal, memory_order_relaxed); /* static text */
+}
 
-/* sessions_notices - tell clients of their queue pairs that workers found broken. */
+/* All that follows is the control thread's. sessions_notices - tell clients of their queue pairs
+ * that workers found broken. */
 void sessions_notices(struct sessions *all);
 
 /* session_accept - a fresh connection; takes @fd over, also on failure. NULL: refused. */
@@ -149,76 +183,29 @@ struct session *session_accept(struct sessions *all, int fd);
 int session_readable(struct session *s, bool hung_up);
 
 /*
- * session_end - it is over: its queue pairs go to ERR and are taken apart, and it is freed, now or
- * later. A stranger is freed. @answer_until_ns: first answer what has arrived, up to this time, and
+ * session_end - it is over: its queue pairs go to ERR and are taken apart, and it is freed, later.
+ * A stranger is freed now. @answer_until_ns: first answer what has arrived, up to this time, and
  * say BYE in the end; 0: do not.
+ * session_end_note - the same but for posting it: returns the mail for all->pairs.asks.
  */
 void session_end(struct session *s, uint64_t answer_until_ns);
-/* session_parted - one that is over has no queue pair any more: it is freed. */
-void session_parted(struct session *s);
+struct mail *session_end_note(struct session *s, uint64_t answer_until_ns);
 
-/* sessions_admit - strangers that have waited for the end of a session. */
-void sessions_admit(struct sessions *all);
+/* sessions_news - what has come from other threads. Sessions may be freed: all->departures. */
+void sessions_news(struct sessions *all);
+
+/* session_post - a job, whose fields say what is wanted: its life line is not read meanwhile. */
+void session_post(struct session *s, enum note_kind kind);
 
 /* session_pause, session_resume - whether its life line is read. Its end is seen all the same. */
 void session_pause(struct session *s);
 void session_resume(struct session *s);
 
-/* Queue pairs (queue_pairs.c). Frames about them: */
-void session_qp_open(struct session *s, const struct wire_qp *offer);
-void session_qp_ready(struct session *s, const struct wire_handle *handle);
-void session_qp_close(struct session *s, const struct wire_handle *handle);
-/* session_qp_lost - its end of the CM's connection says that the other one has gone. */
-void session_qp_lost(struct session *s, unsigned handle, const struct cm *cm);
-/* session_qps_lost - tell the client of those that a worker found broken. */
-void session_qps_lost(struct session *s);
-/* session_qps_why - why a worker gave one of them up, in words; NULL: none did. */
-const char *session_qps_why(const struct session *s);
-
-/*
- * session_open - s->opening says what is wanted: older queue pairs of that handle are taken apart,
- * one is made and connected, its worker is told, and then the client.
- * session_open_on - go on with that, if an older one was in its way and is gone.
- * session_attached - its worker has it, or has not: c->result.
- */
-void session_open(struct session *s);
-void session_open_on(struct session *s);
-void session_attached(struct session *s, struct conn *c);
-
-/* session_watch - it is waited for, and its lease runs, while it has a queue pair. */
-void session_watch(struct session *s);
-
-/* session_refuse_cm - as session_refuse(), by the CM, and @cm is gone. cm_requests.c */
-void session_refuse_cm(struct session *s, struct cm *cm, const struct error *err);
-
-/* Taking apart (apart.c). session_part - one of its queue pairs, which goes to ERR at once. */
-void session_part(struct session *s, struct conn *c);
-/* session_part_all - all; @answer_until_ns: as session_end(). */
-void session_part_all(struct session *s, uint64_t answer_until_ns);
-/* session_parts - whether one of @handle is being taken apart. */
-bool session_parts(const struct session *s, unsigned handle);
-/*
- * session_unfenced - its client may go on to access memory: it is never left out of the wait (I4),
- * and the server ends. @why: static.
- */
-void session_unfenced(struct session *s, const char *why);
-
-/* session_conn_drop - one that no worker has: now. */
-void session_conn_drop(struct session *s, struct conn *c);
-/* sessions_last_receive - the device says that this one has given back its last receive. */
-void sessions_last_receive(struct sessions *all, struct conn *c);
-/*
- * sessions_work - go on with what has come back from workers, some of it, and with connections that
- * have waited for long enough. Returns ms until it wants to be called again; -1: it need not.
- */
-int sessions_work(struct sessions *all);
-
-/* session_cm_event - take and obey an event of all->cm (cm_requests.c). Returns as cm_next(). The
- * device goes away: all->fatal. */
-int session_cm_event(struct sessions *all);
-
-/* session_give_up - it ends soon, by its life line. */
-void session_give_up(struct session *s);
+/* session_count - @n more, of what is counted. */
+static inline void session_count(_Atomic uint64_t *counter, int64_t n)
+{
+	atomic_fetch_add_explicit(counter, (uint64_t)n, memory_order_relaxed);
+}
 
 /* session_send - or give it up. */
 void session_send(struct session *s, const struct wire_frame *frame);
@@ -226,3 +213,11 @@ void session_send(struct session *s, const struct wire_frame *frame);
 /* session_refuse - counts, logs and tells the peer. @ask: of what is refused; 0: the session, or
  * what is no attempt at a queue pair. The session goes on, but not for ever. */
 void session_refuse(struct session *s, uint32_t ask, const struct error *err);
+
+/* Beginning (hello.c). session_hello - a stranger has said it. session_welcome - its slot is made.
+ * sessions_admit - strangers that have waited for the end of a session; sessions_wake - that of
+ * @gone is there. */
+void session_hello(struct session *s, const struct wire_hello *h);
+void session_welcome(struct session *s);
+void sessions_admit(struct sessions *all);
+void sessions_wake(struct sessions *all, const struct session *gone);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Taking connections apart: the worker's part. The control thread makes the verbs calls, which may
- * wait for the device; the worker posts, polls and forgets. In order:
+ * Taking connections apart: the worker's part. The queue-pair thread makes the verbs calls, which
+ * may wait for the device; the worker posts, polls and forgets. In order:
  *
  *	1. ANSWER, where the server stops: what has arrived is answered, for a while. Nothing is,
  *	   nor may a marker be written to the client, on one without credits.
- *	2. The control thread says so (conn_fail()): `doomed`, and the queue pair goes to ERR. What
- *	   breaks on it from then on is no news.
+ *	2. The queue-pair thread says so (conn_fail()): `doomed`, and the queue pair goes to ERR.
+ *	   What breaks on it from then on is no news.
  *	3. DRAIN, when the device has said that the last receive came back, or that has taken too
  *	   long (receives.c): nothing is posted on it any more, nor is the life line touched. Sends
  *	   complete in order, so when a marker after them has come back, all have. Receives that it
  *	   had taken stand in the completion queue, which is first in, first out: once it was empty,
  *	   or as many were polled as it holds, they have come back. Then the table forgets it, so
  *	   that another queue pair may have its number.
- *	4. The control thread destroys the queue pair (conn_destroy()).
+ *	4. The queue-pair thread destroys the queue pair (conn_destroy()).
  *	5. DETACH: what of it is still in the completion queue names the connection, so it is
  *	   polled, and what its requests held is released.
  *

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Commands. The control thread posts a connection to its worker's mailbox with what is to be done
- * with it (conn.c); the worker takes them between two polls, in order, and posts each connection
- * back, with the result, when that is done. Nobody waits for anybody.
+ * Commands. The queue-pair thread posts a connection to its worker's mailbox with what is to be
+ * done with it (conn.c); the worker takes them between two polls, in order, and posts each
+ * connection back, with the result, when that is done. Nobody waits for anybody.
  */
 #include "server/worker/worker_internal.h"
 

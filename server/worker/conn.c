@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Connections, and what a worker counts, from the control thread's side. */
+/* Connections, and what a worker counts, from the queue-pair thread's side. */
 #include "server/worker/conn.h"
 
 #include <assert.h>
@@ -110,19 +110,6 @@ void conn_drain(struct conn *c)
 void conn_detach(struct conn *c)
 {
 	order(c, CONN_DETACH);
-}
-
-const char *conn_why(const struct conn *c)
-{
-	/* acquire: pairs with rpc_protocol_error() */
-	return atomic_load_explicit(&c->why, memory_order_acquire);
-}
-
-bool conn_take_lost(struct conn *c)
-{
-	/* relaxed: the eventfd that was written after it has woken us */
-	return atomic_load_explicit(&c->lost, memory_order_relaxed) &&
-	       atomic_exchange_explicit(&c->lost, false, memory_order_relaxed);
 }
 
 void conn_fail(struct conn *c)

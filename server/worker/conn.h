@@ -2,9 +2,9 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * A connection: one queue pair of a session, and its requests in flight. The control thread makes
- * it, has it attached to its worker, and takes it apart (apart.c). What only one of the two threads
- * touches says so; the rest is the worker's while it is attached.
+ * A connection: one queue pair of a session, and its requests in flight. The queue-pair thread
+ * makes it, has it attached to its worker, and takes it apart (apart.c). What only one of the two
+ * threads touches says so; the rest is the worker's while it is attached.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -81,15 +81,43 @@ struct conn_queue {
 /* What the worker is to do with a connection: worker.h. */
 enum conn_command { CONN_IDLE, CONN_ATTACH, CONN_ANSWER, CONN_DRAIN, CONN_DETACH };
 
+/* A session's life line, for workers: its owner's, who keeps it for longer than its connections. */
+struct conn_lifeline {
+	int fd; /* shut down on a protocol error */
+	_Atomic(const char *) why; /* a worker did that, in words; NULL: none did */
+	/* Queue pairs that broke, and the client does not know: CONN_LOST and the number of its
+	 * end. Set by workers, taken by conn_lifeline_lost(). */
+	_Atomic uint32_t lost[SESSION_QPS_MAX];
+};
+
+#define CONN_LOST 0x80000000u
+
+/* conn_lifeline_why - why a worker gave the session up; NULL: none did. */
+static inline const char *conn_lifeline_why(const struct conn_lifeline *l)
+{
+	/* acquire: pairs with rpc_protocol_error() */
+	return atomic_load_explicit(&l->why, memory_order_acquire);
+}
+
+/* conn_lifeline_lost - once after a worker found @handle's broken: CONN_LOST and the number of the
+ * client's end; 0: none has. */
+static inline uint32_t conn_lifeline_lost(struct conn_lifeline *l, unsigned handle)
+{
+	/* relaxed: the eventfd that was written after it has woken us */
+	return atomic_load_explicit(&l->lost[handle], memory_order_relaxed)
+		       ? atomic_exchange_explicit(&l->lost[handle], 0, memory_order_relaxed)
+		       : 0;
+}
+
 struct conn {
 	struct rdma_qp qp;
-	/* The control thread's, and the worker's from posting it until it comes back. */
+	/* The queue-pair thread's, and the worker's from posting it until it comes back. */
 	struct mail mail;
 	enum conn_command command;
 	uint64_t until_ns; /* ANSWER, DRAIN */
 	int result;
 
-	/* Control thread. */
+	/* Queue-pair thread. */
 	struct session *session;
 	struct cds_list_head node; /* of the session's that are being taken apart */
 	struct cds_list_head failed_node; /* of those that wait for their last receive */
@@ -103,23 +131,18 @@ struct conn {
 	uint64_t client_id[2];
 	uint64_t generation;
 	unsigned handle;
-	struct cm *cm; /* that connected it, owned; NULL: the exchange did. Control thread */
+	struct cm *cm; /* that connected it, owned; NULL: the exchange did. Queue-pair thread */
 	unsigned credits; /* 0: it carries no requests, and takes no receive of the worker's */
 	struct conn_queue queue;
 	bool failed; /* broke, or is being taken apart: ignored from then on */
 	bool stats_busy;
-	bool attached; /* control thread */
+	bool attached; /* queue-pair thread */
 	bool marked, drained; /* the marker after all sends was posted, and came back */
 	struct conn *next_leaving;
-	/* Why, in words, or NULL: stored by the worker, told to the peer by the control thread. */
-	_Atomic(const char *) why;
-	/* It broke, and the client does not know: set by the worker, taken by the control
-	 * thread. */
-	_Atomic bool lost;
-	bool gave_back; /* the device said so: its last receive. Control thread, until DETACH */
+	bool gave_back; /* the device said so: its last receive. Queue-pair thread, until DETACH */
 	receives_time came; /* when it was attached */
 	receives_time heard; /* and took its last receive since */
-	int lifeline; /* the session's socket, shut down on a protocol error; not owned */
+	struct conn_lifeline *lifeline; /* the session's */
 	struct rdma_buffer replies; /* RPC_SLOTS_MAX * RPC_REPLY_MAX, then CONN_STATS_BYTES */
 	struct request request[RPC_SLOTS_MAX];
 	struct conn *next; /* hash chain of the worker */

@@ -11,7 +11,7 @@
  *
  *	1. the queue pair goes to ERR: it takes no receive any more;
  *	2. IBV_EVENT_QP_LAST_WQE_REACHED: every completion that it owes stands in the completion
- *	   queue. The control thread waits for it, for a bounded time (session/apart.c);
+ *	   queue. The queue-pair thread waits for it, for a bounded time (session/apart.c);
  *	3. the completion queue is drained (apart.c): first in, first out, so that they were
  *	   polled;
  *	4. it is destroyed.

@@ -3,7 +3,7 @@
 #pragma once
 /*
  * The receive buffers of one worker: registered in chunks, posted to its shared receive queue.
- * Chunks are made by the control thread before the credits that need them are given out; the
+ * Chunks are made by the queue-pair thread before the credits that need them are given out; the
  * worker posts them, and posts a buffer again soon after its request was taken: up to a chain of
  * them wait meanwhile, and a reply may have left before. So there is a chain more of buffers than
  * credits, and a sender that keeps to its credits never meets "receiver not ready".
@@ -32,7 +32,7 @@ typedef uint64_t receives_time;
 struct receives {
 	struct rdma_srq srq;
 	unsigned max; /* of the queue */
-	unsigned chunks; /* made. Control thread */
+	unsigned chunks; /* made. Queue-pair thread */
 	struct rdma_buffer chunk[RECEIVE_CHUNKS];
 
 	/* Worker. */

@@ -40,9 +40,9 @@ void rpc_protocol_error(struct rpc_worker *w, struct conn *c, const char *why)
 	log_warn("rpc", "session %" PRIu64 " handle %u is given up: %s", c->generation, c->handle,
 		 why);
 	rdma_qp_fail(&c->qp);
-	/* release: pairs with conn_why() */
-	atomic_store_explicit(&c->why, why, memory_order_release);
-	shutdown(c->lifeline, SHUT_RD); /* the control thread sees it and ends the session */
+	/* release: pairs with conn_lifeline_why() */
+	atomic_store_explicit(&c->lifeline->why, why, memory_order_release);
+	shutdown(c->lifeline->fd, SHUT_RD); /* the control thread sees it and ends the session */
 }
 
 void rpc_conn_lost(struct rpc_worker *w, struct conn *c, const char *why)
@@ -56,7 +56,8 @@ void rpc_conn_lost(struct rpc_worker *w, struct conn *c, const char *why)
 	log_info("rpc", "session %" PRIu64 " handle %u is lost: %s", c->generation, c->handle, why);
 	rdma_qp_fail(&c->qp);
 	/* relaxed: the write below is a system call, and the reader's read of it another */
-	atomic_store_explicit(&c->lost, true, memory_order_relaxed);
+	atomic_store_explicit(&c->lifeline->lost[c->handle], CONN_LOST | c->qp.peer_qpn,
+			      memory_order_relaxed);
 	if (write(w->config.notice_fd, &one, sizeof(one)) != sizeof(one))
 		log_error("rpc", "waking the control thread failed: %s", error_name(errno));
 }

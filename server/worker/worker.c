@@ -46,7 +46,7 @@ static struct conn *conn_find(struct worker *w, uint32_t qpn)
 	return c;
 }
 
-/* One that the control thread takes apart fails because of that: nobody is to be told. */
+/* One that the queue-pair thread takes apart fails because of that: nobody is to be told. */
 static void expect_failure(struct conn *c)
 {
 	/* relaxed: the queue pair went to ERR after it was set, and so this completion came */

@@ -6,9 +6,9 @@
  * of sessions. The loop polls, answers, passes a quiescent state, and after WORKER_SPIN_NS without
  * work arms the channel, goes offline for liburcu, and sleeps.
  *
- * The control thread talks to a worker by commands about connections, which come back when they are
- * obeyed (command.c); everything else of a worker is its own thread's. Counters are written by the
- * worker and read by anyone, relaxed.
+ * The queue-pair thread talks to a worker by commands about connections, which come back when they
+ * are obeyed (command.c); everything else of a worker is its own thread's. Counters are written by
+ * the worker and read by anyone, relaxed.
  */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -52,7 +52,7 @@ struct worker_config {
 	worker_stats_fn stats;
 	worker_measure_fn measure;
 	void *stats_ctx; /* of both */
-	int notice_fd; /* eventfd, written when a connection was lost: conn_take_lost() */
+	int notice_fd; /* eventfd, written when one was lost: conn_lifeline_lost() */
 	struct mailbox *obeyed; /* where connections go whose command is done */
 };
 
@@ -102,13 +102,7 @@ int conn_destroy(struct conn *c);
 /* conn_free - after conn_destroy(), and conn_detach() where it was attached. */
 void conn_free(struct conn *c);
 
-/* conn_take_lost - true once after the worker found it broken: the client is to be told. */
-bool conn_take_lost(struct conn *c);
-
-/* conn_why - why the worker gave the connection up, in words; NULL: it did not. */
-const char *conn_why(const struct conn *c);
-
 const struct worker_counters *worker_counters(const struct worker *w);
 uint64_t worker_receives_lost(const struct worker *w); /* by dead queue pairs, and found again */
 unsigned worker_receives_held(const struct worker *w); /* that they may have kept */
-unsigned worker_credits(const struct worker *w); /* given out; control thread only */
+unsigned worker_credits(const struct worker *w); /* given out; queue-pair thread only */

@@ -3,7 +3,7 @@
 #pragma once
 /*
  * A worker from the inside. Its thread: worker.c (the loop), command.c, apart.c, prefetch.c. The
- * control thread: conn.c.
+ * queue-pair thread: conn.c.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -23,10 +23,10 @@ struct worker {
 	pthread_t thread;
 	struct rdma_cq cq;
 	struct receives receives;
-	struct mailbox commands; /* of the control thread: connections, or worker_stop */
+	struct mailbox commands; /* of the queue-pair thread: connections, or worker_stop */
 	struct mail stop;
 
-	/* Control thread. */
+	/* Queue-pair thread. */
 	unsigned credits; /* given out */
 	unsigned sends; /* places in send queues: each may complete, flushed */
 
@@ -54,7 +54,7 @@ static inline struct conn **worker_chain(struct worker *w, uint32_t qpn)
 /* worker_take_commands - obey those that have come. */
 void worker_take_commands(struct worker *w);
 
-/* worker_obeyed - the command of @c is done, with @result: it is the control thread's again. */
+/* worker_obeyed - the command of @c is done, with @result: it is the queue-pair thread's again. */
 void worker_obeyed(struct worker *w, struct conn *c, int result);
 
 /* Commands that take their time begin here, and end in worker_leave(), which is called after each

@@ -3,12 +3,18 @@
 """Whole processes on devices that a test makes up (tests/lib/fake_device.h)."""
 import json
 import re
+import signal
 import subprocess
+import time
 
 import pytest
 
-from kvt_process import AGENT, SLOW, environment, program
+from kvt_client import Client
+from kvt_process import AGENT, SLOW, environment, program, wait_until
 from kvt_server import Server
+from kvt_wire import QP_LIVE, REFUSE, Raw, frame
+
+LEASE_MS = 400
 
 pytestmark = [pytest.mark.no_device,
               pytest.mark.skipif(bool(AGENT), reason="both sides read one file of devices")]
@@ -122,3 +128,41 @@ def test_doctor_says_which_rail_and_why(tmp_path, address, device, note):
     taken = {x["name"]: [g["index"] for g in x["ports"][0]["gids"] if g["taken"]]
              for x in d["devices"]}
     assert taken["mlx5_0"] == taken["mlx5_1"] == [1]
+
+
+def test_a_slow_device_keeps_no_life_line_waiting(tmp_path):
+    """Each queue pair takes a second to RTR: a stopped client hears of it after its lease, a wrong
+    HELLO is refused at once, and a session that beats or waits for a queue pair loses nothing.
+    """
+    fabric = Fabric(tmp_path, "device mlx5_0")
+    server = Server(tmp_path, "--lease", str(LEASE_MS), listen="127.0.0.1:0", device="mlx5_0",
+                    memory="64M", connect="tcp", env=fabric.env, name="kv-server-fake")
+    stopped, honest = (Client(tmp_path, server.address, device="soft0") for _ in range(2))
+    for client in (stopped, honest):
+        client.ask("fill", "k", 0, 10, 100)
+    fabric.say("delay to_err 1000")
+    fabric.say("delay to_rtr 1000000")
+    slow = [subprocess.Popen([program("kv-cli"), "-s", server.address, "-d", "soft0", "put",
+                              f"slow{i}", "value"], env=environment(), stdout=subprocess.DEVNULL)
+            for i in range(2)]
+    wait_until("both have come", lambda: server.stderr().count(" begins: ") == 4, 10)
+    stopped.signal(signal.SIGSTOP)
+    from_s = time.monotonic()
+    wait_until("it is fenced", lambda: "fenced: it announced nothing" in server.stderr(), 30 * SLOW)
+    fenced_s = time.monotonic() - from_s
+    with Raw(server) as raw:
+        from_s = time.monotonic()
+        assert raw.send(frame(QP_LIVE, bytes(8)))
+        assert raw.receive_frame().type == REFUSE
+        refused_s = time.monotonic() - from_s
+    assert any(process.poll() is None for process in slow), "the device was busy all the time"
+    assert [process.wait(60 * SLOW) for process in slow] == [0] * 2
+    assert honest.ask("check", "k", 0, 10, 100)["found"] == "10"
+    assert server.stderr().count("fenced:") == 1
+    stopped.signal(signal.SIGCONT)
+    assert stopped.ask("check", "k", 0, 10, 100)["found"] == "10"
+    print(f"fenced after {fenced_s:.2f} s, refused after {refused_s:.3f} s")
+    assert fenced_s < 1.5 * SLOW and refused_s < 0.5 * SLOW
+    stopped.quit()
+    honest.quit()
+    server.stop()

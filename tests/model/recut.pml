@@ -511,7 +511,7 @@ endk:	do
 	od
 }
 
-/* What comes after the queue pairs are gone: server's control thread and client. */
+/* What comes after the queue pairs are gone: the server's queue-pair thread and the client. */
 proctype connect()
 {
 	byte e0, f0;

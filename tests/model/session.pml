@@ -4,8 +4,8 @@
  * Sessions that are waited for: they register, get queue pairs, lose them, and come again (DESIGN 5.4
  * to 5.7). How to run: README.md.
  *
- * MODELLED. One server, one client. The control thread loads E into a new session's slot, puts it
- * into the list, sends WELCOME with that E; counts the session among those with a queue pair before
+ * MODELLED. One server, one client. The queue-pair thread loads E into a new session's slot, puts it
+ * into the list, then WELCOME is sent with that E; counts the session among those with a queue pair before
  * the client may post, and no longer when its queue pair is destroyed; so does a fence, which also
  * takes it from the list. LOSSES times, at any moment. Any time may pass between two of these, so
  * the epoch that the client begins with can be old. UPD times the server writes K (a block is
@@ -128,7 +128,7 @@ endk:	do
 	od
 }
 
-/* The control thread, and the time that passes. */
+/* The server's threads that have to do with sessions, and the time that passes. */
 proctype control()
 {
 	byte e, losses;

@@ -32,7 +32,7 @@
  *   and goes is explained. What is new in the last looks, of a store that is being written to in
  *   the same places all the time, stays open: it is said, and is no violation.
  * A writer that was stopped in the middle ends nothing. So the server's own clock has to have gone
- * on for half of that time: its control thread writes it every 100 ms. Where it stands still what
+ * on for half of that time: its clock thread writes it every 100 ms. Where it stands still what
  * is left stays open, too.
  *
  * Looked at again is a range of hashes: that of the segment in which it was found, whichever

@@ -12,6 +12,7 @@
 
 #define WRITERS 4u
 #define LETTERS 20000u /* of each */
+#define PARCEL	3u /* of them, that are posted together */
 
 struct letter {
 	struct mail mail;
@@ -24,7 +25,15 @@ static void *write_letters(void *arg)
 {
 	struct letter *letters = arg;
 
-	for (unsigned i = 0; i < LETTERS; i++)
+	unsigned i = 0;
+
+	for (; i + PARCEL < LETTERS; i += PARCEL + 1) {
+		mailbox_post(&box, &letters[i].mail);
+		for (unsigned n = 2; n <= PARCEL; n++)
+			letters[i + n].mail.next = &letters[i + n - 1].mail;
+		mailbox_post_all(&box, &letters[i + PARCEL].mail, &letters[i + 1].mail);
+	}
+	for (; i < LETTERS; i++)
 		mailbox_post(&box, &letters[i].mail);
 	return NULL;
 }

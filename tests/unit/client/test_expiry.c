@@ -243,7 +243,7 @@ static uint64_t word_age(uint64_t now_ms)
 
 /*
  * One record, got until it is gone. Returns how late it was got last, by the server's clock before
- * the get; -1: the server's control thread, or this one, did not run when it should have.
+ * the get; -1: the server's clock thread, or this one, did not run when it should have.
  */
 static int64_t live_and_expire(void)
 {

@@ -122,6 +122,7 @@ UNIT_TEST(a_cm_that_fails_is_asked_once_a_tick)
 	assert_int_equal(cm_listen(&r.all.cm, &at, &err), 0);
 	r.listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	assert_int_equal(listen(r.listen_fd, 1), 0);
+	assert_int_equal(pairs_start(&r.all, &err), 0);
 	from_ns = time_now_ns();
 	assert_int_equal(pthread_create(&thread, NULL, run_control, &r), 0);
 	usleep(WATCH_MS * 1000);
@@ -132,6 +133,7 @@ UNIT_TEST(a_cm_that_fails_is_asked_once_a_tick)
 	pthread_join(thread, NULL);
 	assert_int_equal(r.rc, -EIO);
 	assert_non_null(strstr(r.err.text, "goes away"));
+	pairs_stop(&r.all);
 	cm_unlisten(r.all.cm);
 	sessions_destroy(&r.all);
 	store_destroy(&store);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* GIDs that lead nowhere take a bounded share of the control thread's time. */
+/* GIDs that lead nowhere take a bounded share of the queue-pair thread's time. */
 #include "tests/lib/unit.h"
 
 #include <string.h>

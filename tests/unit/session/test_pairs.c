@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * A device that keeps the queue-pair thread waiting, or a worker that does: life lines, connections
+ * and leases of others go on. A whole server, and its clients, in this process; what the server's
+ * threads call is held up until the test lets go.
+ */
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <gracekv.h>
+
+#include "common/base/log.h"
+#include "common/base/time.h"
+#include "common/rdma/exchange.h"
+#include "common/rdma/qp.h"
+#include "common/rdma/tcp.h"
+#include "server/worker/worker_internal.h"
+#include "tests/lib/fake_clock.h"
+#include "tools/lib/server_thread.h"
+
+#define MEMORY	  (64u << 20)
+#define LEASE_MS  60000u /* no session is silent by accident */
+#define WAIT_MS	  20000u
+#define LOOKS_NS  (200 * NS_PER_MS) /* several */
+#define CLIENTS	  4u
+#define ROUNDS	  60u
+#define DELAY_MAX 4000u /* us */
+
+static struct server_thread server;
+static _Atomic bool holds, hurries; /* the server's next queue pair; with all, or slowly */
+static _Atomic unsigned held; /* queue pairs that wait */
+static _Atomic uint32_t delay_seed;
+
+int __real_rdma_qp_connect(struct rdma_qp *qp, const struct wire_qp *peer, struct error *err);
+int __wrap_rdma_qp_connect(struct rdma_qp *qp, const struct wire_qp *peer, struct error *err);
+void __real_conn_attach(struct conn *c);
+void __wrap_conn_attach(struct conn *c);
+
+/* Only the server calls it: clients go step by step. */
+int __wrap_rdma_qp_connect(struct rdma_qp *qp, const struct wire_qp *peer, struct error *err)
+{
+	atomic_fetch_add(&held, 1);
+	for (unsigned i = 0; i < WAIT_MS && atomic_load(&holds); i++)
+		usleep(1000);
+	atomic_fetch_sub(&held, 1);
+	if (atomic_load(&hurries))
+		usleep(atomic_fetch_add(&delay_seed, 2654435761u) % DELAY_MAX);
+	return __real_rdma_qp_connect(qp, peer, err);
+}
+
+/* A connection that its worker has not taken yet. */
+static struct conn *late;
+static _Atomic bool is_late, holds_worker;
+
+void __wrap_conn_attach(struct conn *c)
+{
+	if (!atomic_exchange(&holds_worker, false)) {
+		__real_conn_attach(c);
+		return;
+	}
+	c->command = CONN_ATTACH; /* the worker has it, and does not look */
+	late = c;
+	atomic_store(&is_late, true);
+}
+
+static int set_up(void **state)
+{
+	struct error err;
+
+	fake_clock_begin(false);
+	log_setup("test", LOG_ERROR, LOG_TEXT);
+	server.lease_ms = LEASE_MS;
+	if (server_thread_start(&server, MEMORY, 0, &err)) {
+		print_error("%s\n", err.text);
+		return -1;
+	}
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	atomic_store(&holds, false);
+	atomic_store(&hurries, false);
+	server_thread_stop(&server);
+	fake_clock_end();
+	return 0;
+}
+
+static uint64_t count(const _Atomic uint64_t *counter)
+{
+	return atomic_load(counter);
+}
+
+static void await(const _Atomic uint64_t *counter, uint64_t value)
+{
+	for (unsigned i = 0; i < WAIT_MS && count(counter) != value; i++)
+		usleep(1000);
+	assert_int_equal(count(counter), value);
+}
+
+/* A life line by hand. */
+struct line {
+	struct exchange_reader reader;
+	struct wire_frame frame; /* the last that came */
+	int fd;
+};
+
+static uint64_t soon(void)
+{
+	return time_now_ns() + WAIT_MS / 4 * NS_PER_MS;
+}
+
+static void dial(struct line *l)
+{
+	char port[8];
+	struct error err;
+
+	*l = (struct line){ 0 };
+	snprintf(port, sizeof(port), "%s", strrchr(server.server.bound, ':') + 1);
+	assert_int_equal(tcp_connect("127.0.0.1", port, soon(), &l->fd, &err), 0);
+}
+
+static void say(struct line *l, const struct wire_frame *frame)
+{
+	struct error err;
+
+	assert_int_equal(exchange_send(l->fd, frame, soon(), &err), 0);
+}
+
+static void hear(struct line *l, enum wire_type type)
+{
+	struct error err;
+	int rc = exchange_recv(l->fd, &l->reader, type, &l->frame, soon(), &err);
+
+	assert_true(rc == 0 || type == WIRE_REFUSE);
+	assert_int_equal(l->frame.type, type);
+}
+
+static void hello(struct line *l, unsigned id)
+{
+	const struct wire_frame frame = { .type = WIRE_HELLO,
+					  .hello = { .layout_version = LAYOUT_VERSION,
+						     .layout_hash = layout_hash(),
+						     .client_id = { 1, id },
+						     .first_sequence = 1 } };
+
+	dial(l);
+	say(l, &frame);
+	hear(l, WIRE_WELCOME);
+}
+
+/* It asks for a queue pair, with an offer that nobody could take. */
+static void ask(struct line *l)
+{
+	const struct wire_frame open = { .type = WIRE_QP_OPEN, .qp = { .ask = 7, .credits = 1 } };
+
+	say(l, &open);
+}
+
+/* The device finds no way to a client for as long as it likes. */
+static void hold_up(struct line *l, unsigned id)
+{
+	hello(l, id);
+	atomic_store(&holds, true);
+	ask(l);
+	for (unsigned i = 0; i < WAIT_MS && !atomic_load(&held); i++)
+		usleep(1000);
+	assert_int_equal(atomic_load(&held), 1);
+}
+
+static void let_go(struct line *l)
+{
+	atomic_store(&holds, false);
+	hear(l, WIRE_REFUSE);
+	assert_int_equal(l->frame.refuse.ask, 7);
+	close(l->fd);
+}
+
+UNIT_TEST(life_lines_wait_for_no_verb, set_up, tear_down)
+{
+	const struct wire_frame ready = { .type = WIRE_QP_READY, .handle = { 3, 9 } };
+	const struct wire_frame strange = { .type = WIRE_QP_LIVE };
+	const struct session_counters *c = &server.server.sessions.counters;
+	struct line slow, other, fresh;
+
+	hello(&other, 1);
+	hold_up(&slow, 2);
+	say(&other, &ready); /* of a queue pair that there is not */
+	hear(&other, WIRE_REFUSE);
+	assert_int_equal(other.frame.refuse.ask, 9);
+	dial(&fresh); /* a stranger is accepted, and told that this is no HELLO */
+	say(&fresh, &strange);
+	hear(&fresh, WIRE_REFUSE);
+	assert_int_equal(count(&c->sessions), 2);
+	assert_int_equal(atomic_load(&held), 1);
+	let_go(&slow);
+	close(other.fd);
+	close(fresh.fd);
+	await(&c->sessions, 0);
+}
+
+/* A client process that opens its queue pairs and beats by the test's own hand. */
+struct member {
+	struct gkv_session *session;
+	struct gkv *kv;
+};
+
+static void join(struct member *m)
+{
+	struct gkv_options o;
+
+	gkv_options_init(&o);
+	o.server = server.server.bound;
+	o.device = "soft0";
+	o.timeout_ms = WAIT_MS;
+	o.housekeeper = GKV_HOUSEKEEPER_TICK;
+	assert_int_equal(gkv_session_open(&o, &m->session, NULL, 0), 0);
+	assert_int_equal(gkv_open(m->session, NULL, &m->kv, NULL, 0), 0);
+	assert_true(gkv_tick(m->session, NULL, 0) >= 0);
+}
+
+static void leave(struct member *m)
+{
+	gkv_close(m->kv);
+	gkv_session_close(m->session);
+}
+
+/* A silent session is found, one that beats is kept, and memory waits for the fence. */
+UNIT_TEST(leases_wait_for_no_verb, set_up, tear_down)
+{
+	const struct session_counters *c = &server.server.sessions.counters;
+	struct grace *grace = sessions_grace(&server.server.sessions);
+	struct member silent, honest;
+	struct line slow;
+	uint64_t epoch;
+
+	join(&silent);
+	join(&honest);
+	time_sleep(LOOKS_NS); /* the last beat has been seen */
+	fake_clock_ahead(LEASE_MS); /* a pause of the server's, which is forgiven once */
+	for (unsigned i = 0; i < WAIT_MS && !count(&c->fenced_silent); i++) {
+		time_sleep(NS_PER_MS);
+		if (i == 4 * LOOKS_NS / NS_PER_MS) /* and its own lease begins */
+			hold_up(&slow, 1);
+		if (i % (LOOKS_NS / NS_PER_MS))
+			continue;
+		assert_true(gkv_tick(honest.session, NULL, 0) >= 0);
+		fake_clock_ahead(LEASE_MS / 8);
+	}
+	assert_int_equal(count(&c->fenced_silent), 1);
+	assert_int_equal(atomic_load(&held), 1);
+	/* its queue pairs stand as long as the verb takes: it is waited for (I4) */
+	epoch = grace_now(grace);
+	grace_advance(grace);
+	assert_true(gkv_tick(honest.session, NULL, 0) >= 0);
+	assert_true(gkv_tick(honest.session, NULL, 0) >= 0);
+	assert_true(grace_reach(grace) <= epoch);
+	let_go(&slow);
+	await(&c->sessions, 1);
+	assert_true(grace_reach(grace) > epoch);
+	assert_int_equal(gkv_put(honest.kv, "key", 3, "value", 5, NULL), 0);
+	assert_int_equal(count(&c->fenced_silent), 1);
+	leave(&silent);
+	leave(&honest);
+}
+
+/* Sessions that end while what they asked for is held up: they are gone when it is through. */
+UNIT_TEST(ends_with_a_job_out, set_up, tear_down)
+{
+	const struct session_counters *c = &server.server.sessions.counters;
+	struct line first, second, again;
+
+	hello(&second, 2);
+	hold_up(&first, 1);
+	ask(&second); /* waits behind it */
+	close(first.fd);
+	close(second.fd);
+	dial(&again); /* the same client: it waits for its older session */
+	say(&again, &(struct wire_frame){ .type = WIRE_HELLO,
+					  .hello = { .layout_version = LAYOUT_VERSION,
+						     .layout_hash = layout_hash(),
+						     .client_id = { 1, 1 },
+						     .first_sequence = 1 } });
+	time_sleep(LOOKS_NS);
+	assert_int_equal(count(&c->sessions), 2);
+	atomic_store(&holds, false);
+	hear(&again, WIRE_WELCOME);
+	assert_int_equal(again.frame.welcome.resumed, 1);
+	await(&c->sessions, 1);
+	assert_int_equal(count(&c->queue_pairs), 0);
+	close(again.fd);
+	await(&c->sessions, 0);
+}
+
+/* A worker that is late takes up nobody but whose queue pair it is to have. */
+UNIT_TEST(a_worker_that_is_late, set_up, tear_down)
+{
+	const struct session_counters *c = &server.server.sessions.counters;
+	struct member m = { 0 }, other;
+	struct gkv_options o;
+
+	gkv_options_init(&o);
+	o.server = server.server.bound;
+	o.device = "soft0";
+	o.timeout_ms = LOOKS_NS / NS_PER_MS;
+	o.housekeeper = GKV_HOUSEKEEPER_TICK;
+	atomic_store(&holds_worker, true);
+	/* which of the two needs the first queue pair is the client's */
+	if (gkv_session_open(&o, &m.session, NULL, 0) == 0)
+		assert_int_not_equal(gkv_open(m.session, NULL, &m.kv, NULL, 0), 0);
+	assert_true(atomic_load(&is_late));
+	join(&other);
+	assert_int_equal(gkv_put(other.kv, "key", 3, "value", 5, NULL), 0);
+	if (m.session)
+		gkv_session_close(m.session);
+	time_sleep(LOOKS_NS);
+	assert_int_equal(count(&c->sessions), 2); /* the worker may look at its life line */
+	mailbox_post(&late->worker->commands, &late->mail);
+	await(&c->sessions, 1);
+	await(&c->queue_pairs, 2);
+	leave(&other);
+	await(&c->sessions, 0);
+	await(&c->queue_pairs, 0);
+}
+
+static void *come_and_go(void *arg)
+{
+	const unsigned seed = *(const unsigned *)arg;
+	struct gkv_options o;
+
+	gkv_options_init(&o);
+	o.server = server.server.bound;
+	o.device = "soft0";
+	o.housekeeper = GKV_HOUSEKEEPER_TICK;
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		struct gkv_session *session;
+		struct gkv *kv;
+
+		o.timeout_ms = 1 + (seed + i * 7) % 23;
+		if (gkv_session_open(&o, &session, NULL, 0))
+			continue;
+		if (gkv_open(session, NULL, &kv, NULL, 0) == 0) {
+			gkv_put(kv, "key", 3, "value", 5, NULL);
+			gkv_close(kv);
+		}
+		gkv_session_close(session);
+	}
+	return NULL;
+}
+
+/* Calls that end by their time-outs at any moment, of clients that go then. */
+UNIT_TEST(clients_come_and_go, set_up, tear_down)
+{
+	const struct session_counters *c = &server.server.sessions.counters;
+	pthread_t thread[CLIENTS];
+	unsigned seed[CLIENTS];
+
+	atomic_store(&hurries, true);
+	for (unsigned i = 0; i < CLIENTS; i++) {
+		seed[i] = i * 5;
+		assert_int_equal(pthread_create(&thread[i], NULL, come_and_go, &seed[i]), 0);
+	}
+	for (unsigned i = 0; i < CLIENTS; i++)
+		pthread_join(thread[i], NULL);
+	await(&c->sessions, 0);
+	await(&c->queue_pairs, 0);
+	await(&c->strangers, 0);
+}
