@@ -11,9 +11,7 @@
 
 /* Sends that one request slot can have in the queue: a READ, a WRITE and the reply. */
 #define SENDS_PER_SLOT 3u
-
-static_assert((SENDS_PER_SLOT + 1) * RPC_SLOTS_MAX + 16 <= CONN_SENDS_MAX, "places are counted");
-#define CREDITS_SHARE 32u /* one queue pair is granted at most this part of what is left */
+#define CREDITS_SHARE  32u /* one queue pair is granted at most this part of what is left */
 
 /*
  * What a queue pair is granted of the credits that it asks for: all, while there are plenty; then
@@ -28,6 +26,30 @@ static unsigned granted(const struct worker *w, unsigned asked)
 	return asked <= share ? asked : share ? share : 1;
 }
 
+/* What belongs to request slots, and to places of the send queue, is as many as those. */
+static struct conn *conn_new(struct worker *w, unsigned credits, unsigned places)
+{
+	uint32_t marks = 1;
+	struct conn *c;
+
+	while (marks < places)
+		marks *= 2;
+	c = calloc(1, sizeof(*c) + credits * sizeof(c->request[0]) + marks * sizeof(uint32_t));
+	if (!c)
+		return NULL;
+	c->worker = w;
+	c->credits = credits;
+	c->gave_back = !credits; /* it has no receive to give back */
+	c->queue.places = places;
+	c->queue.marks = marks;
+	c->queue.mark = (uint32_t *)&c->request[credits];
+	for (unsigned i = 0; i < credits; i++) {
+		c->request[i].conn = c;
+		c->request[i].slot = (uint16_t)i;
+	}
+	return c;
+}
+
 int conn_create(struct conn **out, struct worker *w, unsigned asked,
 		const struct rdma_source *source, struct error *err)
 {
@@ -37,8 +59,11 @@ int conn_create(struct conn **out, struct worker *w, unsigned asked,
 		.cq = &w->cq,
 		.srq = credits ? &w->receives.srq : NULL,
 		.max_recv = 1, /* without credits, and nothing is posted there */
-		.max_send = SENDS_PER_SLOT * credits + credits + 16,
-		.inline_wish = dev->software ? RPC_REPLY_MAX : RPC_REPLY_BYTES,
+		/* without credits nothing is sent but the marker (apart.c) */
+		.max_send = credits ? SENDS_PER_SLOT * credits + credits + 16 : 1,
+		.inline_wish = !credits	       ? 0
+			       : dev->software ? RPC_REPLY_MAX
+					       : RPC_REPLY_BYTES,
 		/* without credits it is the housekeeper's: that one writes the epoch slot */
 		.remote_access = IBV_ACCESS_REMOTE_READ | (credits ? 0 : IBV_ACCESS_REMOTE_WRITE),
 		.source = source,
@@ -53,11 +78,11 @@ int conn_create(struct conn **out, struct worker *w, unsigned asked,
 		return error_set(err, -EUSERS,
 				 "the completion queue of a worker has no room for one more queue "
 				 "pair (close some, or start the server with more --workers)");
-	c = calloc(1, sizeof(*c));
+	c = conn_new(w, credits, config.max_send);
 	if (!c)
 		return error_set(err, -ENOMEM, "out of memory for a connection");
-	rc = credits ? rdma_buffer_create(dev, RPC_SLOTS_MAX * RPC_REPLY_MAX + CONN_STATS_BYTES,
-					  IBV_ACCESS_LOCAL_WRITE, "reply buffers", &c->replies, err)
+	rc = credits ? rdma_buffer_create(dev, credits * RPC_REPLY_MAX, IBV_ACCESS_LOCAL_WRITE,
+					  "reply buffers", &c->replies, err)
 		     : 0;
 	if (rc)
 		goto err_free;
@@ -65,16 +90,8 @@ int conn_create(struct conn **out, struct worker *w, unsigned asked,
 	rc = rdma_qp_create(dev, &config, &c->qp, err);
 	if (rc)
 		goto err_replies;
-	c->worker = w;
-	c->credits = credits;
-	c->gave_back = !credits; /* it has no receive to give back */
-	for (unsigned i = 0; i < RPC_SLOTS_MAX; i++) {
-		c->request[i].conn = c;
-		c->request[i].slot = (uint16_t)i;
-	}
 	w->credits += credits;
 	w->sends += config.max_send;
-	c->queue.places = config.max_send;
 	*out = c;
 	return 0;
 

@@ -25,12 +25,6 @@ struct worker;
 struct session;
 struct conn;
 
-/* Room for one STATS text, in registered memory, after the frames of the replies. */
-#define CONN_STATS_BYTES (32u << 10)
-
-/* The most places of a send queue. */
-#define CONN_SENDS_MAX 512u
-
 enum request_state {
 	REQUEST_IDLE,
 	REQUEST_PULLING, /* its value is being fetched */
@@ -72,9 +66,9 @@ struct conn_queue {
 	unsigned places;
 	uint32_t posted, completed; /* sends since the beginning */
 	unsigned unsignalled; /* of them, since the last signalled one */
-	/* `posted` after each signalled send that has not completed */
-	uint32_t mark[CONN_SENDS_MAX];
-	uint32_t marks_head, marks_tail;
+	/* `posted` after each signalled send that has not completed: a ring of a power of two */
+	uint32_t *mark;
+	uint32_t marks, marks_head, marks_tail;
 	struct request *waiting, *waiting_last; /* in order */
 };
 
@@ -135,7 +129,6 @@ struct conn {
 	unsigned credits; /* 0: it carries no requests, and takes no receive of the worker's */
 	struct conn_queue queue;
 	bool failed; /* broke, or is being taken apart: ignored from then on */
-	bool stats_busy;
 	bool attached; /* queue-pair thread */
 	bool marked, drained; /* the marker after all sends was posted, and came back */
 	struct conn *next_leaving;
@@ -143,9 +136,9 @@ struct conn {
 	receives_time came; /* when it was attached */
 	receives_time heard; /* and took its last receive since */
 	struct conn_lifeline *lifeline; /* the session's */
-	struct rdma_buffer replies; /* RPC_SLOTS_MAX * RPC_REPLY_MAX, then CONN_STATS_BYTES */
-	struct request request[RPC_SLOTS_MAX];
 	struct conn *next; /* hash chain of the worker */
+	struct rdma_buffer replies; /* RPC_REPLY_MAX for each request slot */
+	struct request request[]; /* one for each credit; after them queue.mark */
 };
 
 /* conn_of_mail - of a mailbox of connections. */
@@ -164,9 +157,4 @@ void conn_measure(const struct conn *c, const struct rpc_measure *plan, struct r
 static inline void *conn_reply_at(const struct conn *c, unsigned slot)
 {
 	return (char *)c->replies.addr + slot * RPC_REPLY_MAX;
-}
-
-static inline char *conn_stats_at(const struct conn *c)
-{
-	return (char *)c->replies.addr + RPC_SLOTS_MAX * RPC_REPLY_MAX;
 }

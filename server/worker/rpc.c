@@ -113,67 +113,68 @@ static void do_get(struct rpc_worker *w, struct request *r, const struct rpc_req
 	rpc_send_reply(w, r, RPC_REPLY_BYTES, &push);
 }
 
-static void do_stats(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view)
+/* A reply with @len bytes of the room @data, which the completion of it gives back. */
+static void reply_room(struct rpc_worker *w, struct request *r, const struct rpc_request *q,
+		       const void *data, uint32_t len)
 {
-	const struct rpc_request *q = view->header;
-	struct conn *c = r->conn;
-	struct rpc_reply *p;
-	struct rpc_push push = {
-		.data = conn_stats_at(c),
-		.lkey = c->replies.region.lkey,
+	const struct rpc_push push = {
+		.data = data,
+		.len = len,
+		.lkey = w->rooms.region.lkey,
 		.what = RPC_WR_STATS,
 		.hazard = -1,
 		.staging_addr = q->staging_addr,
 		.staging_rkey = q->staging_rkey,
 	};
 
+	rpc_reply_begin(r, q->sequence, 0)->value_len = len;
+	rpc_send_reply(w, r, RPC_REPLY_BYTES, &push);
+}
+
+static void do_stats(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view)
+{
+	const struct rpc_request *q = view->header;
+	char *text = rpc_room_take(w, r->conn);
+	uint32_t len;
+
 	rpc_count(&w->counters.stats, 1);
-	if (c->stats_busy) {
+	if (!text) {
 		rpc_reply_status(w, r, q->sequence, -EBUSY);
 		return;
 	}
-	push.len =
-		(uint32_t)w->config.stats(w->config.stats_ctx, conn_stats_at(c), CONN_STATS_BYTES);
-	p = rpc_reply_begin(r, q->sequence, push.len > q->staging_len ? -EMSGSIZE : 0);
-	p->value_len = push.len;
-	if (p->status == 0)
-		c->stats_busy = true;
-	rpc_send_reply(w, r, RPC_REPLY_BYTES, p->status ? NULL : &push);
+	len = (uint32_t)w->config.stats(w->config.stats_ctx, text, RPC_ROOM_BYTES);
+	if (len <= q->staging_len) {
+		reply_room(w, r, q, text, len);
+		return;
+	}
+	rpc_room_drop(w, r->conn);
+	rpc_reply_begin(r, q->sequence, -EMSGSIZE)->value_len = len;
+	rpc_send_reply(w, r, RPC_REPLY_BYTES, NULL);
 }
 
 static void do_measure(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view)
 {
 	const struct rpc_request *q = view->header;
-	struct conn *c = r->conn;
-	struct rpc_measured *out = (void *)conn_stats_at(c);
 	const char *why = "it carries no value";
+	struct rpc_measured *out = NULL;
 	struct rpc_measure plan;
-	struct rpc_reply *p;
 	int rc = view->value ? measure_decode(view->value, q->value_len, &plan, &why) : -EINVAL;
 
 	rpc_count(&w->counters.stats, 1);
 	if (rc == 0 && q->staging_len < sizeof(*out))
 		rc = -EMSGSIZE;
-	if (rc == 0 && c->stats_busy)
-		rc = -EBUSY;
+	if (rc == 0) {
+		out = rpc_room_take(w, r->conn);
+		rc = out ? 0 : -EBUSY;
+	}
 	if (rc) {
 		rpc_reply_status(w, r, q->sequence, rc);
 		return;
 	}
 	*out = (struct rpc_measured){ 0 };
 	w->config.measure(w->config.stats_ctx, out);
-	conn_measure(c, &plan, out);
-	p = rpc_reply_begin(r, q->sequence, 0);
-	p->value_len = sizeof(*out);
-	c->stats_busy = true;
-	rpc_send_reply(w, r, RPC_REPLY_BYTES,
-		       &(struct rpc_push){ .data = out,
-					   .len = sizeof(*out),
-					   .lkey = c->replies.region.lkey,
-					   .what = RPC_WR_STATS,
-					   .hazard = -1,
-					   .staging_addr = q->staging_addr,
-					   .staging_rkey = q->staging_rkey });
+	conn_measure(r->conn, &plan, out);
+	reply_room(w, r, q, out, sizeof(*out));
 }
 
 static void dispatch(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view)
@@ -260,7 +261,7 @@ void rpc_completed(struct rpc_worker *w, uint64_t wr_id, bool ok)
 		rpc_pulled(w, r, ok);
 		break;
 	case RPC_WR_STATS:
-		r->conn->stats_busy = false;
+		rpc_room_drop(w, r->conn);
 		break;
 	case RPC_WR_REPLY:
 	case RPC_WR_MARKER:
@@ -281,4 +282,5 @@ void rpc_abandon(struct rpc_worker *w, struct conn *c)
 		if (w->hazard_owner[i] == c)
 			rpc_hazard_drop(w, i);
 	}
+	rpc_room_drop(w, c);
 }

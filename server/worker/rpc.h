@@ -7,6 +7,14 @@
 #include "server/worker/conn.h"
 #include "server/worker/worker.h"
 
+/*
+ * Rooms for what STATS and MEASURE are answered with, in registered memory, until it was written
+ * into the client's. A request that finds none free, or comes from a connection that has one, is
+ * answered -EBUSY, and its client comes again.
+ */
+#define RPC_ROOMS      4u
+#define RPC_ROOM_BYTES (32u << 10)
+
 /* What the rpc functions need of their worker. */
 struct rpc_worker {
 	struct store_worker store;
@@ -18,6 +26,8 @@ struct rpc_worker {
 	unsigned hazards_free;
 	uint16_t hazard_free[WORKER_RECEIVES];
 	const struct conn *hazard_owner[WORKER_RECEIVES];
+	struct rdma_buffer rooms;
+	const struct conn *room_owner[RPC_ROOMS]; /* NULL: it is free */
 };
 
 /* rpc_answer - the door has answered a write of this worker. */

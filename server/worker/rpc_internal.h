@@ -17,6 +17,10 @@ static inline void rpc_count(_Atomic uint64_t *counter, uint64_t n)
 int rpc_hazard_take(struct rpc_worker *w, const struct conn *c, struct memory_place place);
 void rpc_hazard_drop(struct rpc_worker *w, unsigned hazard); /* one that is free is fine */
 
+/* rpc_room_take - RPC_ROOM_BYTES for the reply to come, or NULL. */
+void *rpc_room_take(struct rpc_worker *w, const struct conn *c);
+void rpc_room_drop(struct rpc_worker *w, const struct conn *c); /* one that has none is fine */
+
 /* rpc_reply_begin - the slot's frame, with all that every reply has. */
 struct rpc_reply *rpc_reply_begin(struct request *r, uint64_t sequence, int status);
 

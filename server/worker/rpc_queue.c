@@ -24,7 +24,7 @@ static void queue_count(struct conn_queue *queue, unsigned count, bool signalled
 {
 	queue->posted += count;
 	if (signalled) {
-		queue->mark[queue->marks_tail++ % CONN_SENDS_MAX] = queue->posted;
+		queue->mark[queue->marks_tail++ & (queue->marks - 1)] = queue->posted;
 		queue->unsignalled = 0;
 	}
 }
@@ -128,7 +128,7 @@ void rpc_queue_completed(struct rpc_worker *w, struct conn *c)
 {
 	struct conn_queue *queue = &c->queue;
 
-	queue->completed = queue->mark[queue->marks_head++ % CONN_SENDS_MAX];
+	queue->completed = queue->mark[queue->marks_head++ & (queue->marks - 1)];
 	while (!c->failed && queue->waiting && queue_has_room(queue)) {
 		struct request *r = queue->waiting;
 

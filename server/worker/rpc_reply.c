@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Replies: their frames, the RDMA WRITE before them, and the hazards that it needs. */
+/* Replies: their frames, the RDMA WRITE before them, and the hazards and rooms that it needs. */
 #include "server/worker/rpc_internal.h"
 
 #include <errno.h>
@@ -27,6 +27,29 @@ void rpc_hazard_drop(struct rpc_worker *w, unsigned hazard)
 	reclaim_hazard_clear(w->store.reclaim, hazard);
 	w->hazard_owner[hazard] = NULL;
 	w->hazard_free[w->hazards_free++] = (uint16_t)hazard;
+}
+
+void *rpc_room_take(struct rpc_worker *w, const struct conn *c)
+{
+	unsigned room = RPC_ROOMS;
+
+	for (unsigned i = 0; i < RPC_ROOMS; i++) {
+		if (w->room_owner[i] == c)
+			return NULL;
+		room = w->room_owner[i] ? room : i;
+	}
+	if (room == RPC_ROOMS)
+		return NULL;
+	w->room_owner[room] = c;
+	return (char *)w->rooms.addr + room * RPC_ROOM_BYTES;
+}
+
+void rpc_room_drop(struct rpc_worker *w, const struct conn *c)
+{
+	for (unsigned i = 0; i < RPC_ROOMS; i++) {
+		if (w->room_owner[i] == c)
+			w->room_owner[i] = NULL;
+	}
 }
 
 void rpc_send_reply(struct rpc_worker *w, struct request *r, uint32_t len,

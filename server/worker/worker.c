@@ -253,10 +253,14 @@ int worker_create(struct worker **out, const struct worker_config *config, unsig
 	rc = rdma_cq_create(config->dev, CQ_ENTRIES, number, true, &w->cq, err);
 	if (rc)
 		goto err_receives;
+	rc = rdma_buffer_create(config->dev, RPC_ROOMS * RPC_ROOM_BYTES, IBV_ACCESS_LOCAL_WRITE,
+				"rooms for statistics", &w->rpc.rooms, err);
+	if (rc)
+		goto err_cq;
 	rc = store_worker_create(&w->rpc.store, config->store, WORKER_RECEIVES);
 	if (rc) {
 		error_set(err, rc, "out of memory for worker %u", number);
-		goto err_cq;
+		goto err_rooms;
 	}
 	rc = mailbox_create(&w->commands);
 	if (rc) {
@@ -274,6 +278,8 @@ err_commands:
 	mailbox_destroy(&w->commands);
 err_store:
 	store_worker_destroy(&w->rpc.store);
+err_rooms:
+	rdma_buffer_destroy(&w->rpc.rooms);
 err_cq:
 	rdma_cq_destroy(&w->cq);
 err_receives:
@@ -291,6 +297,7 @@ void worker_destroy(struct worker *w)
 	pthread_join(w->thread, NULL);
 	mailbox_destroy(&w->commands);
 	store_worker_destroy(&w->rpc.store);
+	rdma_buffer_destroy(&w->rpc.rooms);
 	rdma_cq_destroy(&w->cq);
 	receives_destroy(&w->receives);
 	free(w);

@@ -12,7 +12,7 @@ from kvt_rogue import (APPEND, DEL, GET, INCR, INLINE, KEEP, KEEPER, MEASURE, PI
                        TOUCH, Bystander, settled, used_blocks)
 
 MIB = 1 << 20
-EINVAL, ENOENT, EBADMSG, EMSGSIZE, ESTALE, EOPNOTSUPP = -22, -2, -74, -90, -116, -95
+EINVAL, ENOENT, EBUSY, EBADMSG, EMSGSIZE, ESTALE, EOPNOTSUPP = -22, -2, -16, -74, -90, -116, -95
 WC_OK, WC_INVALID, WC_ACCESS = 0, 9, 10
 
 
@@ -192,6 +192,30 @@ def test_replies_that_nobody_takes_do_not_stall_others(world, clean, rogue):
         for it in mute:
             it.close()
     assert time.monotonic() - started < 15
+
+
+def test_statistics_that_nobody_takes_do_not_keep_others_from_theirs(world, clean, rogue):
+    """A worker has few rooms for them: each is given back, or its queue pair breaks."""
+    with Bystander(world.client(clean)):
+        mute = [rogue(clean, [(0, 64, 0)]) for _ in range(scaled(12))]
+        for turn in range(2):
+            for it in mute:
+                it.send(0, op=STATS, staging_len=1 << 20, slot=turn, count=8, step=8)
+        for _ in range(3):
+            assert world.cli(clean).stats()["sessions"] >= 1
+        it = rogue(clean)
+        for _ in range(20):
+            assert it.call(op=STATS, staging_len=1 << 20)["status"] in (0, EBUSY)
+        wait_until("a room is free", lambda: it.call(op=STATS, staging_len=1 << 20)["status"] == 0,
+                   10, step=0.01)
+
+
+def test_two_requests_for_statistics_in_one_queue_pair(world, clean, rogue):
+    it = rogue(clean)
+    it.send(op=STATS, staging_len=1 << 20, count=4, step=1)
+    said = [it.reply()["status"] for _ in range(4)]
+    assert 0 in said and set(said) <= {0, EBUSY}, said
+    assert it.call(op=STATS, staging_len=1 << 20)["status"] == 0
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
