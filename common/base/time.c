@@ -16,6 +16,8 @@
 #define YIELD_PAUSE_NS \
 	(200 * NS_PER_MS) /* after one of 4 ms, as a kernel of 250 Hz has them: 2 % */
 
+#define GIVE_WAY_NS 50000u
+
 struct time_table time_table = { .read = clock_gettime, .sleep = clock_nanosleep };
 
 static _Thread_local uint64_t yield_dear_until_ns;
@@ -36,6 +38,12 @@ void time_sleep_until(uint64_t ns)
 void time_sleep(uint64_t ns)
 {
 	sleep_for(0, ns);
+}
+
+void time_give_way(void)
+{
+	if (!time_yield())
+		time_sleep(GIVE_WAY_NS);
 }
 
 bool time_yield(void)

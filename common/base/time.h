@@ -76,3 +76,9 @@ static inline void time_relax(void)
  * one soon sleeps then instead, or keeps it from running.
  */
 bool time_yield(void);
+
+/*
+ * time_give_way - time_yield(), and where that does nothing sleep for a moment: for attempts that
+ * are counted, and would else be over before the other one had run.
+ */
+void time_give_way(void);

@@ -61,13 +61,13 @@
 #include "client/src/call/scan.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/src/flight/async.h"
 #include "client/src/link/handle.h"
 #include "client/src/know/lookup.h"
+#include "common/base/time.h"
 #include "common/layout/block.h"
 
 #define SCAN_BUSY_PASSES 16u /* from here on sleep in between */
@@ -130,7 +130,7 @@ static int make_pass(struct gkv_cursor *s)
 	if (s->idle > SCAN_BUSY_PASSES)
 		time_sleep(NS_PER_MS);
 	else if (s->idle)
-		sched_yield();
+		time_yield();
 	if (s->h->async)
 		async_aside(s->h->async);
 	rc = scan_ready(s);
@@ -335,7 +335,7 @@ static int call_visitor(struct gkv *h, gkv_visit visit, void *arg, const struct 
 	handle_end(h, 0);
 	rc = visit(arg, rec->key, rec->key_len, rec->value, &rec->meta);
 	while (h->call.owned && handle_own(h)) /* a thread too many is in a call */
-		sched_yield();
+		time_give_way();
 	atomic_store_explicit(&h->call.visitor, 0, memory_order_relaxed);
 	return rc;
 }

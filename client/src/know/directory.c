@@ -18,7 +18,6 @@
 #include "client/src/know/reader.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 #include "common/base/hash.h"
@@ -114,7 +113,7 @@ static void use_directory(struct reader *r, struct dir_cache *d)
 static void pause_between(unsigned attempt)
 {
 	if (attempt < DIRECTORY_QUICK)
-		sched_yield();
+		time_yield();
 	else
 		time_sleep(NS_PER_MS);
 }
@@ -235,7 +234,7 @@ static int load_root(struct reader *r)
 				world_set_root(r->world, root);
 			return rc;
 		}
-		sched_yield();
+		time_give_way();
 	}
 	return error_set(r->err, -EPROTO, "the server's root could not be read in %u attempts",
 			 ROOT_ATTEMPTS);

@@ -8,9 +8,9 @@
  * unsound one was torn while it was written.
  */
 #include "client/src/know/reader.h"
+#include "common/base/time.h"
 
 #include <errno.h>
-#include <sched.h>
 
 #define TABLE_ATTEMPTS 8u
 
@@ -47,7 +47,7 @@ int reader_extent(struct reader *r, unsigned number, struct extent *out)
 			world_set_extent(w, number, out);
 			return 0;
 		}
-		sched_yield();
+		time_yield(); /* in the end the server is asked */
 	}
 	return -ENOENT;
 }

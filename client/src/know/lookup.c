@@ -59,10 +59,10 @@
 #include "client/src/know/lookup.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 #include "common/base/mutant.h"
+#include "common/base/time.h"
 #include "common/layout/block.h"
 #include "common/layout/size_code.h"
 #include "common/layout/slot.h"
@@ -119,7 +119,7 @@ static int conflict(struct reader *r, struct lookup *l, uint64_t *counter)
 		return 0;
 	}
 	if (l->attempts > CONFLICTS_BUSY)
-		sched_yield();
+		time_yield();
 	return chain_start(r, l);
 }
 

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +52,7 @@ int handle_own(struct gkv *h)
 		if (owner == OWNER_CALL)
 			return -EBUSY;
 		if (i < OWN_YIELDS)
-			sched_yield();
+			time_give_way();
 		else /* ours may be a thread that the housekeeper's does not get past */
 			time_sleep(OWN_PAUSE_NS);
 	}

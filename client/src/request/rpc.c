@@ -34,11 +34,11 @@
 #include "client/src/request/rpc.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/mutant.h"
+#include "common/base/time.h"
 
 #define ROOM_ATTEMPTS 8u /* a value may grow while we make room for it */
 #define PULL_ATTEMPTS 3u
@@ -189,7 +189,7 @@ static void pause_busy(struct gkv *h, struct rpc_call *c)
 	if (!c->busy_ns) {
 		c->busy_ns = now;
 		if (!rpc_is_write(c)) { /* most often its twin, which is soon done */
-			sched_yield();
+			time_yield();
 			return;
 		}
 	}

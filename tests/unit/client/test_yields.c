@@ -6,7 +6,9 @@
  */
 #include "tests/lib/unit.h"
 
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 
 #include "client/include/gracekv.h"
 #include "client/src/link/handle.h"
@@ -15,6 +17,7 @@
 
 #define CALLS	 200u
 #define AWAY_NS	 (4 * NS_PER_MS)
+#define BUSY_MS	 60u
 #define PAUSE_MS 200u /* of common/base/time.c */
 
 static unsigned yields;
@@ -63,6 +66,28 @@ static void calls(void (*call)(void))
 UNIT_TEST(calls_that_wait_yield_seldom_where_that_is_dear, set_up, tear_down_in_order)
 {
 	calls(put);
+}
+
+static void *give_back(void *unused)
+{
+	time_sleep(BUSY_MS * NS_PER_MS);
+	atomic_store(&kv->call.owner, OWNER_NONE);
+	return NULL;
+}
+
+/* A handle that the housekeeper has: the thread that waits for it must not stand back. */
+UNIT_TEST(waits_for_a_handle_do_likewise, set_up, tear_down_in_order)
+{
+	pthread_t other;
+
+	time_sleep(PAUSE_MS * NS_PER_MS); /* a yield is cheap again */
+	atomic_store(&kv->call.owner, OWNER_HOUSEKEEPER);
+	assert_int_equal(pthread_create(&other, NULL, give_back, NULL), 0);
+	yields = 0;
+	assert_int_equal(handle_own(kv), 0);
+	atomic_store(&kv->call.owner, OWNER_NONE);
+	pthread_join(other, NULL);
+	assert_in_range(yields, 1, 2);
 }
 
 UNIT_TEST(waits_for_operations_in_flight_do_likewise, set_up, tear_down_in_order)
