@@ -61,7 +61,9 @@
  *                 never.
  *   -ENOMEM       the server's store is full, or this process has no memory
  *   -EPERM        the session belongs to the parent of this process
- *   -ENODEV       the session's RDMA device has failed: close the session, and open another one
+ *   -ENODEV       the session's RDMA device has failed, and could not be opened again in the time
+ *                 of the call, which may also end with what the opening said; a later call tries
+ *                 again
  *
  * Expiry. A record with a time to live is gone, for everyone, from its expiry on by the server's
  * clock. A client goes by an estimate of that clock, taken from replies and from the root page that
@@ -326,10 +328,12 @@ GKV_API int gkv_exists(struct gkv *handle, const void *key, size_t key_len, stru
  * device can scatter a READ to three places; all but a few can.
  *
  * gkv_memory_register - @bytes at @addr, which stay mapped until gkv_memory_release(). For all
- * handles of the session, over all its connections. Any thread. The call registers with the device:
- * milliseconds for large memory. Private memory of a process that forks: see ibv_fork_init(3).
+ * handles of the session, over all its connections; after its device has failed, and was opened
+ * again, values are copied to it. Any thread. The call registers with the device: milliseconds for
+ * large memory. Private memory of a process that forks: see ibv_fork_init(3).
  * Returns 0; -EINVAL, also where it is not mapped, or may not be written; -ENOMEM, also where the
- * limit of locked memory is too small (ulimit -l); -EPERM. @out: on failure NULL.
+ * limit of locked memory is too small (ulimit -l); -EPERM; -ENODEV: the session's device has
+ * failed, and is not open again yet. @out: on failure NULL.
  */
 GKV_API int gkv_memory_register(struct gkv_session *session, void *addr, size_t bytes,
 				struct gkv_memory **out, char *why, size_t cap);

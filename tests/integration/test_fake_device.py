@@ -166,3 +166,22 @@ def test_a_slow_device_keeps_no_life_line_waiting(tmp_path):
     stopped.quit()
     honest.quit()
     server.stop()
+
+
+def test_gids_that_move_are_found(tmp_path):
+    """An address returns at another place of the table, and another one comes: each offer reads."""
+    fabric = two_rails(tmp_path, "127.0.0.1")
+    server = Server(tmp_path, "--log-level", "debug", listen="127.0.0.1:0", device="auto",
+                    memory="64M", connect="tcp", env=fabric.env, name="kv-server-fake")
+    assert fabric.cli(server, "put", "k", "value").returncode == 0
+    for before, i, address in ((1, 5, "127.0.0.1"), (5, 7, "10.0.1.7")):
+        fabric.say(f"gid mlx5_1 1 {i} v2 {address} rail1")
+        fabric.say(f"gid mlx5_1 1 {before} none")  # it is never without one
+
+        def found():
+            got = fabric.cli(server, "get", "k")
+            assert (got.returncode, got.stdout) == (0, "value"), got.stderr
+            where = f"GID index {i} ::ffff:{address}: "
+            return f"mlx5_1 port 1, {where}" in server.stderr()
+        wait_until(f"it is found at {i}", found, 10 * SLOW)  # the server reads the file at times
+    server.stop()

@@ -23,6 +23,7 @@
 static struct {
 	struct ibv_context *context;
 	struct fake_device *device;
+	bool dead; /* it said IBV_EVENT_DEVICE_FATAL */
 	unsigned events;
 	struct ibv_async_event event[EVENTS];
 } opened[CONTEXTS];
@@ -49,11 +50,39 @@ void fake_raise(const struct fake_device *device, enum ibv_event_type type, int 
 
 		if (!opened[i].context || opened[i].device != device || opened[i].events == EVENTS)
 			continue;
+		opened[i].dead |= type == IBV_EVENT_DEVICE_FATAL;
 		opened[i].event[opened[i].events++] =
 			(struct ibv_async_event){ .event_type = type, .element.port_num = port };
 		if (write(opened[i].context->async_fd, &one, sizeof(one)) < 0)
 			abort();
 	}
+}
+
+unsigned fake_opened(void)
+{
+	unsigned n = 0;
+
+	pthread_mutex_lock(&fake.lock);
+	for (unsigned i = 0; i < CONTEXTS; i++)
+		n += opened[i].context != NULL;
+	pthread_mutex_unlock(&fake.lock);
+	return n;
+}
+
+/* fake_begin(), of a call that no dead context serves. */
+static int begin_on(struct ibv_context *context, enum fake_call call)
+{
+	int rc = fake_begin(call);
+	bool dead;
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&fake.lock);
+	dead = opened[place_of(context)].dead;
+	pthread_mutex_unlock(&fake.lock);
+	if (dead)
+		errno = EIO;
+	return dead ? EIO : 0;
 }
 
 static struct ibv_device **get_device_list(int *count)
@@ -97,6 +126,7 @@ static struct ibv_context *open_device(struct ibv_device *device)
 	opened[i].context = context;
 	opened[i].device = (struct fake_device *)device; /* base is its first member */
 	opened[i].events = 0;
+	opened[i].dead = false;
 	context->num_comp_vectors = (int)opened[i].device->vectors;
 	pthread_mutex_unlock(&fake.lock);
 	return context;
@@ -116,7 +146,7 @@ static int close_device(struct ibv_context *context)
 
 static int query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-	int rc = fake_begin(FAKE_QUERY_DEVICE);
+	int rc = begin_on(context, FAKE_QUERY_DEVICE);
 
 	rc = rc ? rc : softrdma_query_device(context, attr);
 	if (rc)
@@ -130,7 +160,7 @@ static int query_device(struct ibv_context *context, struct ibv_device_attr *att
 
 static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr)
 {
-	int rc = fake_begin(FAKE_QUERY_PORT);
+	int rc = begin_on(context, FAKE_QUERY_PORT);
 	const struct fake_device *d;
 	const struct fake_port *p;
 
@@ -223,12 +253,13 @@ static int numa_node(struct ibv_device *device)
 
 static struct ibv_pd *alloc_pd(struct ibv_context *context)
 {
-	return fake_begin(FAKE_ALLOC_PD) ? NULL : softrdma_alloc_pd(context);
+	return begin_on(context, FAKE_ALLOC_PD) ? NULL : softrdma_alloc_pd(context);
 }
 
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, unsigned access)
 {
-	return fake_begin(FAKE_REG_MR) ? NULL : softrdma_reg_mr(pd, addr, length, access);
+	return begin_on(pd->context, FAKE_REG_MR) ? NULL
+						  : softrdma_reg_mr(pd, addr, length, access);
 }
 
 static int dereg_mr(struct ibv_mr *mr)
@@ -240,13 +271,14 @@ static int dereg_mr(struct ibv_mr *mr)
 
 static struct ibv_comp_channel *create_comp_channel(struct ibv_context *context)
 {
-	return fake_begin(FAKE_CREATE_CHANNEL) ? NULL : softrdma_create_comp_channel(context);
+	return begin_on(context, FAKE_CREATE_CHANNEL) ? NULL
+						      : softrdma_create_comp_channel(context);
 }
 
 static struct ibv_cq *create_cq(struct ibv_context *context, int cqe, void *cq_context,
 				struct ibv_comp_channel *channel, int vector)
 {
-	if (fake_begin(FAKE_CREATE_CQ))
+	if (begin_on(context, FAKE_CREATE_CQ))
 		return NULL;
 	if (vector < 0 || vector >= context->num_comp_vectors) {
 		errno = EINVAL;
@@ -267,7 +299,7 @@ static int destroy_cq(struct ibv_cq *cq)
 
 static struct ibv_srq *create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
-	return fake_begin(FAKE_CREATE_SRQ) ? NULL : softrdma_create_srq(pd, attr);
+	return begin_on(pd->context, FAKE_CREATE_SRQ) ? NULL : softrdma_create_srq(pd, attr);
 }
 
 static int destroy_srq(struct ibv_srq *srq)
@@ -279,7 +311,7 @@ static int destroy_srq(struct ibv_srq *srq)
 
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	return fake_begin(FAKE_CREATE_QP) ? NULL : softrdma_create_qp(pd, attr);
+	return begin_on(pd->context, FAKE_CREATE_QP) ? NULL : softrdma_create_qp(pd, attr);
 }
 
 static int destroy_qp(struct ibv_qp *qp)
@@ -325,7 +357,7 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	enum fake_call call =
 		attr->qp_state == IBV_QPS_ERR ? FAKE_TO_ERR : FAKE_TO_RESET + attr->qp_state;
 	struct ibv_qp_attr ours = *attr;
-	int rc = fake_begin(call);
+	int rc = begin_on(qp->context, call);
 
 	pthread_mutex_lock(&fake.lock);
 	fake.rule[call].attr = *attr;

@@ -27,7 +27,9 @@
  *		EVERY-th after it (1; 0: that one only) fails with ERRNO, by name; "fail CALL 0"
  *		ends that. What was to be destroyed stays, and works
  *	event NAME TYPE [PORT]	lid_change, gid_change, pkey_change, sm_change,
- *		client_reregister, port_active, port_error, device_fatal: to all that opened it
+ *		client_reregister, port_active, port_error, device_fatal: to all that opened it.
+ *		After device_fatal their calls fail with EIO, but for those that take something
+ *		away; queue pairs work on: who is told must not count on their silence
  *
  * CALL is one of open_device, query_device, query_port, query_gids, alloc_pd, reg_mr, dereg_mr,
  * create_channel, create_cq, destroy_cq, create_srq, destroy_srq, create_qp, to_init, to_rtr,
@@ -57,6 +59,9 @@ unsigned fake_failed(const char *call);
 
 /* fake_modified - the last attributes of @call (to_init, ...). Returns the mask; 0: none yet. */
 int fake_modified(const char *call, struct ibv_qp_attr *attr);
+
+/* fake_opened - contexts that are open. */
+unsigned fake_opened(void);
 
 /* fake_vector_queues - completion queues made so far on that vector of any device. */
 unsigned fake_vector_queues(unsigned vector);

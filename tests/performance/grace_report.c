@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "client/src/link/session.h"
+#include "client/src/link/device.h"
 #include "common/base/table.h"
 #include "common/base/time.h"
 #include "tests/performance/grace_bench.h"
@@ -114,8 +114,8 @@ static void print_table(const struct grace_bench *b, const struct figures *f)
 
 	printf("grace-bench %s, device %s, %" PRIu64 " clients at work, %" PRIu64
 	       " keys, values of %" PRIu64 " B, %" PRIu64 " %% PUTs, lease %" PRIu64 " ms\n\n",
-	       GRACEKV_VERSION, b->session->dev->name, b->o.workers, b->o.keys, b->o.value_len,
-	       b->o.puts, b->o.lease_ms);
+	       GRACEKV_VERSION, b->session->device->rdma->name, b->o.workers, b->o.keys,
+	       b->o.value_len, b->o.puts, b->o.lease_ms);
 	print_rows(b, f);
 	printf("\nrate, one stopped / nobody   %.3f  (promised: at least %.2f; by rounds %.3f to "
 	       "%.3f): %s\n",
@@ -145,7 +145,7 @@ static void print_table(const struct grace_bench *b, const struct figures *f)
 	printf("  time of a GET, at work / at rest %.3f (%.3f to %.3f)\n", f->get_ratio.median,
 	       f->get_ratio.min, f->get_ratio.max);
 	printf("calls that failed            %" PRIu64 "\n", f->errors);
-	if (b->session->dev->software)
+	if (b->session->device->rdma->software)
 		puts("\nsoft0 is a software stand-in: these are memory copies and our code, not RDMA.");
 }
 
@@ -197,11 +197,12 @@ static void print_json(const struct grace_bench *b, const struct figures *f)
 	json_object_update_new(
 		doc,
 		json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "device",
-			  b->session->dev->name, "software_device", b->session->dev->software,
-			  "workers", (json_int_t)b->o.workers, "keys", (json_int_t)b->o.keys,
-			  "value_bytes", (json_int_t)b->o.value_len, "puts_percent",
-			  (json_int_t)b->o.puts, "lease_ms", (json_int_t)b->o.lease_ms, "rounds",
-			  (json_int_t)b->o.rounds, "slice_ms", (json_int_t)b->o.slice_ms));
+			  b->session->device->rdma->name, "software_device",
+			  b->session->device->rdma->software, "workers", (json_int_t)b->o.workers,
+			  "keys", (json_int_t)b->o.keys, "value_bytes", (json_int_t)b->o.value_len,
+			  "puts_percent", (json_int_t)b->o.puts, "lease_ms",
+			  (json_int_t)b->o.lease_ms, "rounds", (json_int_t)b->o.rounds, "slice_ms",
+			  (json_int_t)b->o.slice_ms));
 	json_object_set_new(doc, "stop", stop_json(b, f));
 	json_object_set_new(doc, "cap", cap_json(b, f));
 	json_object_set_new(doc, "idle",

@@ -150,7 +150,7 @@ json_t *perf_json(const struct perf *p)
 	json_object_update_new(
 		doc,
 		json_pack("{s:s, s:b, s:o, s:i, s:s, s:b, s:o, s:o, s:o}", "device",
-			  p->session->dev->name, "software_device", p->software, "gid_index",
+			  p->device->rdma->name, "software_device", p->software, "gid_index",
 			  kv->link.qp.source.has_gid ? json_integer(kv->link.qp.source.gid_index)
 						     : json_null(),
 			  "mtu", (int)rdma_mtu_bytes(kv->link.qp.mtu), "transport", "RC",

@@ -92,7 +92,7 @@ static int check(struct perf *p, struct gkv *h)
 				 "%u bytes inline were asked for, and a queue pair has %u: the "
 				 "library asks %s for 128 (give -I %u or less)",
 				 (unsigned)o->inline_bytes, h->link.qp.inline_max,
-				 h->session->dev->name, h->link.qp.inline_max);
+				 h->device->rdma->name, h->link.qp.inline_max);
 	h->link.qp.inline_max = (unsigned)o->inline_bytes; /* what is longer is not sent so */
 	return 0;
 }
@@ -114,7 +114,12 @@ int perf_connect(struct perf *p)
 		rc = perf_tell(p, p->loader, MEASURE_LOOK);
 	if (rc)
 		return rc;
-	p->software = p->session->dev->software;
+	p->device = session_device_get(p->session);
+	if (!p->device)
+		return error_set(&p->error, -ENODEV,
+				 "the RDMA device has failed before anything was measured (look at "
+				 "the kernel's log, and start again)");
+	p->software = p->device->rdma->software;
 	p->spin_polls = channel_spin_polls();
 	return 0;
 }
@@ -125,6 +130,7 @@ void perf_disconnect(struct perf *p)
 	for (unsigned i = 0; i < PERF_QPS_MAX; i++)
 		gkv_close(p->handle[i].kv);
 	gkv_close(p->loader);
+	session_device_put(p->session, p->device);
 	gkv_session_close(p->session);
 }
 

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/src/link/device.h"
 #include "client/src/link/handle.h"
 #include "client/src/call/measure.h"
 #include "common/base/error.h"
@@ -129,6 +130,7 @@ struct perf {
 	struct perf_options o;
 	char name[PERF_NAME_MAX + 1];
 	struct gkv_session *session;
+	struct session_device *device; /* that it was opened on */
 	struct gkv *loader; /* loads, warms and deletes; always with hints */
 	struct perf_handle handle[PERF_QPS_MAX];
 	struct perf_thread *thread; /* o.threads of them */

@@ -142,12 +142,12 @@ void perf_table_head(const struct perf *p)
 	const struct perf_options *o = &p->o;
 	const struct gkv *kv = p->handle[0].kv;
 	char a[32], b[32], op[32];
-	bool ethernet = p->session->dev->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+	bool ethernet = p->device->rdma->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET;
 
 	rule();
 	printf("%20s%s %s Test of a kv-server\n", "", perf_op_name(o, op),
 	       o->latency ? "Latency" : "BW");
-	pair("Device", p->session->dev->name, "Transport type",
+	pair("Device", p->device->rdma->name, "Transport type",
 	     p->software ? "software"
 	     : ethernet	 ? "RoCE"
 			 : "IB");
@@ -171,7 +171,7 @@ void perf_table_head(const struct perf *p)
 	if (p->software)
 		printf(" %s is a software device: what follows is copies of memory and our code, "
 		       "not RDMA.\n",
-		       p->session->dev->name);
+		       p->device->rdma->name);
 	rule();
 	heading(p);
 	fflush(stdout);

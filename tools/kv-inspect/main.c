@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/src/link/device.h"
 #include "common/base/log.h"
 #include "common/base/parse.h"
 #include "tools/kv-inspect/live.h"
@@ -136,8 +137,8 @@ static json_t *head(const struct live *l, const char *command)
 	json_object_set_new(doc, "server",
 			    json_sprintf(strchr(s->settings.host, ':') ? "[%s]:%s" : "%s:%s",
 					 s->settings.host, s->settings.port));
-	json_object_set_new(doc, "device", json_string(s->dev->name));
-	json_object_set_new(doc, "software_device", json_boolean(s->dev->software));
+	json_object_set_new(doc, "device", json_string(l->h->device->rdma->name));
+	json_object_set_new(doc, "software_device", json_boolean(l->h->device->rdma->software));
 	return doc;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "client/src/call/session.h"
+#include "client/src/link/device.h"
 #include "client/src/link/memory.h"
 
 /* Returns a negative errno with the sentence, or 0. */
@@ -21,9 +22,17 @@ static int memory_register(struct gkv_session *s, void *addr, size_t bytes, stru
 	if (!m)
 		return error_set(err, -ENOMEM, "out of memory for a registration");
 	m->session = s;
-	rc = rdma_region_register(s->dev, addr, bytes, IBV_ACCESS_LOCAL_WRITE,
+	m->device = session_device_get(s);
+	if (!m->device) {
+		free(m);
+		return error_set(err, -ENODEV,
+				 "the session's device has failed, and is not open again yet (try "
+				 "again when a call of a handle has gone well)");
+	}
+	rc = rdma_region_register(m->device->rdma, addr, bytes, IBV_ACCESS_LOCAL_WRITE,
 				  "the application's memory", &m->region, err);
 	if (rc) {
+		session_device_put(s, m->device);
 		free(m);
 		/* -EAGAIN: RLIMIT_MEMLOCK too; -EFAULT: not mapped, or may not be written */
 		return rc == -EAGAIN ? -ENOMEM : rc == -EFAULT ? -EINVAL : rc;
@@ -62,6 +71,7 @@ int gkv_memory_release(struct gkv_memory *m)
 		return -EBUSY;
 	if (rdma_region_unregister(&m->region))
 		return -EIO;
+	session_device_put(s, m->device);
 	free(m);
 	session_release_memory(s);
 	return 0;

@@ -108,8 +108,8 @@ static int handle_open(struct gkv *h, bool unread)
 	rc = take_number(h);
 	if (rc)
 		return rc;
-	rc = handle_buffers_create(h);
-	if (rc)
+	rc = handle_follow(h);
+	if (rc && rc != -ESTALE) /* where the device has failed it follows to the next one */
 		goto err_number;
 	for (;;) {
 		rc = handle_ready(h);
@@ -246,8 +246,8 @@ void gkv_close(struct gkv *h)
 	handle_disconnect(h);
 	async_destroy(h->async);
 	reader_drop(&h->reader);
-	handle_buffers_destroy(h);
 	requests_destroy(h->requests);
+	handle_buffers_destroy(h);
 	figures_retire(h);
 	free(h);
 	housekeeper_leave(s);

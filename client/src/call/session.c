@@ -10,6 +10,8 @@
 
 #include "client/src/flight/async.h"
 #include "client/src/keeper/housekeeper.h"
+#include "client/src/link/device.h"
+#include "client/src/request/rpc.h"
 #include "common/base/random.h"
 #include "common/base/time.h"
 
@@ -20,13 +22,24 @@ struct parts {
 	struct housekeeper keeper;
 };
 
-static const struct session_services services = { .nudge = housekeeper_nudge };
+/* session_services.follow */
+static int follow(struct gkv *h)
+{
+	if (h->requests)
+		requests_destroy(h->requests); /* a call that needs staging memory makes it */
+	if (!h->async)
+		return 0;
+	lanes_destroy(h->async);
+	return lanes_create(h->async);
+}
+
+static const struct session_services services = { .nudge = housekeeper_nudge, .follow = follow };
 
 static void session_free(struct gkv_session *s)
 {
 	world_put(s->world);
 	addresses_drop(&s->addresses);
-	rdma_device_close(s->dev);
+	session_device_put(s, s->device);
 	housekeeper_destroy(s->keeper);
 	bell_destroy(&s->bell);
 	epochs_destroy(&s->epochs);
@@ -48,8 +61,8 @@ static void describe(struct gkv_session *s)
 	snprintf(s->describe, sizeof(s->describe),
 		 "server %s:%s (process %u, device %s, incarnation %016llx); %s; MTU %u", //
 		 s->settings.host, s->settings.port, s->welcome.pid, s->welcome.device,
-		 (unsigned long long)s->welcome.server_incarnation, s->dev->choice,
-		 rdma_mtu_bytes(s->dev->mtu));
+		 (unsigned long long)s->welcome.server_incarnation, s->device->rdma->choice,
+		 rdma_mtu_bytes(s->device->rdma->mtu));
 }
 
 static int session_new(struct gkv_session **out, const struct gkv_options *options,

@@ -156,6 +156,7 @@ int op_aim(struct async *a, struct op *op)
 	op->aimed = true;
 	op->direct = l.direct;
 	op->lkey = l.dest_lkey;
+	op->device = l.dest_device;
 	return 0;
 }
 

@@ -38,7 +38,8 @@ struct op {
 	bool hashed; /* when it was submitted: the server's seed was known */
 	bool aimed; /* the memory that it names is in use by it */
 	bool direct; /* its value is READ to the application's registered memory, */
-	uint32_t lkey; /* by this key */
+	uint32_t lkey; /* by this key, */
+	const void *device; /* which is this device's */
 };
 
 static inline bool op_is_get(const struct op *op)

@@ -51,12 +51,14 @@ static int lane_grow(struct fetch *f, size_t bytes)
 int lanes_create(struct async *a)
 {
 	struct gkv *h = a->h;
-	int rc = rdma_buffer_create(h->session->dev, (size_t)HANDLE_LANES * LANE_BYTES,
-				    IBV_ACCESS_LOCAL_WRITE, "buffers of operations in flight",
-				    &a->memory, &h->error);
+	int rc;
 
+	if (!h->device) /* it has no queue pair either, and makes them when it has followed */
+		return 0;
+	rc = handle_buffer(h, &a->memory, (size_t)HANDLE_LANES * LANE_BYTES, IBV_ACCESS_LOCAL_WRITE,
+			   "buffers of operations in flight");
 	if (rc)
-		return rc == -EAGAIN ? -ENOMEM : rc; /* either is RLIMIT_MEMLOCK */
+		return rc == -ECONNRESET ? 0 : rc; /* likewise */
 	for (unsigned i = 0; i < HANDLE_LANES; i++) {
 		uint8_t *at = (uint8_t *)a->memory.addr + (size_t)i * LANE_BYTES;
 
@@ -171,6 +173,7 @@ static void lane_fill(struct async *a, struct lane *lane)
 		l->state = LOOKUP_START;
 		l->direct = op->direct;
 		l->dest_lkey = op->lkey;
+		l->dest_device = op->device;
 		l->key = op->q.key;
 		l->key_len = (uint32_t)op->q.key_len;
 		l->dest = op->q.op == GKV_OP_EXISTS ? NULL : op->q.value;

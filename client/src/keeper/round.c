@@ -15,8 +15,8 @@
  *
  * The device's asynchronous events have no other reader: a round takes them where the last look is
  * EVENTS_NS back. Most need nothing done, since a queue pair that fails shows in its completions,
- * and port, LID, MTU and GID are read when one is made; a device that has failed takes the session
- * along.
+ * and port, LID, MTU and GID are read when one is made; a device that has failed takes the
+ * connection along, and is opened again with the next one (link/device.c).
  *
  * A session without handles needs no housekeeper: its queue pair goes with the last handle.
  *
@@ -32,6 +32,7 @@
 #include "client/src/flight/async.h"
 #include "client/src/keeper/pace.h"
 #include "client/src/link/clock.h"
+#include "client/src/link/device.h"
 #include "common/base/mutant.h"
 #include "common/layout/root.h"
 
@@ -61,8 +62,8 @@ int round_create(struct gkv_session *s, struct error *err)
 	if (!h)
 		return error_set(err, -ENOMEM, "out of memory for a session's housekeeper");
 	handle_init(h, s, HOUSEKEEPER_QP, CREDITS);
-	rc = handle_fetch_create(h);
-	if (rc) {
+	rc = handle_follow(h);
+	if (rc && rc != -ESTALE) {
 		*err = h->error;
 		free(h);
 		return rc;
@@ -198,7 +199,11 @@ static int attach(struct gkv_session *s, uint64_t deadline_ns, unsigned *due_ms)
 		*due_ms = (unsigned)((due - now) / NS_PER_MS + 1);
 		return -EALREADY;
 	}
-	rc = link_attach(&k->h->link, deadline_ns, &welcome);
+	rc = handle_follow(k->h);
+	if (rc == -ESTALE)
+		return -ENOTCONN; /* a handle connects it again, and wakes us */
+	if (rc == 0)
+		rc = link_attach(&k->h->link, deadline_ns, &welcome);
 	if (rc == 0) {
 		handle_enter(k->h);
 		follow_connection(k);

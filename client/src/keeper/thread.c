@@ -185,7 +185,7 @@ void housekeeper_end(struct gkv_session *s)
 	if (k->h) {
 		round_disconnect(k);
 		reader_drop(&k->h->reader);
-		rdma_buffer_destroy(&k->h->fetch);
+		handle_buffers_destroy(k->h);
 		free(k->h);
 		k->h = NULL;
 	}

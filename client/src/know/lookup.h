@@ -37,7 +37,8 @@ struct lookup {
 	struct hint hint; /* the same, where a hint did */
 	void *block;
 	struct read_piece piece[READ_PIECES - 1]; /* of its READ, where direct */
-	uint32_t dest_lkey; /* where direct */
+	uint32_t dest_lkey; /* where direct: of this device, */
+	const void *dest_device; /* by its address alone */
 	uint64_t block_addr; /* remote */
 	uint32_t block_rkey;
 	uint32_t segment_rkey;
@@ -94,6 +95,8 @@ static inline void batch_add(struct reader *r, struct batch *b, bool hashed)
 {
 	struct lookup *l = &b->lookup[b->count++];
 
+	if (l->direct && l->dest_device != r->device) /* the reader has another one since */
+		l->direct = false;
 	if (b->hashed && !hashed)
 		lookup_hash(r, l);
 }

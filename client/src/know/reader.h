@@ -82,6 +82,8 @@ struct reader {
 	struct dir_cache *dir; /* counted reference; NULL until the first look-up */
 	struct hints *hints; /* the session's; NULL: none are used */
 
+	const void *device; /* that READs go through, by its address alone */
+
 	/* Registered memory, of the reader's thread alone. */
 	struct fetch fetch; /* of calls that wait; and large pieces of metadata */
 	void *scratch; /* READER_SCRATCH_BYTES: root, directory words, extent entries */

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/src/link/device.h"
 #include "client/src/link/memory.h"
 #include "client/src/link/trace.h"
 #include "common/base/random.h"
@@ -161,13 +162,14 @@ static int queue_pair(struct link *l, uint64_t deadline_ns)
 {
 	struct gkv_session *s = l->session;
 	const bool by_cm = s->settings.connect == GKV_CONNECT_CM; /* it chooses the GID */
+	struct rdma_device *dev = s->device->rdma;
 	struct gid_choice choice;
 	struct rdma_qp_config config = {
 		.source = by_cm ? NULL : &choice.source,
 		.cq = &l->cq,
 		.max_send = READER_BATCH + HANDLE_CREDITS + l->reads_max,
 		.max_recv = RECEIVES,
-		.max_send_sge = memory_direct(s->dev) ? READ_PIECES : 0,
+		.max_send_sge = memory_direct(dev) ? READ_PIECES : 0,
 		.inline_wish = SEND_INLINE,
 		/* the server pulls and pushes long values of requests */
 		.remote_access =
@@ -179,23 +181,23 @@ static int queue_pair(struct link *l, uint64_t deadline_ns)
 	tcp_local_address(s->lifeline, address);
 	if (!by_cm) { /* found each time: an address may return at another place of the table */
 		trace_begin(s, "gid");
-		rc = rdma_port_refresh(s->dev, l->err);
+		rc = rdma_port_refresh(dev, l->err);
 		if (rc == 0)
-			rc = gid_choose(s->dev, address, &choice, l->err);
+			rc = gid_choose(dev, address, &choice, l->err);
 		if (rc)
 			goto out;
 		trace_done(s, "%s", choice.why);
 	}
 	trace_begin(s, "qp");
 	/* of all that can be posted, flushed, and of SENDs whose slots are used again */
-	rc = rdma_cq_create(s->dev, config.max_send + RECEIVES + HANDLE_CREDITS, l->number, true,
+	rc = rdma_cq_create(dev, config.max_send + RECEIVES + HANDLE_CREDITS, l->number, true,
 			    &l->cq, l->err);
 	if (rc == 0)
-		rc = rdma_qp_create(s->dev, &config, &l->qp, l->err);
+		rc = rdma_qp_create(dev, &config, &l->qp, l->err);
 	if (rc)
 		goto out;
 	trace_done(s, "QP 0x%06x in INIT on port %u of %s, a send queue of %u, %u bytes inline",
-		   l->qp.qp->qp_num, s->dev->port, s->dev->name, l->qp.max_send, l->qp.inline_max);
+		   l->qp.qp->qp_num, dev->port, dev->name, l->qp.max_send, l->qp.inline_max);
 	rc = by_cm ? link_connect_by_cm(l, deadline_ns) : exchange(l, deadline_ns);
 	attempt_end(s, l->number, rc == 0);
 out:
@@ -204,13 +206,16 @@ out:
 	return rc;
 }
 
-/* Must hold the session's lock, and be connected. */
+/* Must hold the session's lock, and be connected. -ESTALE: the handle must follow to the device. */
 static int attach(struct link *l, uint64_t deadline_ns)
 {
 	uint64_t now = time_now_ns(), exchange_ns = now + EXCHANGE_DEADLINE_MS * NS_PER_MS;
 	struct gkv_session *s = l->session;
 	int rc;
 
+	if (l->fetch->region.dev != s->device->rdma)
+		return error_set(l->err, -ESTALE, "device %s was opened again",
+				 s->device->rdma->name);
 	rc = queue_pair(l, exchange_ns < deadline_ns ? exchange_ns : deadline_ns);
 	backoff_attempted(&l->backoff, now, time_now_ns(), random_chance());
 	if (rc)
@@ -234,7 +239,8 @@ static int attach(struct link *l, uint64_t deadline_ns)
 
 bool link_worth_another(int rc)
 {
-	return rc == -ENODATA || (rc != -EUSERS && rc != -EAGAIN && session_worth_another(rc));
+	return rc == -ENODATA || rc == -ESTALE ||
+	       (rc != -EUSERS && rc != -EAGAIN && session_worth_another(rc));
 }
 
 int link_attach(struct link *l, uint64_t deadline_ns, struct wire_welcome *welcome)
@@ -278,7 +284,7 @@ int link_attempt(struct link *l, uint64_t deadline_ns, uint64_t *due, bool *agai
 	l->attempted = true;
 	rc = session_connect(s, deadline_ns, l->err);
 	if (rc) {
-		*again = session_worth_another(rc);
+		*again = session_goes_on(s, rc);
 	} else {
 		rc = attach(l, deadline_ns);
 		/* a device that has failed says so, beside all that fails on it */

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "client/src/link/device.h"
 #include "client/src/link/handle.h"
 #include "client/src/link/trace.h"
 
@@ -49,7 +50,8 @@ static int check_route(const struct gkv_session *s, const struct cm_route *route
 	return 0;
 }
 
-int session_open_by_cm(struct gkv_session *s, int fd, uint64_t deadline_ns, struct error *err)
+int session_open_by_cm(struct gkv_session *s, int fd, uint64_t deadline_ns,
+		       struct rdma_device **out, struct error *err)
 {
 	const struct cm_wait wait = { .deadline_ns = deadline_ns, .lifeline = fd };
 	struct rdma_options options = s->settings.rdma;
@@ -72,10 +74,8 @@ int session_open_by_cm(struct gkv_session *s, int fd, uint64_t deadline_ns, stru
 		options.device = cm->route.device;
 		options.ib_port = cm->route.port;
 		options.cm_gids = true;
-		rc = rdma_device_open(&s->dev, &options, NULL, err);
+		rc = rdma_device_open(out, &options, NULL, err);
 	}
-	if (rc == 0)
-		s->dev->options.device = s->dev->name; /* the cm's text goes */
 	cm_destroy(cm);
 	return rc;
 }
@@ -88,7 +88,7 @@ static int ask(struct link *l, const struct cm_wait *wait)
 		.token = s->welcome.cm_token,
 		.handle = l->number,
 		.credits = l->credits_wish,
-		.mtu = (uint8_t)s->dev->mtu,
+		.mtu = (uint8_t)s->device->rdma->mtu,
 	};
 	struct wire_cm_reply reply;
 	int rc;
@@ -129,8 +129,8 @@ int link_connect_by_cm(struct link *l, uint64_t deadline_ns)
 	if (rc == 0)
 		rc = cm_resolve(&l->cm, (struct sockaddr *)&to, &wait, l->err);
 	if (rc == 0)
-		rc = check_route(s, &l->cm->route, s->dev->name, s->dev->port, "the session",
-				 l->err);
+		rc = check_route(s, &l->cm->route, s->device->rdma->name, s->device->rdma->port,
+				 "the session", l->err);
 	if (rc == 0) {
 		trace_done(s, "to %s, port %u of the CM: through port %u of %s", l->cm->peer,
 			   s->welcome.cm_port, l->cm->route.port, l->cm->route.device);

@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "client/src/link/device.h"
 #include "client/src/link/trace.h"
 #include "common/base/cleanup.h"
 #include "common/base/random.h"
@@ -28,8 +29,7 @@
 #include "common/layout/root.h"
 #include "common/rdma/tcp.h"
 
-#define NOTES_MAX  (2 * SESSION_QPS_MAX) /* frames in a row that end nothing */
-#define EVENTS_MAX 16u /* of the device, at a look */
+#define NOTES_MAX (2 * SESSION_QPS_MAX) /* frames in a row that end nothing */
 
 void session_lost(struct gkv_session *s)
 {
@@ -110,37 +110,6 @@ int session_check(struct gkv_session *s, uint64_t number, uint64_t deadline_ns, 
 	}
 	return error_set(err, -ECONNRESET, "the connection to %s:%s was lost", s->settings.host,
 			 s->settings.port);
-}
-
-/* Nothing that was made on it works any more. */
-static int device_gone(const struct gkv_session *s, const char *text, struct error *err)
-{
-	return error_set(
-		err, -ENODEV,
-		"device %s: %s; nothing that this session and its handles made on it is of "
-		"use any more (look at the kernel's log; close them, and open another "
-		"session)",
-		s->dev->name, text);
-}
-
-bool session_device_look(struct gkv_session *s)
-{
-	struct rdma_event event;
-	const char *failed;
-
-	for (unsigned i = 0; i < EVENTS_MAX && rdma_device_event(s->dev, &event) == 0; i++) {
-		if (event.fatal) /* relaxed: a static text; those that see it late find out */
-			atomic_store_explicit(&s->dev_failed, event.text, memory_order_relaxed);
-	}
-	failed = atomic_load_explicit(&s->dev_failed, memory_order_relaxed);
-	if (!failed || pthread_mutex_trylock(&s->lock))
-		return failed;
-	if (s->connected) {
-		session_lost(s);
-		device_gone(s, failed, &s->lost);
-	}
-	pthread_mutex_unlock(&s->lock);
-	return true;
 }
 
 static int check_welcome(const struct wire_welcome *w, bool by_cm, struct error *err)
@@ -260,7 +229,6 @@ static int find_addresses(struct gkv_session *s, uint64_t deadline_ns, struct er
 static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
 	uint64_t handshake_ns;
-	char address[64];
 	autoclose int fd = -1;
 	int rc;
 
@@ -273,16 +241,13 @@ static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct erro
 	rc = connect_tcp(s, handshake_ns, &fd, err);
 	if (rc)
 		return rc;
-	tcp_local_address(fd, address);
 	trace_begin(s, "device");
-	if (!s->dev)
-		rc = s->settings.connect == GKV_CONNECT_CM
-			     ? session_open_by_cm(s, fd, handshake_ns, err)
-			     : rdma_device_open(&s->dev, &s->settings.rdma, address, err);
+	if (!s->device)
+		rc = session_device_open(s, fd, handshake_ns, err);
 	if (rc)
 		return rc;
 	/* after the first ';' comes the choice of a GID, which each queue pair makes for itself */
-	trace_done(s, "%.*s", (int)strcspn(s->dev->choice, ";"), s->dev->choice);
+	trace_done(s, "%.*s", (int)strcspn(s->device->rdma->choice, ";"), s->device->rdma->choice);
 	rc = greet(s, fd, handshake_ns, err);
 	if (rc)
 		return rc;
@@ -315,19 +280,19 @@ bool session_worth_another(int rc)
 	return false;
 }
 
+bool session_goes_on(const struct gkv_session *s, int rc)
+{
+	return session_worth_another(rc) || (s->device_gone && !s->closed);
+}
+
 int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
 	uint64_t now = time_now_ns();
-	const char *failed;
 	int rc;
 
 	if (s->closed)
 		return error_set(err, -ESHUTDOWN, "the session was closed (open another one)");
-	failed = atomic_load_explicit(&s->dev_failed, memory_order_relaxed); /* as it is stored */
-	if (failed) {
-		session_lost(s);
-		return device_gone(s, failed, err);
-	}
+	session_device_check(s);
 	if (session_alive(s)) /* news of its end is not to be taken for a queue pair's refusal */
 		return 0;
 	if (backoff_due(&s->backoff, now) > now) {

@@ -29,6 +29,8 @@
 #include "client/src/link/handle.h"
 #include "client/src/link/trace.h"
 
+#define FOLLOW_NS (10 * NS_PER_MS) /* a pause where the device failed meanwhile */
+
 bool connector_take(struct connector *c)
 {
 	uint32_t expected = CONNECTOR_WANTED;
@@ -67,8 +69,8 @@ static int finish(struct gkv *h)
 	return 0;
 }
 
-/* Whether an attempt is due: the fresh link is as the handle's then. */
-static bool prepare(struct gkv *h)
+/* Whether an attempt is due. */
+static bool is_due(struct gkv *h)
 {
 	struct connector *c = &h->connector;
 	const uint64_t now = time_now_ns();
@@ -78,22 +80,44 @@ static bool prepare(struct gkv *h)
 		c->due_ns = due;
 	if (c->due_ns > now && !bell_stopped(&h->session->bell))
 		return false;
+	return true;
+}
+
+/* The fresh link is as the handle's, whose memory is where its queue pair will be. */
+static int begin(struct gkv *h, bool here)
+{
+	struct connector *c = &h->connector;
+	int rc = handle_follow(h);
+
+	if (rc == -ESTALE) { /* again, before we were done */
+		c->due_ns = time_now_ns() + FOLLOW_NS;
+		h->why = h->error;
+		return -EINPROGRESS;
+	}
+	if (rc) {
+		h->why = h->error;
+		return rc;
+	}
 	c->fresh = h->link;
 	c->fresh.err = &c->error;
 	c->error = h->why; /* where nobody comes to try */
-	return true;
+	c->wanted_ns = time_now_ns();
+	connector_set(c, here ? CONNECTOR_BUSY : CONNECTOR_WANTED);
+	return 0;
 }
 
 int connector_step(struct gkv *h, bool here)
 {
 	struct connector *c = &h->connector;
 	bool ours = here && connector_take(c); /* nobody has begun */
+	int rc;
 
 	if (!h->down)
 		handle_disconnect(h);
-	if (connector_state(c) == CONNECTOR_IDLE && prepare(h)) {
-		c->wanted_ns = time_now_ns();
-		connector_set(c, here ? CONNECTOR_BUSY : CONNECTOR_WANTED);
+	if (connector_state(c) == CONNECTOR_IDLE && is_due(h)) {
+		rc = begin(h, here);
+		if (rc)
+			return rc;
 		ours = here;
 	}
 	if (ours) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/src/link/clock.h"
+#include "client/src/link/device.h"
 
 #define OWN_YIELDS   100u
 #define OWN_PAUSE_NS 50000
@@ -87,6 +88,18 @@ static void use_arena(struct gkv *h)
 	h->reader.fetch.batch_bytes = READER_ARENA_BYTES;
 }
 
+int handle_buffer(struct gkv *h, struct rdma_buffer *buffer, size_t len, unsigned access,
+		  const char *what)
+{
+	int rc = rdma_buffer_create(h->device->rdma, len, access, what, buffer, &h->error);
+
+	if (rc == -EAGAIN || rc == -ENOMEM)
+		return -ENOMEM; /* either is RLIMIT_MEMLOCK */
+	if (rc && session_device_gone(h->session, h->device))
+		return channel_fail(h, "its device has failed");
+	return rc;
+}
+
 int handle_grow(struct gkv *h, struct rdma_buffer *buffer, size_t len, unsigned access,
 		const char *what)
 {
@@ -96,9 +109,9 @@ int handle_grow(struct gkv *h, struct rdma_buffer *buffer, size_t len, unsigned 
 
 	while (want < len)
 		want *= 2;
-	rc = rdma_buffer_create(h->session->dev, want, access, what, &larger, &h->error);
+	rc = handle_buffer(h, &larger, want, access, what);
 	if (rc)
-		return rc == -EAGAIN ? -ENOMEM : rc; /* either is RLIMIT_MEMLOCK */
+		return rc;
 	rdma_buffer_destroy(buffer);
 	*buffer = larger;
 	return 0;
@@ -150,9 +163,9 @@ static const struct reader_ops handle_reader_ops = {
 	.clock_ms = clock_estimate,
 };
 
-int handle_fetch_create(struct gkv *h)
+static int fetch_create(struct gkv *h)
 {
-	int rc = rdma_buffer_create(h->session->dev, FETCH_BYTES, IBV_ACCESS_LOCAL_WRITE,
+	int rc = rdma_buffer_create(h->device->rdma, FETCH_BYTES, IBV_ACCESS_LOCAL_WRITE,
 				    "a handle's buffers", &h->fetch, &h->error);
 
 	if (rc)
@@ -190,25 +203,53 @@ void handle_buffers_destroy(struct gkv *h)
 	rdma_buffer_destroy(&h->arena);
 	rdma_buffer_destroy(&h->frames);
 	rdma_buffer_destroy(&h->fetch);
+	session_device_put(h->session, h->device); /* its last memory is gone */
+	h->device = NULL;
 }
 
-int handle_buffers_create(struct gkv *h)
+/* The housekeeper sends no requests, and reads no values. */
+static int buffers_create(struct gkv *h)
 {
-	const struct rdma_device *dev = h->session->dev;
-	int rc;
+	const struct rdma_device *dev = h->device->rdma;
+	int rc = fetch_create(h);
 
-	rc = handle_fetch_create(h);
-	if (rc == 0)
-		rc = rdma_buffer_create(dev, HANDLE_CREDITS * RPC_REQUEST_MAX,
-					IBV_ACCESS_LOCAL_WRITE, "a handle's requests", &h->frames,
-					&h->error);
+	if (rc || h->link.number == HOUSEKEEPER_QP)
+		return rc;
+	rc = rdma_buffer_create(dev, HANDLE_CREDITS * RPC_REQUEST_MAX, IBV_ACCESS_LOCAL_WRITE,
+				"a handle's requests", &h->frames, &h->error);
 	if (rc == 0)
 		rc = rdma_buffer_create(dev, READER_ARENA_BYTES, IBV_ACCESS_LOCAL_WRITE,
 					"a buffer for values", &h->arena, &h->error);
-	if (rc) {
-		handle_buffers_destroy(h);
+	if (rc)
 		return rc;
-	}
 	use_arena(h);
 	return 0;
+}
+
+int handle_follow(struct gkv *h)
+{
+	struct gkv_session *s = h->session;
+	struct session_device *to = session_device_get(s), *from = h->device;
+	int rc;
+
+	assert(!h->link.qp.qp);
+	if (!to || to == from) { /* none: the next attempt to connect opens one */
+		session_device_put(s, to);
+		return 0;
+	}
+	h->device = NULL; /* no memory is left behind on it; it is closed last */
+	s->services->follow(h);
+	handle_buffers_destroy(h);
+	h->device = to;
+	rc = buffers_create(h);
+	if (rc == 0)
+		rc = s->services->follow(h);
+	if (rc && session_device_gone(s, to))
+		rc = -ESTALE;
+	if (rc)
+		handle_buffers_destroy(h);
+	else
+		h->reader.device = to;
+	session_device_put(s, from);
+	return rc;
 }

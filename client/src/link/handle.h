@@ -94,6 +94,7 @@ struct gkv {
 	struct requests *requests;
 
 	/* Registered memory. */
+	struct session_device *device; /* where it is; NULL: none. See device.c */
 	struct rdma_buffer fetch; /* buckets, scratch, reply frames */
 	struct rdma_buffer frames; /* RPC_REQUEST_MAX each, by slot */
 	struct rdma_buffer arena;
@@ -119,11 +120,14 @@ int handle_visiting(struct gkv *h);
  */
 int handle_own(struct gkv *h);
 
-/* handle_fetch_create - the buffer that READs of metadata and replies go to. 0, or as verbs. */
-int handle_fetch_create(struct gkv *h);
-
-/* handle_buffers_create - that one, and those that calls need. 0, or as verbs. */
-int handle_buffers_create(struct gkv *h);
+/*
+ * handle_follow - the handle, which has no queue pair, gets its registered memory, on the device
+ * that the session has, where that is another one than its own. Where the session has none it
+ * stays. Its own thread. Returns 0; -ESTALE: the device has failed meanwhile; or as verbs. Then it
+ * has no device, and no memory.
+ * handle_buffers_destroy - it has neither any more.
+ */
+int handle_follow(struct gkv *h);
 void handle_buffers_destroy(struct gkv *h);
 
 /* figures_of_all - by all handles, those that were closed included. Any thread. */
@@ -177,7 +181,13 @@ static inline uint64_t handle_deadline(struct gkv *h)
 /* handle_key - check a key. Returns 0 or -EINVAL. */
 int handle_key(struct gkv *h, const void *key, size_t key_len);
 
-/* handle_grow - make @buffer at least @len bytes long; its contents are lost. 0 or -ENOMEM. */
+/*
+ * handle_buffer - registered memory on the handle's device, which it has.
+ * handle_grow - make @buffer at least @len bytes long; its contents are lost.
+ * Returns 0; -ENOMEM; -ECONNRESET: the device has failed, and the queue pair is given up; as verbs.
+ */
+int handle_buffer(struct gkv *h, struct rdma_buffer *buffer, size_t len, unsigned access,
+		  const char *what);
 int handle_grow(struct gkv *h, struct rdma_buffer *buffer, size_t len, unsigned access,
 		const char *what);
 

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include "client/src/link/device.h"
+
 int memory_use(struct gkv_memory *m, const struct gkv_session *s, const void *addr, size_t len,
 	       uint32_t *lkey, struct error *err)
 {
@@ -46,6 +48,7 @@ int memory_aim(struct gkv_memory *m, const struct gkv_session *s, struct lookup 
 				 "the key lies in the place for the value (keep it elsewhere while "
 				 "the call runs)");
 	}
-	l->direct = memory_direct(s->dev);
+	l->direct = memory_direct(m->device->rdma);
+	l->dest_device = m->device;
 	return 0;
 }

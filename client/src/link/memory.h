@@ -4,9 +4,9 @@
 /*
  * Memory of the application's that values are READ to, without a copy.
  *
- * A registration belongs to the session's device and protection domain, which stay the same for
- * the session's life: it outlives queue pairs and connections. It keeps the session from being
- * freed, as a handle does.
+ * A registration belongs to a device and its protection domain: it outlives queue pairs and
+ * connections. After that device has failed (device.c) values are copied to the memory. It keeps
+ * the session from being freed, as a handle does, and its device from being closed.
  */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -17,6 +17,7 @@
 
 struct gkv_memory {
 	struct gkv_session *session;
+	struct session_device *device; /* that it is registered on */
 	struct rdma_region region;
 	_Atomic unsigned in_use; /* operations that name it: no release */
 };

@@ -33,24 +33,29 @@
 #include "common/rdma/exchange.h"
 
 struct flights;
+struct gkv;
 struct housekeeper;
+struct session_device;
 
 /*
  * What earlier rooms ask of the one that keeps the session.
  * nudge: the calling thread, with no section open and no lock held, waits for memory that sessions
  *	hold back: have a round made. Returns by @deadline_ns.
+ * follow: the handle has another device, or none, and no queue pair: let go of what is registered
+ *	on the old one, and register what must be on the new one. Its own thread. Returns 0, or why
+ *	not, with h->error.
  */
 struct session_services {
 	void (*nudge)(struct gkv_session *s, uint64_t deadline_ns);
+	int (*follow)(struct gkv *h);
 };
 
 struct gkv_session {
 	/* Constant after gkv_session_open(). */
 	struct settings settings;
-	struct rdma_device *dev;
 	uint64_t client_id[2]; /* random, the same for all connections of this session */
 	unsigned fork_count; /* fork_current() at open */
-	char describe[1024];
+	char describe[1280];
 
 	struct epochs epochs; /* see there */
 	struct hints hints; /* see there */
@@ -67,7 +72,6 @@ struct gkv_session {
 	_Atomic uint64_t number; /* grows with each connection lost; handles compare theirs */
 	_Atomic uint64_t next_sequence; /* of requests, from 1, never used twice */
 	_Atomic uint64_t reconnects; /* connections made but the first; written under lock */
-	_Atomic(const char *) dev_failed; /* what the device said, static, when it failed; NULL */
 	/* Of each handle: the number of its queue pair whose other end broke, as the server
 	 * said. */
 	_Atomic uint32_t qp_lost[SESSION_QPS_MAX];
@@ -78,6 +82,9 @@ struct gkv_session {
 	bool hushed; /* what is done now is not for gkv_trace: the housekeeper's own */
 	_Atomic(const char *) step; /* of connecting, begun last; static; NULL: none is */
 	int lifeline; /* TCP socket, -1: none */
+	struct session_device *device; /* NULL: none now; written under handles_lock as well */
+	bool device_gone; /* it failed, and was not opened again yet */
+	char device_name[64]; /* "": none was open yet */
 	struct addresses addresses; /* of the server */
 	struct backoff backoff; /* of attempts to connect */
 	struct error lost; /* why there is no connection, or the last one was lost */
@@ -127,8 +134,12 @@ void session_unlock(struct gkv_session *s);
  */
 int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *err);
 
-/* session_worth_another - whether a connect that failed with @rc may go well a little later. */
+/*
+ * session_worth_another - whether a connect that failed with @rc may go well a little later.
+ * session_goes_on - must hold the lock: the same of this session, whose device may be away as well.
+ */
 bool session_worth_another(int rc);
+bool session_goes_on(const struct gkv_session *s, int rc);
 
 /*
  * session_alive - must hold the lock: take what waits in the life line. Whether there is a
@@ -144,15 +155,10 @@ void session_qp_fresh(struct gkv_session *s, unsigned handle);
 
 /*
  * session_open_by_cm - the device through which the RDMA CM's route to the peer of the TCP socket
- * @fd leaves, into s->dev. Returns 0; -EXDEV: another device, or port, was named; as cm_resolve().
+ * @fd leaves. Returns 0; -EXDEV: another device, or port, was named; as cm_resolve().
  */
-int session_open_by_cm(struct gkv_session *s, int fd, uint64_t deadline_ns, struct error *err);
-
-/*
- * session_device_look - take what the device has to say. Returns whether it has failed, which is
- * for good: the connection is given up, where the lock is free, and not made again. Any thread.
- */
-bool session_device_look(struct gkv_session *s);
+int session_open_by_cm(struct gkv_session *s, int fd, uint64_t deadline_ns,
+		       struct rdma_device **out, struct error *err);
 
 /* session_lost - must hold the lock: the connection is given up. */
 void session_lost(struct gkv_session *s);

@@ -144,8 +144,10 @@ static int post(struct gkv *h, struct rpc_call *c)
 	rc = take_slot(h, c);
 	if (rc == 0)
 		rc = take_staging(h, c);
-	if (rc == -ENOMEM && c->posted) /* over another connection: it may have been applied */
-		return rpc_cut(h, c, rc);
+	if (rc == -ECONNRESET) /* h->link.live says so */
+		return -EINPROGRESS;
+	if (rc && rc != -EINPROGRESS && rc != -EREMOTEIO && c->posted) /* over another */
+		return rpc_cut(h, c, rc); /* connection: it may have been applied */
 	if (rc)
 		return rc;
 	len = rpc_frame(h, c);

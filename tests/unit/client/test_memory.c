@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/src/link/device.h"
 #include "client/src/link/handle.h"
 #include "client/src/link/memory.h"
 #include "tests/lib/unit.h"
@@ -273,17 +274,17 @@ UNIT_TEST(test_copied_where_it_must_be, set_up, tear_down)
 {
 	struct gkv_write_options options = { .ttl_ms = 3600000 };
 	uint64_t asked;
-	int pieces = session->dev->attr.max_sge_rd;
+	int pieces = session->device->rdma->attr.max_sge_rd;
 	uint8_t want[5000];
 
 	fill(want, sizeof(want), 9);
 	assert_int_equal(gkv_put(kv, "k", 1, want, sizeof(want), NULL), 0);
-	session->dev->attr.max_sge_rd = 2;
+	session->device->rdma->attr.max_sge_rd = 2;
 	kv->link.live = false; /* a queue pair that takes two */
 	get_and_compare("k", 1, want, sizeof(want), 6000);
 	expect_canaries(value + sizeof(want), value + 6000); /* padding comes by a READ only */
 	get_and_compare("k", 1, want, sizeof(want), 40);
-	session->dev->attr.max_sge_rd = pieces;
+	session->device->rdma->attr.max_sge_rd = pieces;
 	kv->link.live = false;
 	assert_int_equal(gkv_put_with(kv, "k", 1, want, sizeof(want), &options, NULL), 0);
 	asked = kv->reader.stats.rpc_fallbacks;
