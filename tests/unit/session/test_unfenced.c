@@ -39,14 +39,29 @@ int __wrap_rdma_qp_destroy(struct rdma_qp *qp);
 int __real_rdma_qp_fail(struct rdma_qp *qp);
 int __wrap_rdma_qp_fail(struct rdma_qp *qp);
 
+int __real_rdma_buffer_create(const struct rdma_device *dev, size_t len, unsigned access,
+			      const char *what, struct rdma_buffer *out, struct error *err);
+int __wrap_rdma_buffer_create(const struct rdma_device *dev, size_t len, unsigned access,
+			      const char *what, struct rdma_buffer *out, struct error *err);
 int __real_rdma_buffer_destroy(struct rdma_buffer *buffer);
 int __wrap_rdma_buffer_destroy(struct rdma_buffer *buffer);
 
+/* The session's, the only memory of the server's that clients write to. */
+static _Atomic(void *) epoch_slot;
+
+int __wrap_rdma_buffer_create(const struct rdma_device *dev, size_t len, unsigned access,
+			      const char *what, struct rdma_buffer *out, struct error *err)
+{
+	int rc = __real_rdma_buffer_create(dev, len, access, what, out, err);
+
+	if (rc == 0 && access & IBV_ACCESS_REMOTE_WRITE && !pthread_equal(pthread_self(), client))
+		atomic_store(&epoch_slot, out->addr);
+	return rc;
+}
+
 int __wrap_rdma_buffer_destroy(struct rdma_buffer *buffer)
 {
-	/* of epoch slots: other buffers are larger than a page */
-	if (atomic_load(&keys_stay) && buffer->len <= 4096 &&
-	    !pthread_equal(pthread_self(), client))
+	if (atomic_load(&keys_stay) && buffer->addr == atomic_load(&epoch_slot))
 		return -EIO;
 	return __real_rdma_buffer_destroy(buffer);
 }
