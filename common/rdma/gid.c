@@ -122,7 +122,7 @@ static bool from_sockaddr(const struct sockaddr *sa, union ibv_gid *out)
 	return true;
 }
 
-static bool from_text(const char *text, union ibv_gid *out)
+bool gid_from_text(const char *text, union ibv_gid *out)
 {
 	char plain[64];
 	struct in_addr v4;
@@ -157,7 +157,7 @@ struct gid_address gid_address(const char *text)
 	struct ifaddrs *list, *i;
 	union ibv_gid gid;
 
-	if (!text || !from_text(text, &a.gid) || gid_is_zero(&a.gid) ||
+	if (!text || !gid_from_text(text, &a.gid) || gid_is_zero(&a.gid) ||
 	    gid_equal(&a.gid, &all_ipv4))
 		return (struct gid_address){ 0 };
 	a.known = true;

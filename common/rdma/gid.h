@@ -54,6 +54,12 @@ struct gid_choice {
 };
 
 /*
+ * gid_from_text - the GID that stands for an IPv4 or IPv6 address; a scope after it counts for
+ * nothing. Returns false where @text is no address.
+ */
+bool gid_from_text(const char *text, union ibv_gid *out);
+
+/*
  * gid_address - @text: an IPv4 or IPv6 address, with a scope or without, or NULL, or a name. One
  * that means all addresses is not known either.
  */

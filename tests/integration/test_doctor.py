@@ -312,6 +312,7 @@ def test_names_of_any_bytes():
     result = doctor("--json", "bad\udcff\x1b")
     assert result.rc == 2 and "0xff" in json.loads(result.err)["why"]
     assert_error(doctor("bad\udcff\x1b"), 2, "0xff")
+    assert_error(doctor("--address", "bad\udcff\x1b"), 2, r"\\xff\\x1b is no IP")
     d = document(f"{LOCAL}:{free_port(LOCAL)}", device="a\udcff\x1b[31m", rc=1)
     assert d["steps"][-1]["step"] == d["failed_step"]
     assert d["steps"][-1]["ok"] is False

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/rdma/gid.h"
 #include "tools/kv-cli/doctor.h"
+#include "tools/kv-cli/text.h"
 
 /* The device that --device or the environment names; NULL: none, auto. */
 static const char *named_device(const struct cli *cli)
@@ -137,8 +139,17 @@ static int doctor_here(struct cli *cli)
 
 int cli_doctor(struct cli *cli)
 {
+	char shown[TEXT_KEY_MAX];
+	union ibv_gid gid;
 	int code;
 
+	if (cli->address && !gid_from_text(cli->address, &gid)) {
+		text_key(shown, cli->address, strlen(cli->address));
+		return cli_error(CLI_USAGE,
+				 "doctor: --address: %s is no IP address (give one in "
+				 "digits, without a port, as ip address shows it)",
+				 shown);
+	}
 	if (cli->address && (cli->operand_count || cli->server_given))
 		return cli_error(CLI_USAGE, "doctor: --address goes with no server: a connection "
 					    "shows its own (leave one of them out)");

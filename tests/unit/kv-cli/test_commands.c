@@ -104,6 +104,8 @@ UNIT_TEST(test_usage, setup)
 	has(errors, "--pkey-index: 65536 is out of range (give 0 to 65535)");
 	assert_int_equal(run("", "--service-level", "16", "ping", NULL), CLI_USAGE);
 	assert_int_equal(run("", "--traffic-class", "-1", "ping", NULL), CLI_USAGE);
+	assert_int_equal(run("", "doctor", "--address", "10.0.0.1:7471", NULL), CLI_USAGE);
+	has(errors, "--address: 10.0.0.1:7471 is no IP address (give one in digits");
 	assert_int_equal(run("", "load", "x", "--format", "csv", NULL), CLI_USAGE);
 	assert_int_equal(run("", "load", "-", NULL), CLI_USAGE);
 	assert_int_equal(run("", "dump", "--format", "deb822", NULL), CLI_USAGE);
