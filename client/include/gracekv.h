@@ -33,8 +33,9 @@
  *
  * The library never exits. It starts one thread for each session that has had a handle, its
  * housekeeper (see there), unless the options say otherwise, and one that the software device
- * needs, both with all signals blocked. After fork() a child must not use the parent's sessions:
- * calls return -EPERM there.
+ * needs; and for a while one that connects again for operations in flight, and one that looks up
+ * the server's name. All have all signals blocked. After fork() a child must not use the parent's
+ * sessions: calls return -EPERM there.
  *
  * A call on a handle ends within its session's timeout_ms, connecting again included. What the
  * operating system takes to make a queue pair or to register memory may come on top: milliseconds,

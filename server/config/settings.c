@@ -20,8 +20,8 @@ const struct setting settings[SETTINGS_COUNT] = {
 	[SET_LISTEN] = { "listen", 'l', "HOST:PORT", "127.0.0.1:7471",
 			 "where clients connect; port 0 takes a free one", fixed_address },
 	[SET_DEVICE] = { "device", 'd', "NAME", "auto",
-			 "RDMA device; auto: that of the network device which holds the address of "
-			 "--listen, else the first with an ACTIVE port, else soft0",
+			 "RDMA device; auto: the one on the network of --listen, else the first "
+			 "with an ACTIVE port, else soft0",
 			 fixed_device },
 	[SET_IB_PORT] = { "ib-port", 'i', "N", "0",
 			  "port of the device; 0: found as auto finds the device", fixed_device },

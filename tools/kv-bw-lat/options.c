@@ -31,7 +31,7 @@ struct row {
 
 static const struct row rows[] = {
 	{ BOTH, TEXT("ib-dev", 'd', "DEV", o.device, "RDMA device [auto]") },
-	{ BOTH, NUMBER("ib-port", 'i', "N", o.ib_port, 1, 255, "its port [the first ACTIVE one]") },
+	{ BOTH, NUMBER("ib-port", 'i', "N", o.ib_port, 1, 255, "its port [chosen]") },
 	{ BOTH, NUMBER("gid-index", 'x', "N", o.gid_index, 0, 255, "of its GID table [chosen]") },
 	{ BOTH, NUMBER("mtu", 'm', "BYTES", o.mtu, 256, 4096,
 		       "256 to 4096 [the port's]; refused where both ends settle on less") },

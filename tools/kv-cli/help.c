@@ -9,7 +9,7 @@
 static const char help_options[] =
 	"Options:\n"
 	"  -s, --server HOST:PORT  the server ($GRACEKV_SERVER, else 127.0.0.1:7471)\n"
-	"  -d, --device NAME       RDMA device ($GRACEKV_DEVICE, else the first that works)\n"
+	"  -d, --device NAME       RDMA device ($GRACEKV_DEVICE, else auto: on the network to the server)\n"
 	"  -x, --gid-index N|auto  GID of the device's port, 0 to 255\n"
 	"  -i, --ib-port N         port of the device\n"
 	"      --pkey-index N      of the port's P_Key table: the partition (kv-cli doctor shows it)\n"

@@ -30,7 +30,7 @@ static const struct program_option options[] = {
 	TEXT("server", 's', "HOST:PORT", server,
 	     "the server ($GRACEKV_SERVER, else 127.0.0.1:7471)"),
 	TEXT("device", 'd', "NAME", device,
-	     "RDMA device ($GRACEKV_DEVICE, else the first that works)"),
+	     "RDMA device ($GRACEKV_DEVICE, else auto: on the network to the server)"),
 	TEXT("gid-index", 'x', "N|auto", gid_index, "GID of the device's port, 0 to 255"),
 	NUMBER("ib-port", 'i', "N", ib_port, 1, 255, "port of the device"),
 	OPTION_PKEY_INDEX("pkey-index", pkey_index),
