@@ -104,18 +104,20 @@ static int connect_within_reach(struct session *s, struct conn *c, const struct 
 {
 	struct reach *reach = &s->all->pairs.reach;
 	uint64_t from_ns = time_now_ns(), wait_ns;
-	char gid[48];
+	union ibv_gid gid;
+	char text[48];
 	int rc;
 
 	wait_ns = reach_wait_ns(reach, offer->gid, vouched_for(s, &c->qp.source, offer), from_ns);
 	if (wait_ns) {
-		gid_text((const union ibv_gid *)offer->gid, gid, sizeof(gid));
+		memcpy(gid.raw, offer->gid, sizeof(gid.raw)); /* aligned */
+		gid_text(&gid, text, sizeof(text));
 		return error_set(err, -EBUSY,
 				 "the server has just waited in vain for a client's GID, and tries "
 				 "%s, which is not the address of the TCP connection, in %u ms at "
 				 "the earliest (come again then; or connect from the address of "
 				 "the RDMA network)",
-				 gid, (unsigned)(wait_ns / NS_PER_MS) + 1);
+				 text, (unsigned)(wait_ns / NS_PER_MS) + 1);
 	}
 	rc = rdma_qp_connect(&c->qp, offer, err);
 	reach_tried(reach, offer->gid, rc == 0, from_ns, time_now_ns());

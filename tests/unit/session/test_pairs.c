@@ -206,6 +206,24 @@ UNIT_TEST(life_lines_wait_for_no_verb, set_up, tear_down)
 	await(&c->sessions, 0);
 }
 
+/* The offer's GID is that of no life line, and somebody's led nowhere just now: reach.h. */
+UNIT_TEST(a_wait_in_vain_is_not_repeated_at_once, set_up, tear_down)
+{
+	struct line slow, other;
+
+	hello(&other, 1);
+	hold_up(&slow, 2);
+	fake_clock_ahead(WAIT_MS / 10);
+	let_go(&slow);
+	ask(&other);
+	hear(&other, WIRE_REFUSE);
+	assert_int_equal(other.frame.refuse.code, -EBUSY);
+	assert_int_equal(other.frame.refuse.ask, 7);
+	assert_non_null(strstr(other.frame.refuse.text, "waited in vain"));
+	close(other.fd);
+	await(&server.server.sessions.counters.sessions, 0);
+}
+
 /* A client process that opens its queue pairs and beats by the test's own hand. */
 struct member {
 	struct gkv_session *session;
