@@ -12,7 +12,8 @@
  * the slot; the block that a GET's RDMA WRITE reads from is held by a hazard, set in the same
  * read-side section in which it was found, released by the completion of the reply after it; the
  * reply's frame is rewritten only when the next request of its slot arrives, which the client
- * sends after it has the reply.
+ * sends after it has the reply. What was not posted when the connection failed gives back its own
+ * at once (rpc_queue.c).
  *
  * Receives are shared by all connections of a worker, so a client that sends more than its credits
  * takes them from others, whose queue pairs break when that goes on for longer than their
@@ -40,6 +41,7 @@ void rpc_protocol_error(struct rpc_worker *w, struct conn *c, const char *why)
 	log_warn("rpc", "session %" PRIu64 " handle %u is given up: %s", c->generation, c->handle,
 		 why);
 	rdma_qp_fail(&c->qp);
+	rpc_queue_fail(w, c);
 	/* release: pairs with conn_lifeline_why() */
 	atomic_store_explicit(&c->lifeline->why, why, memory_order_release);
 	shutdown(c->lifeline->fd, SHUT_RD); /* the control thread sees it and ends the session */
@@ -55,6 +57,7 @@ void rpc_conn_lost(struct rpc_worker *w, struct conn *c, const char *why)
 	rpc_count(&w->counters.lost, 1);
 	log_info("rpc", "session %" PRIu64 " handle %u is lost: %s", c->generation, c->handle, why);
 	rdma_qp_fail(&c->qp);
+	rpc_queue_fail(w, c);
 	/* relaxed: the write below is a system call, and the reader's read of it another */
 	atomic_store_explicit(&c->lifeline->lost[c->handle], CONN_LOST | c->qp.peer_qpn,
 			      memory_order_relaxed);

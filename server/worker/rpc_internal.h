@@ -21,6 +21,9 @@ void rpc_hazard_drop(struct rpc_worker *w, unsigned hazard); /* one that is free
 void *rpc_room_take(struct rpc_worker *w, const struct conn *c);
 void rpc_room_drop(struct rpc_worker *w, const struct conn *c); /* one that has none is fine */
 
+/* rpc_push_drop - the hazard or the room of a reply of @c that was not posted. */
+void rpc_push_drop(struct rpc_worker *w, const struct conn *c, const struct rpc_push *push);
+
 /* rpc_reply_begin - the slot's frame, with all that every reply has. */
 struct rpc_reply *rpc_reply_begin(struct request *r, uint64_t sequence, int status);
 
@@ -34,8 +37,14 @@ void rpc_queue_add(struct rpc_worker *w, struct request *r);
 void rpc_queue_completed(struct rpc_worker *w, struct conn *c);
 
 /*
+ * rpc_queue_fail - @c has failed: what waits will not be posted, and gives back what it holds. The
+ * client may keep such a queue pair for as long as the session lasts.
+ */
+void rpc_queue_fail(struct rpc_worker *w, struct conn *c);
+
+/*
  * rpc_send_reply - send the @len bytes of the slot's frame, after an RDMA WRITE where @push says
- * so. On a connection that has failed nothing is posted, and @push's hazard is dropped.
+ * so. On a connection that has failed nothing is posted, and what @push holds is dropped.
  */
 void rpc_send_reply(struct rpc_worker *w, struct request *r, uint32_t len,
 		    const struct rpc_push *push);

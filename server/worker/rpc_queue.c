@@ -136,3 +136,15 @@ void rpc_queue_completed(struct rpc_worker *w, struct conn *c)
 		post(w, r);
 	}
 }
+
+void rpc_queue_fail(struct rpc_worker *w, struct conn *c)
+{
+	for (struct request *r = c->queue.waiting; r; r = r->next) {
+		if (r->state == REQUEST_PULLING)
+			write_drop(&w->door, &r->write);
+		else if (r->pushes)
+			rpc_push_drop(w, c, &r->push);
+		r->state = REQUEST_IDLE;
+	}
+	c->queue.waiting = NULL;
+}

@@ -52,6 +52,14 @@ void rpc_room_drop(struct rpc_worker *w, const struct conn *c)
 	}
 }
 
+void rpc_push_drop(struct rpc_worker *w, const struct conn *c, const struct rpc_push *push)
+{
+	if (push->hazard >= 0)
+		rpc_hazard_drop(w, (unsigned)push->hazard);
+	if (push->what == RPC_WR_STATS)
+		rpc_room_drop(w, c);
+}
+
 void rpc_send_reply(struct rpc_worker *w, struct request *r, uint32_t len,
 		    const struct rpc_push *push)
 {
@@ -62,8 +70,8 @@ void rpc_send_reply(struct rpc_worker *w, struct request *r, uint32_t len,
 	if (reply->status == -ENOMEM)
 		rpc_count(&w->counters.full, 1);
 	if (r->conn->failed) { /* nothing is posted after apart.c's marker */
-		if (push && push->hazard >= 0)
-			rpc_hazard_drop(w, (unsigned)push->hazard);
+		if (push)
+			rpc_push_drop(w, r->conn, push);
 		return;
 	}
 	r->reply_len = len;

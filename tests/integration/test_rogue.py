@@ -8,8 +8,8 @@ import time
 import pytest
 
 from kvt_process import program, scaled, wait_until
-from kvt_rogue import (APPEND, DEL, GET, INCR, INLINE, KEEP, KEEPER, MEASURE, PING, PUT, STATS,
-                       TOUCH, Bystander, settled, used_blocks)
+from kvt_rogue import (APPEND, DEL, GET, INCR, INLINE, KEEP, KEEPER, MEASURE, PATIENT, PING, PUT,
+                       STATS, TOUCH, Bystander, settled, used_blocks)
 
 MIB = 1 << 20
 EINVAL, ENOENT, EBUSY, EBADMSG, EMSGSIZE, ESTALE, EOPNOTSUPP = -22, -2, -16, -74, -90, -116, -95
@@ -208,6 +208,24 @@ def test_statistics_that_nobody_takes_do_not_keep_others_from_theirs(world, clea
             assert it.call(op=STATS, staging_len=1 << 20)["status"] in (0, EBUSY)
         wait_until("a room is free", lambda: it.call(op=STATS, staging_len=1 << 20)["status"] == 0,
                    10, step=0.01)
+
+
+def test_statistics_that_were_never_sent_keep_no_room(world, rogue):
+    """Their queue pair breaks while they wait for a place in its send queue, and stays so."""
+    server = world.server(*PATIENT, "--workers", "1", memory="256M")
+    cli = world.cli(server)
+    assert rogue(server).put(1, 30000) == 0
+    mute = [rogue(server, [(0, 64, 0)]) for _ in range(8)]
+    for it in mute:
+        for what in ({"op": GET, "key": 1, "count": 64}, {"op": GET, "key": 1, "count": 64},
+                     {"op": PING, "count": 20}, {"op": STATS, "slot": 40}):
+            it.send(step=1, **what)
+            time.sleep(0.005)  # the worker answers one before the next is there
+
+    def gone():
+        said = cli.stats()
+        return said["queue_pairs_lost"] + said["protocol_errors"] == len(mute)
+    wait_until("all have broken", gone, 10, step=0.1)
 
 
 def test_two_requests_for_statistics_in_one_queue_pair(world, clean, rogue):
