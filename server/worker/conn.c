@@ -71,7 +71,7 @@ int conn_create(struct conn **out, struct worker *w, unsigned asked,
 	struct conn *c;
 	int rc;
 
-	rc = receives_room(&w->receives, dev, w->credits + credits, err);
+	rc = credits ? receives_room(&w->receives, dev, w->credits + credits, err) : 0;
 	if (rc)
 		return rc;
 	if (w->sends + config.max_send + w->receives.max > (unsigned)w->cq.cq->cqe)

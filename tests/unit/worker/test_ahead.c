@@ -9,6 +9,7 @@
  */
 #include "tests/lib/unit.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 
 #include "common/base/log.h"
 #include "common/base/time.h"
-#include "server/worker/receives.h"
+#include "server/worker/worker_internal.h"
 #include "tools/lib/server_thread.h"
 
 #define MEMORY	 (64u << 20)
@@ -117,6 +118,25 @@ static void send_in_vain(struct member *m)
 		gkv_poll(m->kv, NULL, 0);
 		assert_true(time_now_ns() < end);
 	}
+}
+
+/* A queue pair that takes no receive needs none that is left: the housekeeper's. */
+UNIT_TEST(without_receives_left_there_is_a_housekeeper, set_up, tear_down)
+{
+	struct worker *w = server.server.sessions.workers[0];
+	struct rdma_device *dev = server.server.dev;
+	struct error err;
+	struct conn *c;
+
+	w->credits = 1; /* nobody is connected */
+	atomic_store(&w->receives.absent, w->receives.max);
+	assert_int_equal(conn_create(&c, w, 1, &dev->source, &err), -EUSERS);
+	assert_int_equal(conn_create(&c, w, 0, &dev->source, &err), 0);
+	assert_int_equal(c->credits, 0);
+	conn_fail(c);
+	assert_int_equal(conn_destroy(c), 0);
+	conn_free(c);
+	w->credits = 0;
 }
 
 static unsigned held(void)
