@@ -51,7 +51,8 @@ int rdma_port_query(struct rdma_device *dev, unsigned port, struct error *err)
 	if (rc)
 		return error_set(err, -rc, "ibv_query_port %u of %s failed: %s", port, dev->name,
 				 error_name(rc));
-	dev->port = (uint8_t)port;
+	if (dev->port != port) /* a refresh writes nothing that other threads read */
+		dev->port = (uint8_t)port;
 	return 0;
 }
 
