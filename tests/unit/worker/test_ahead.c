@@ -91,10 +91,18 @@ static void join(struct member *m)
 	assert_int_equal(gkv_open(m->session, NULL, &m->kv, NULL, 0), 0);
 }
 
+/* And nothing of it is left: what comes after comes after its death. */
 static void leave(struct member *m)
 {
+	const _Atomic uint64_t *sessions = &server.server.sessions.counters.sessions;
+	const uint64_t before = atomic_load(sessions), end = time_now_ns() + WAIT_NS;
+
 	gkv_close(m->kv);
 	gkv_session_close(m->session);
+	while (atomic_load(sessions) == before) {
+		time_sleep(NS_PER_MS);
+		assert_true(time_now_ns() < end);
+	}
 }
 
 static void turn(struct member *m)
