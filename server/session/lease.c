@@ -265,8 +265,10 @@ struct lease *leases_find(struct leases *all, uint64_t now_ns, struct grace_stuc
 void leases_look(struct leases *all, uint64_t now_ns)
 {
 	/* acquire: pairs with leases_carry_on(): what was found is ours again */
-	if (atomic_load_explicit(&all->note_is_out, memory_order_acquire))
+	if (atomic_load_explicit(&all->note_is_out, memory_order_acquire)) {
+		all->look_ns = now_ns; /* the control thread is late, which is no pause of ours */
 		return;
+	}
 	all->found = leases_find(all, now_ns, reclaim_stuck(all->reclaim, now_ns));
 	if (!all->found)
 		return;

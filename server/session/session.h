@@ -14,8 +14,9 @@
  *	   `--an older session of the client is there, or parting: waits for its end--'
  *
  * THREE THREADS have to do with a session. Each owns a part of it, which no other touches, and none
- * waits for another: they write each other notes (note.h). The queue-pair thread alone takes locks
- * that others take: that of the grace periods (grace.h), and a client's (clients.h).
+ * waits for another: they write each other notes (note.h). The queue-pair thread takes locks that
+ * others take: that of the grace periods (grace.h), and a client's (clients.h). The control thread
+ * takes the latter when a session begins and when it is freed, when no worker has its client.
  *  - The control thread (control.c) accepts, reads and writes life lines, decides when a session
  *    begins and ends, and frees it. It calls no verb, so it is never late for a life line.
  *  - The queue-pair thread (pairs.h) has `pairs`, and calls the verbs, which may wait.

@@ -206,7 +206,8 @@ out:
 	return rc;
 }
 
-/* Must hold the session's lock, and be connected. -ESTALE: the handle must follow to the device. */
+/* Must hold the session's lock, and be connected. -ECONNRESET: among others, the handle must follow
+ * to the device. */
 static int attach(struct link *l, uint64_t deadline_ns)
 {
 	uint64_t now = time_now_ns(), exchange_ns = now + EXCHANGE_DEADLINE_MS * NS_PER_MS;
@@ -214,7 +215,8 @@ static int attach(struct link *l, uint64_t deadline_ns)
 	int rc;
 
 	if (l->fetch->region.dev != s->device->rdma)
-		return error_set(l->err, -ESTALE, "device %s was opened again",
+		return error_set(l->err, -ECONNRESET,
+				 "device %s has failed, and was opened again (try again)",
 				 s->device->rdma->name);
 	rc = queue_pair(l, exchange_ns < deadline_ns ? exchange_ns : deadline_ns);
 	backoff_attempted(&l->backoff, now, time_now_ns(), random_chance());
