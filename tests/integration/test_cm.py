@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -116,12 +117,14 @@ def queue_pairs(server):
 def kernel_counts(server):
     """(queue pairs, connections of the CM) of the server, as the kernel knows them."""
     counts = []
+    threads = os.listdir(f"/proc/{server.pid}/task")  # "pid" is the one that made it
     for what, word in (("qp", "lqpn"), ("cm_id", "LISTEN")):
         shown = subprocess.run(["rdma", "res", "show", what], capture_output=True, text=True,
                                check=True).stdout
         assert word in shown, shown
-        counts.append(sum(f" pid {server.pid} " in line and f"link {DEVICE}/" in line and
-                          "LISTEN" not in line for line in shown.splitlines()))
+        made = (re.search(r" pid (\d+) ", line) for line in shown.splitlines()
+                if f"link {DEVICE}/" in line and "LISTEN" not in line)
+        counts.append(sum(bool(by) and by[1] in threads for by in made))
     return tuple(counts)
 
 
