@@ -4,7 +4,6 @@
  * What the beat of a session does not wait for: connecting that is under way for somebody else, and
  * the session's lock, which is held meanwhile. And who connects handles with operations in flight.
  */
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -19,6 +18,7 @@
 #include "client/src/link/handle.h"
 #include "common/base/time.h"
 #include "flight.h"
+#include "tests/lib/own_process.h"
 #include "tests/lib/unit.h"
 
 #define WAIT_NS	  (20 * NS_PER_S)
@@ -42,27 +42,6 @@ static uint64_t rounds(void)
 
 	gkv_session_stats_get(session, &s);
 	return s.rounds;
-}
-
-static bool is_running(const char *name)
-{
-	DIR *dir = opendir("/proc/self/task");
-	bool found = false;
-
-	assert_non_null(dir);
-	for (struct dirent *e = readdir(dir); e && !found; e = readdir(dir)) {
-		char path[300], comm[32] = "";
-		FILE *f;
-
-		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", e->d_name);
-		f = fopen(path, "re");
-		if (!f)
-			continue;
-		found = fgets(comm, sizeof(comm), f) && strncmp(comm, name, strlen(name)) == 0;
-		fclose(f);
-	}
-	closedir(dir);
-	return found;
 }
 
 /* An operation is in flight, and its handle has no queue pair: somebody else connects it. */
@@ -144,18 +123,18 @@ UNIT_TEST(test_the_connecting_thread_comes_and_goes, set_up, tear_down)
 	uint64_t until_ns;
 
 	all_keys(GKV_OP_PUT, 1);
-	assert_false(is_running(CONNECTOR));
+	assert_false(own_threads(CONNECTOR));
 	for (unsigned i = 0; i < 3; i++) {
 		break_in_flight();
 		assert_int_equal(wait_one().status, 0);
-		assert_true(is_running(CONNECTOR)); /* for a while */
+		assert_true(own_threads(CONNECTOR)); /* for a while */
 		until_ns = time_now_ns() + WAIT_NS;
-		while (i < 2 && is_running(CONNECTOR) && time_now_ns() < until_ns)
+		while (i < 2 && own_threads(CONNECTOR) && time_now_ns() < until_ns)
 			usleep(10000);
-		assert_true(i == 2 || !is_running(CONNECTOR));
+		assert_true(i == 2 || !own_threads(CONNECTOR));
 	}
 	gkv_session_close(session);
-	assert_false(is_running(CONNECTOR));
+	assert_false(own_threads(CONNECTOR));
 	session = NULL;
 }
 
@@ -166,7 +145,7 @@ UNIT_TEST(test_a_session_is_closed_while_a_handle_is_connected, set_up, tear_dow
 	all_keys(GKV_OP_PUT, 1);
 	break_in_flight();
 	gkv_session_close(session);
-	assert_false(is_running(CONNECTOR));
+	assert_false(own_threads(CONNECTOR));
 	session = NULL;
 	c = wait_one();
 	assert_true(c.status == 0 || c.status == -ECONNRESET);
@@ -180,6 +159,6 @@ UNIT_TEST(test_without_a_connecting_thread, set_up, tear_down)
 	break_in_flight();
 	assert_int_equal(wait_one().status, 0);
 	atomic_store(&no_threads, false);
-	assert_false(is_running(CONNECTOR));
+	assert_false(own_threads(CONNECTOR));
 	assert_int_equal(session->reconnects, 0);
 }

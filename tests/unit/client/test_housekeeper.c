@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* The housekeeper of a session, as a thread and as gkv_tick(), against a running kv-server. */
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,6 +15,7 @@
 #include "client/src/link/handle.h"
 #include "common/layout/root.h"
 #include "common/softrdma/softrdma.h"
+#include "tests/lib/own_process.h"
 #include "tests/lib/unit.h"
 #include "with_server.h"
 
@@ -85,38 +85,16 @@ static struct gkv_session_stats stats_between_rounds(void)
 }
 
 /* The library's own threads that have this name. */
-static unsigned threads_named(const char *name)
-{
-	DIR *dir = opendir("/proc/self/task");
-	unsigned count = 0;
-
-	assert_non_null(dir);
-	for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
-		char path[300], comm[32] = "";
-		FILE *f;
-
-		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", e->d_name);
-		f = fopen(path, "re");
-		if (!f)
-			continue;
-		if (fgets(comm, sizeof(comm), f) && strncmp(comm, name, strlen(name)) == 0)
-			count++;
-		fclose(f);
-	}
-	closedir(dir);
-	return count;
-}
-
 UNIT_TEST(test_idle_session_of_ten_handles, set_up, tear_down)
 {
 	struct gkv_session_stats before, after;
 	uint64_t from_ns, took_ns;
 
-	assert_int_equal(threads_named("gkv-house"), 0);
+	assert_int_equal(own_threads("gkv-house"), 0);
 	assert_int_equal(stats().messages, 0); /* no handle, no queue pair */
 	for (unsigned i = 0; i < HANDLES; i++)
 		assert_int_equal(gkv_open(session, NULL, &kv[i], NULL, 0), 0);
-	assert_int_equal(threads_named("gkv-house"), 1);
+	assert_int_equal(own_threads("gkv-house"), 1);
 	sleep(2); /* 1, 2, 4 ... 250 ms */
 	from_ns = time_now_ns();
 	before = stats_between_rounds();
@@ -217,7 +195,7 @@ UNIT_TEST(test_ticks, set_up_ticks, tear_down)
 	assert_true(gkv_tick(session, NULL, 0) >= 1); /* without a handle there is nothing to do */
 	assert_int_equal(stats().messages, 0);
 	assert_int_equal(gkv_open(session, NULL, &kv[0], NULL, 0), 0);
-	assert_int_equal(threads_named("gkv-house"), 0);
+	assert_int_equal(own_threads("gkv-house"), 0);
 	before = stats();
 	for (unsigned i = 1; i <= 20; i++) {
 		rc = gkv_tick(session, NULL, 0);

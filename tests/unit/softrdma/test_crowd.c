@@ -4,7 +4,6 @@
  * Many processes connected to one: each WRITEs to it, sends to it, and takes its messages; half of
  * them die at once, and the others do not notice. What each of them costs this process is measured.
  */
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/base/time.h"
+#include "tests/lib/own_process.h"
 #include "weakness.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -117,18 +117,6 @@ static uint64_t memory(void)
 	return status_of("VmRSS:") + status_of("VmPTE:");
 }
 
-static unsigned descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned count = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
-
 /* One end of this process for each of them: their own queue pairs, all else is shared. */
 static void meet(struct end *all, struct end *end, struct place *place)
 {
@@ -216,7 +204,7 @@ UNIT_TEST(test_crowd)
 	}
 	end_open(&all, &options);
 	before = memory();
-	fds_before = descriptors();
+	fds_before = own_descriptors();
 	board->addr = all.base;
 	put(&board->rkey, all.mr->rkey);
 	for (unsigned i = 0; i < CROWD; i++)
@@ -225,7 +213,7 @@ UNIT_TEST(test_crowd)
 	each = (memory() - before) / CROWD;
 	print_message("  %u processes, %u bytes each\n", CROWD, (unsigned)each);
 	assert_true(each < BYTES_MAX);
-	assert_int_equal(descriptors() - fds_before, FDS * CROWD);
+	assert_int_equal(own_descriptors() - fds_before, FDS * CROWD);
 
 	for (unsigned i = 0; i < CROWD; i += 2)
 		kill(pid[i], SIGKILL);

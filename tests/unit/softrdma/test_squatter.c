@@ -2,7 +2,6 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* A process that sits in a slot and answers nonsense: connecting to it fails in time, and leaves
  * nothing behind. */
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -18,6 +17,7 @@
 #include "common/softrdma/shared/shared.h"
 #include "common/softrdma/process/wire.h"
 #include "ends.h"
+#include "tests/lib/own_process.h"
 
 enum answer {
 	ANSWER_NOTHING,
@@ -108,18 +108,6 @@ static void squat(int to)
 	_exit(0);
 }
 
-static unsigned descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 UNIT_TEST(test_strange_answers_leave_no_descriptors)
 {
 	struct end_options options = { 0 };
@@ -135,15 +123,15 @@ UNIT_TEST(test_strange_answers_leave_no_descriptors)
 	assert_int_equal(read(pipes[0], &slot, sizeof(slot)), sizeof(slot));
 	end_open(&end, &options);
 	for (int how = 0; how < ANSWERS; how++) {
-		unsigned before = descriptors();
+		unsigned before = own_descriptors();
 		uint64_t began = time_now_ns();
 
 		assert_ok(end_init(&end));
 		assert_ok(end_rtr(&end, qpn_make(slot, 0, 5)));
 		assert_true(time_now_ns() - began < 3 * NS_PER_S);
-		if (descriptors() != before)
+		if (own_descriptors() != before)
 			print_error("answer %d\n", how);
-		assert_int_equal(descriptors(), before);
+		assert_int_equal(own_descriptors(), before);
 		assert_ok(end_to(&end, IBV_QPS_RESET));
 	}
 	end_close(&end);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* The sockets of UD queue pairs: names, and descriptors. */
-#include <dirent.h>
 #include <errno.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -9,20 +8,9 @@
 #include "common/softrdma/datagram/datagram.h"
 #include "common/softrdma/shared/shared.h"
 #include "message.h"
+#include "tests/lib/own_process.h"
 
 static const struct end_options ud = { .type = IBV_QPT_UD };
-
-static unsigned descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned count = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
 
 /* Numbers: each has a socket, nobody else can have it, it is free again afterwards. */
 UNIT_TEST(test_names)
@@ -40,7 +28,7 @@ UNIT_TEST(test_names)
 	fd = soft_datagram_open(qpn);
 	assert_true(fd >= 0);
 	close(fd);
-	before = descriptors();
+	before = own_descriptors();
 	for (unsigned i = 0; i < 200; i++) {
 		struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD,
 						 .send_cq = a.send_cq,
@@ -48,10 +36,10 @@ UNIT_TEST(test_names)
 		struct ibv_qp *qp = softrdma_create_qp(a.pd, &init);
 
 		assert_non_null(qp);
-		assert_int_equal(descriptors(), before + 1);
+		assert_int_equal(own_descriptors(), before + 1);
 		assert_ok(softrdma_destroy_qp(qp));
 	}
-	assert_int_equal(descriptors(), before);
+	assert_int_equal(own_descriptors(), before);
 	end_close(&a);
 }
 
