@@ -52,7 +52,7 @@ uint32_t soft_async_retire(struct ibv_context *base, struct soft_async_count *co
 		free(async);
 	}
 	context->last = link;
-	delivered = count->delivered;
+	delivered = count ? count->delivered : 0;
 	lock_drop(&context->events_lock);
 	return delivered;
 }

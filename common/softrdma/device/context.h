@@ -67,5 +67,6 @@ struct soft_async_count {
 void soft_async_raise(struct ibv_context *context, const struct ibv_async_event *event,
 		      struct soft_async_count *count);
 
-/* soft_async_retire - forget queued events of a dying object. Returns how many were delivered. */
+/* soft_async_retire - forget queued events of a dying object, or with NULL those of the device.
+ * Returns how many of the object's were delivered. */
 uint32_t soft_async_retire(struct ibv_context *context, struct soft_async_count *count);

@@ -125,6 +125,7 @@ int softrdma_close_device(struct ibv_context *base)
 	if (atomic_load(&context->objects))
 		return EBUSY;
 	context_forget(context);
+	soft_async_retire(base, NULL); /* what the program was told of the device, and never read */
 	soft_process_put();
 	close(base->async_fd);
 	pthread_mutex_destroy(&base->mutex);

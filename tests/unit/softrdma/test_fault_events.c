@@ -113,6 +113,23 @@ UNIT_TEST(test_port_goes_down_and_up)
 	in_child("event=port_active@400,event=port_err@20", "roce", port_child);
 }
 
+/* What a context was told and never read goes with it: exit() has leaks looked for, _exit() not. */
+static void unread_child(void)
+{
+	struct ibv_context *context = softrdma_open_device(softrdma_device());
+
+	assert(context);
+	gate_open();
+	assert(told(context, 5000));
+	assert(softrdma_close_device(context) == 0);
+	exit(0);
+}
+
+UNIT_TEST(test_an_event_that_nobody_reads_is_freed)
+{
+	in_child("event=port_err@20", "roce", unread_child);
+}
+
 /* Connect @end to itself at @path, and try a WRITE. */
 static void try_path(struct end *end, const struct ibv_ah_attr *path, enum ibv_wc_status status)
 {
