@@ -39,7 +39,10 @@
 	X(resurrect, "the block of a record that is deleted stays LIVE until it is free")        \
 	X(linger, "nothing is broken: a write rests between LIVE and OBSOLETE")                  \
 	X(split_forgets, "a split of a segment leaves out one record in 64")                     \
-	X(no_second_look, "soft0 completes a WRITE that its target did not wait for, unseen")
+	X(no_second_look, "soft0 completes a WRITE that its target did not wait for, unseen")    \
+	X(leave_early, "what is over is not waited for while its queue pairs are taken apart")   \
+	X(lease_untold, "an epoch slot goes, and the clock thread, which has it, is not told")   \
+	X(foreign_beat, "a beat counts in a slot that names another session's generation")
 
 enum mutant {
 #define MUTANT_ENUM(name, words) MUTANT_##name,

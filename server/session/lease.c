@@ -45,6 +45,7 @@
  */
 #include "server/session/lease.h"
 
+#include "common/base/mutant.h"
 #include "common/base/time.h"
 
 #define GAP_NS	      (10 * NS_PER_MS) /* between two looks: a busy machine's */
@@ -175,7 +176,7 @@ static void listen(const struct look *look, struct lease *l)
 	/* acquire, both: as in grace_take(). A foreign generation is no beat of ours. */
 	generation = atomic_load_explicit(&l->seen.slot->generation, memory_order_acquire);
 	beat = atomic_load_explicit(&l->seen.slot->beat, memory_order_acquire);
-	if (beat != l->beat && generation == l->seen.generation) {
+	if (beat != l->beat && (generation == l->seen.generation || MUTANT(foreign_beat))) {
 		l->beat = beat;
 		l->beat_ns = look->now_ns;
 		l->forgiven = false;

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/mutant.h"
 #include "common/base/time.h"
 #include "server/session/session.h"
 
@@ -116,7 +117,7 @@ static void left(struct session *s)
 
 void pairs_parted(struct session *s)
 {
-	if (s->pairs.begun)
+	if (s->pairs.begun && !MUTANT(lease_untold))
 		lease_leave(&s->all->leases, &s->lease); /* left() goes on */
 	else
 		left(s);
@@ -138,6 +139,8 @@ static void end(struct session *s)
 	if (o.conn) /* its worker has it still: apart.c */
 		pairs_part(s, o.conn);
 	pairs_part_all(s, s->answer_until_ns);
+	if (MUTANT(leave_early) && p->begun)
+		lease_wait(&s->all->leases, &s->lease, false, time_now_ns());
 	if (o.cm)
 		cm_reject(o.cm, -ECONNRESET, "the session has ended");
 	if (job)

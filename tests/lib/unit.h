@@ -42,7 +42,10 @@ int unit_run(CMFixtureFunction set_up, CMFixtureFunction tear_down);
 extern const CMFixtureFunction unit_group[2];
 #define UNIT_GROUP(set_up, tear_down) const CMFixtureFunction unit_group[2] = { set_up, tear_down }
 
-/* A program or its helper may define this: that main() calls it first, with argv[1] or NULL. */
+/*
+ * A program or its helper may define this: that main() calls it first, with argv[1] or NULL. Where
+ * none does, argv[1] names the tests that run.
+ */
 void unit_begin(const char *argument);
 
 /* assert_ok - the call returned 0. */

@@ -7,6 +7,8 @@ __attribute__((weak)) const CMFixtureFunction unit_group[2];
 
 __attribute__((weak)) void unit_begin(const char *argument)
 {
+	if (argument) /* of tests; * and ? as in file names */
+		cmocka_set_test_filter(argument);
 }
 
 int main(int argc, char **argv)

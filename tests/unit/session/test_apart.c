@@ -7,6 +7,7 @@
 #include "tests/lib/unit.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@
 static struct server_thread server;
 static pthread_t client;
 static _Atomic unsigned fails, destroys, fails_before; /* the first destroy */
-static _Atomic bool holds, verb_waits;
+static _Atomic bool holds, verb_waits, clock_waits, clock_is_held;
 static _Atomic uint64_t verb_saw_ms; /* how far the root's clock went meanwhile */
 static struct conn *held[HELD_MAX];
 static _Atomic unsigned held_count;
@@ -51,6 +52,8 @@ int __real_rdma_qp_fail(struct rdma_qp *qp);
 int __wrap_rdma_qp_fail(struct rdma_qp *qp);
 void __real_conn_detach(struct conn *c);
 void __wrap_conn_detach(struct conn *c);
+void __real_leases_take(struct leases *all);
+void __wrap_leases_take(struct leases *all);
 
 int __wrap_rdma_qp_destroy(struct rdma_qp *qp)
 {
@@ -81,8 +84,18 @@ void __wrap_conn_detach(struct conn *c)
 		__real_conn_detach(c);
 }
 
+/* The clock thread's. */
+void __wrap_leases_take(struct leases *all)
+{
+	atomic_store(&clock_is_held, atomic_load(&clock_waits));
+	for (unsigned i = 0; i < WAIT_MS && atomic_load(&clock_waits); i++)
+		time_sleep(NS_PER_MS);
+	__real_leases_take(all);
+}
+
 static void let_go(void)
 {
+	atomic_store(&clock_waits, false);
 	atomic_store(&holds, false);
 	for (unsigned n = atomic_exchange(&held_count, 0); n; n--)
 		__real_conn_detach(held[n - 1]);
@@ -251,4 +264,33 @@ UNIT_TEST(the_clock_of_the_root_waits_for_no_verb, set_up, tear_down)
 	leave(&m);
 	await_sessions(0);
 	assert_in_range(atomic_load(&verb_saw_ms), VERB_MS - 2 * CLOCK_PERIOD_MS, UINT32_MAX);
+}
+
+/* Whether the clock thread has been told of a lease, and has not taken that. */
+static bool clock_is_told(void)
+{
+	struct pollfd box = { .fd = server.server.sessions.leases.box.fd, .events = POLLIN };
+
+	return poll(&box, 1, 0) == 1;
+}
+
+/* The clock thread has the epoch slot still: neither that nor the session goes. */
+UNIT_TEST(a_slot_waits_for_the_clock_thread, set_up, tear_down)
+{
+	struct member m;
+
+	join(&m, 20000);
+	for (unsigned i = 0; i < WAIT_MS && clock_is_told(); i++)
+		time_sleep(NS_PER_MS);
+	atomic_store(&clock_waits, true);
+	for (unsigned i = 0; i < WAIT_MS && !atomic_load(&clock_is_held); i++)
+		time_sleep(NS_PER_MS);
+	assert_true(atomic_load(&clock_is_held));
+	leave(&m);
+	for (unsigned i = 0; i < WAIT_MS && sessions() == 1 && !clock_is_told(); i++)
+		time_sleep(NS_PER_MS);
+	assert_int_equal(sessions(), 1);
+	assert_true(clock_is_told());
+	let_go();
+	await_sessions(0);
 }
