@@ -69,6 +69,14 @@ def test_wrong_usage(words, said):
     assert result.out == b"" and said in result.err
 
 
+@pytest.mark.no_device
+@pytest.mark.parametrize("json_flag", ["--json", "-j", "-jh"])
+def test_wrong_usage_before_json_is_read(json_flag):
+    result = run([program("kv-inspect"), "--bogus", json_flag])
+    assert_error(result, 2, "no option", who="kv-inspect")
+    assert json.loads(result.err)["code"] == 2
+
+
 def test_no_server():
     result = Inspect(f"127.0.0.1:{free_port()}")("--timeout", "500", "root")
     assert_error(result, 3, "connecting", who="kv-inspect")

@@ -428,7 +428,7 @@ static int options_words(struct cli *cli, int argc, char **argv)
 
 static int options_begin(struct cli *cli, int argc, char **argv)
 {
-	failure_as_json(cli->json || failure_json_given(argc, argv));
+	failure_as_json(cli->json || failure_json_given(argc, argv, 0));
 	cli->literal_from = argc;
 	cli->operands = calloc((size_t)argc + 1, sizeof(*cli->operands));
 	return cli->operands ? 0 : cli_error(CLI_FAILED, "starting: no memory");

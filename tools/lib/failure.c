@@ -22,10 +22,12 @@ void failure_as_json(bool json)
 	as_json = json;
 }
 
-bool failure_json_given(int argc, char **argv)
+bool failure_json_given(int argc, char **argv, char letter)
 {
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
 		if (strcmp(argv[i], "--json") == 0)
+			return true;
+		if (letter && argv[i][0] == '-' && argv[i][1] == letter)
 			return true;
 	}
 	return false;

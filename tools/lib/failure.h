@@ -20,9 +20,9 @@ struct failure {
 /* failure_as_json - from now on failures are documents, or lines of text. */
 void failure_as_json(bool json);
 
-/* failure_json_given - does --json stand anywhere before "--"? What fails before it is read is of
- * its form too. */
-bool failure_json_given(int argc, char **argv);
+/* failure_json_given - does --json stand anywhere before "--", or its @letter (0: it has none)?
+ * What fails before it is read is of its form too. */
+bool failure_json_given(int argc, char **argv, char letter);
 
 /*
  * failure_print - say it. Where @fmt has the marks of the form, its parts are told apart by them:

@@ -233,6 +233,16 @@ static int option(const struct program *p, int letter, int *status, struct error
 	return -EINVAL;
 }
 
+/* 0: none. */
+static char json_letter(const struct program *p)
+{
+	const struct program_option *o = p->options;
+
+	while (o->name && strcmp(o->name, "json") != 0)
+		o++;
+	return o->letter;
+}
+
 int program_options(const struct program *p, int argc, char **argv, int *status)
 {
 	struct option options[PROGRAM_OPTIONS_MAX + 3];
@@ -244,7 +254,7 @@ int program_options(const struct program *p, int argc, char **argv, int *status)
 		*status = 3;
 		return -1;
 	}
-	failure_as_json(failure_json_given(argc, argv));
+	failure_as_json(failure_json_given(argc, argv, json_letter(p)));
 	letters[0] = ':'; /* an option without its value is told from one that is unknown */
 	for_getopt(p->options, options, letters + 1);
 	opterr = 0;
