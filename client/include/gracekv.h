@@ -210,8 +210,8 @@ GKV_API int gkv_session_open(const struct gkv_options *options, struct gkv_sessi
 GKV_API void gkv_session_close(struct gkv_session *session);
 
 /*
- * gkv_session_describe - device, port, GID and why; the server. Any thread. The string is the
- * session's, valid until that closes, and never NULL.
+ * gkv_session_describe - device, port, GID and why; the server: as of the last connection. Any
+ * thread. The string is the session's, valid until that closes, and never NULL.
  */
 GKV_API const char *gkv_session_describe(const struct gkv_session *session);
 

@@ -37,6 +37,13 @@ static const struct session_services services = { .nudge = housekeeper_nudge, .f
 
 static void session_free(struct gkv_session *s)
 {
+	/* relaxed: nobody has it any more */
+	struct session_words *w = atomic_load_explicit(&s->words, memory_order_relaxed), *before;
+
+	for (; w; w = before) {
+		before = w->before;
+		free(w);
+	}
 	world_put(s->world);
 	addresses_drop(&s->addresses);
 	session_device_put(s, s->device);
@@ -54,15 +61,6 @@ static void session_free(struct gkv_session *s)
 static bool unused(const struct gkv_session *s)
 {
 	return s->orphan && s->handle_count == 0 && s->memory_count == 0;
-}
-
-static void describe(struct gkv_session *s)
-{
-	snprintf(s->describe, sizeof(s->describe),
-		 "server %s:%s (process %u, device %s, incarnation %016llx); %s; MTU %u", //
-		 s->settings.host, s->settings.port, s->welcome.pid, s->welcome.device,
-		 (unsigned long long)s->welcome.server_incarnation, s->device->rdma->choice,
-		 rdma_mtu_bytes(s->device->rdma->mtu));
 }
 
 static int session_new(struct gkv_session **out, const struct gkv_options *options,
@@ -121,10 +119,8 @@ int gkv_session_open(const struct gkv_options *options, struct gkv_session **out
 		pthread_mutex_lock(&s->lock);
 		rc = session_connect(
 			s, time_now_ns() + (uint64_t)s->settings.timeout_ms * NS_PER_MS, &err);
-		if (rc == 0) {
-			describe(s);
+		if (rc == 0)
 			s->keeper->lease_ms = s->welcome.lease_ms; /* not shared yet */
-		}
 		pthread_mutex_unlock(&s->lock);
 	}
 	if (rc && s) {
@@ -196,5 +192,9 @@ void session_release_memory(struct gkv_session *s)
 
 const char *gkv_session_describe(const struct gkv_session *s)
 {
-	return s ? s->describe : "";
+	/* acquire pairs with describe() */
+	const struct session_words *w =
+		s ? atomic_load_explicit(&s->words, memory_order_acquire) : NULL;
+
+	return w ? w->text : "";
 }

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -226,6 +227,31 @@ static int find_addresses(struct gkv_session *s, uint64_t deadline_ns, struct er
 	return 0;
 }
 
+/* For gkv_session_describe(). Without memory that says what it said before. */
+static void describe(struct gkv_session *s)
+{
+	/* relaxed: written under the lock */
+	struct session_words *before = atomic_load_explicit(&s->words, memory_order_relaxed), *w;
+	char text[1280];
+	size_t size;
+
+	snprintf(text, sizeof(text),
+		 "server %s:%s (process %u, device %s, incarnation %016llx); %s; MTU %u", //
+		 s->settings.host, s->settings.port, s->welcome.pid, s->welcome.device,
+		 (unsigned long long)s->welcome.server_incarnation, s->device->rdma->choice,
+		 rdma_mtu_bytes(s->device->rdma->mtu));
+	if (before && strcmp(before->text, text) == 0)
+		return;
+	size = strlen(text) + 1;
+	w = malloc(sizeof(*w) + size);
+	if (!w)
+		return;
+	w->before = before;
+	memcpy(w->text, text, size);
+	/* release pairs with gkv_session_describe() */
+	atomic_store_explicit(&s->words, w, memory_order_release);
+}
+
 static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
 	uint64_t handshake_ns;
@@ -258,6 +284,7 @@ static int connect_once(struct gkv_session *s, uint64_t deadline_ns, struct erro
 	atomic_store_explicit(&s->reconnects,
 			      atomic_load_explicit(&s->number, memory_order_relaxed) - 1,
 			      memory_order_relaxed);
+	describe(s);
 	return 0;
 }
 

@@ -50,12 +50,17 @@ struct session_services {
 	int (*follow)(struct gkv *h);
 };
 
+/* What gkv_session_describe() said; kept until the session goes, for those that have it. */
+struct session_words {
+	struct session_words *before;
+	char text[];
+};
+
 struct gkv_session {
 	/* Constant after gkv_session_open(). */
 	struct settings settings;
 	uint64_t client_id[2]; /* random, the same for all connections of this session */
 	unsigned fork_count; /* fork_current() at open */
-	char describe[1280];
 
 	struct epochs epochs; /* see there */
 	struct hints hints; /* see there */
@@ -72,6 +77,7 @@ struct gkv_session {
 	_Atomic uint64_t number; /* grows with each connection lost; handles compare theirs */
 	_Atomic uint64_t next_sequence; /* of requests, from 1, never used twice */
 	_Atomic uint64_t reconnects; /* connections made but the first; written under lock */
+	_Atomic(struct session_words *) words; /* newest first; written under lock */
 	/* Of each handle: the number of its queue pair whose other end broke, as the server
 	 * said. */
 	_Atomic uint32_t qp_lost[SESSION_QPS_MAX];

@@ -115,11 +115,16 @@ static void put_and_get(struct gkv *kv, const char *key, const char *value)
 UNIT_TEST(a_handle_goes_on, set_up, tear_down)
 {
 	struct gkv *kv = handle(), *idle = handle();
+	const char *words = gkv_session_describe(session);
 	char value[8];
 
+	assert_null(strstr(words, "opened again"));
 	put_and_get(kv, "k", "before");
 	fail_device(kv);
 	assert_ok(gkv_get(kv, "k", 1, value, sizeof(value), NULL));
+	assert_non_null(
+		strstr(gkv_session_describe(session), "it has failed, and was opened again"));
+	assert_null(strstr(words, "opened again")); /* and they stand still */
 	assert_memory_equal(value, "before", 6);
 	put_and_get(kv, "k", "after");
 	assert_string_equal(session->device->rdma->name, "mlx5_0");
