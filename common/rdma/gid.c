@@ -149,6 +149,15 @@ static void port_below(const struct ifaddrs *list, unsigned netdev, union ibv_gi
 	}
 }
 
+/* Whether the scope of an address names the network device: by its name, or by its index. */
+static bool is_scope(const char *scope, const char *netdev)
+{
+	char index[12];
+
+	snprintf(index, sizeof(index), "%u", if_nametoindex(netdev));
+	return strcmp(scope, netdev) == 0 || strcmp(scope, index) == 0;
+}
+
 struct gid_address gid_address(const char *text)
 {
 	const char *scope = text ? strchr(text, '%') : NULL;
@@ -165,7 +174,7 @@ struct gid_address gid_address(const char *text)
 		return a;
 	for (i = list; i && !a.netdev; i = i->ifa_next) {
 		if (from_sockaddr(i->ifa_addr, &gid) && gid_equal(&gid, &a.gid) &&
-		    (!scope || strcmp(scope + 1, i->ifa_name) == 0))
+		    (!scope || is_scope(scope + 1, i->ifa_name)))
 			a.netdev = if_nametoindex(i->ifa_name);
 	}
 	if (a.netdev)

@@ -60,8 +60,8 @@ struct gid_choice {
 bool gid_from_text(const char *text, union ibv_gid *out);
 
 /*
- * gid_address - @text: an IPv4 or IPv6 address, with a scope or without, or NULL, or a name. One
- * that means all addresses is not known either.
+ * gid_address - @text: an IPv4 or IPv6 address, with a scope, a name or an index, or without, or
+ * NULL, or a name. One that means all addresses is not known either.
  */
 struct gid_address gid_address(const char *text);
 

@@ -68,6 +68,19 @@ UNIT_TEST(with_ports_and_addresses_of_its_own, clean)
 	rdma_device_close(dev);
 }
 
+/* Each link has its own fe80::5. */
+UNIT_TEST(a_scope_is_a_name_or_an_index, clean)
+{
+	fake_say("netdev rail0 40 fe80::5");
+	fake_say("netdev rail1 41 fe80::5");
+	assert_int_equal(gid_address("fe80::5%rail0").netdev, 40);
+	assert_int_equal(gid_address("fe80::5%rail1").netdev, 41);
+	assert_int_equal(gid_address("fe80::5%40").netdev, 40);
+	assert_int_equal(gid_address("fe80::5%41").netdev, 41);
+	assert_int_equal(gid_address("fe80::5%4").netdev, 0);
+	assert_int_equal(gid_address("fe80::5%0").netdev, 0);
+}
+
 UNIT_TEST(an_address_that_is_gone_or_elsewhere_is_not_reached, clean)
 {
 	struct wire_qp offer = { .qpn = 1, .mtu = 1, .rd_initiator = 1, .rd_responder = 1 };
