@@ -11,6 +11,8 @@
 
 #include "common/base/nearest.h"
 
+#define HELP_COLUMNS 96
+
 static const char fixed_address[] = "clients are connected there";
 static const char fixed_device[] = "memory and queue pairs belong to the device";
 static const char fixed_memory[] = "clients know where the memory lies";
@@ -236,7 +238,15 @@ const char *settings_where(const struct setting_values *v, enum setting_id id,
 
 static void print_option(const char *flag, const char *help)
 {
-	printf("  %-26s %s\n", flag, help);
+	int at = printf("  %-26s", flag);
+
+	for (int len; *help; help += len + (help[len] == ' ')) {
+		len = (int)strcspn(help, " ");
+		if (at + 1 + len > HELP_COLUMNS)
+			at = printf("\n%28s", "") - 1;
+		at += printf(" %.*s", len, help);
+	}
+	putchar('\n');
 }
 
 void settings_print_help(void)

@@ -22,6 +22,7 @@ def test_help_version_and_an_unknown_option(name):
         assert result.rc == 0 and result.err == "" and len(result.out.splitlines()) > 10
         assert result.out.startswith(f"Usage: {name} ".encode())
         assert b"\nExample" in result.out or name in MAINTAINERS
+        assert max(map(len, result.out.splitlines())) <= 100
     for flag in ("--version", "-V"):
         result = run([program(name), flag])
         assert result.rc == 0 and result.err == ""
