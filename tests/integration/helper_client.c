@@ -45,15 +45,26 @@ static void answer_error(int code)
 	printf("err %d %s\n", code, gkv_error(handle));
 }
 
-/* Decodes in place; the hex text is twice as long. */
+static int digit(char c)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *at = c ? strchr(digits, c) : NULL;
+
+	return at ? (int)(at - digits) : -1;
+}
+
+/* Decodes in place; the hex text is twice as long, and may be long: no sscanf(), which measures all
+ * that is left for each byte. */
 static size_t unhex(char *text)
 {
 	size_t n = 0;
 
-	if (strcmp(text, "-") == 0)
-		return 0;
-	for (unsigned byte; sscanf(text + 2 * n, "%2x", &byte) == 1; n++)
-		((unsigned char *)text)[n] = (unsigned char)byte;
+	for (int high, low; (high = digit(text[2 * n])) >= 0; n++) {
+		low = digit(text[2 * n + 1]);
+		if (low < 0)
+			break;
+		text[n] = (char)(high << 4 | low);
+	}
 	return n;
 }
 

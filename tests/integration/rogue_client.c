@@ -21,11 +21,12 @@
  *	read|write HANDLE WHAT OFFSET LENGTH	WHAT: root, table, slot, or the number of an extent
  *	rdma HANDLE read|write ADDR RKEY LENGTH
  *	search HANDLE HEX		all DATA extents, for these bytes: how often they are there
- *	announce HANDLE MS NAME=NUMBER...	WRITE the epoch slot, every 5 ms until MS are over
- *					or a WRITE fails: what a housekeeper announces, but for what
- *					is named: e (else what the root says each time), ahead
- *					(of e), torn (1: e and its complement do not fit),
- *					generation, beat (stands still then), h
+ *	announce HANDLE MS NAME=NUMBER...	WRITE the epoch slot, every 5 ms until MS are over,
+ *					the next command comes, or a WRITE fails: what a
+ *					housekeeper announces, but for what is named: e (else what
+ *					the root says each time), ahead (of e), torn (1: e and its
+ *					complement do not fit), generation, beat (stands still
+ *					then), h
  *	where				session, addresses and rkeys of root and epoch slot
  *	line MS				wait for the end of the life line
  *	quit
@@ -584,6 +585,7 @@ static void cmd_announce(char **word, unsigned words)
 	struct handle *h = handle_of(word[0]);
 	uint64_t end = time_now_ns() + number_of(word[1]) * NS_PER_MS, e = 0, rounds = 0;
 	struct announced a = { .generation = welcome.generation };
+	struct pollfd next = { .fd = STDIN_FILENO, .events = POLLIN }; /* main() buffers nothing */
 	int wc;
 
 	if (!h)
@@ -597,9 +599,7 @@ static void cmd_announce(char **word, unsigned words)
 	do {
 		wc = announce(h, &a, &e);
 		rounds += wc == 0;
-		if (wc == 0 && time_now_ns() < end)
-			poll(NULL, 0, 5);
-	} while (wc == 0 && time_now_ns() < end);
+	} while (wc == 0 && time_now_ns() < end && poll(&next, 1, 5) == 0);
 	printf("ok wc=%d e=%" PRIu64 " rounds=%" PRIu64 "\n", wc, e, rounds);
 }
 
@@ -740,6 +740,7 @@ int main(int argc, char **argv)
 		return 3;
 	}
 	puts("ok");
+	setvbuf(stdin, NULL, _IONBF, 0); /* what has come and was not read shows by poll() */
 	while (getline(&text, &cap, stdin) > 0 && obey(text))
 		;
 	for (unsigned i = 0; i < HANDLES_MAX; i++) {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
 """A store that fills up, and memory that comes back."""
+import os
 import re
 import shutil
 import subprocess
@@ -37,6 +38,13 @@ def test_a_value_larger_than_the_store(world):
     assert_error(cli("put", "large", "-", stdin=bytes(16 * MIB)), 3, "memory|full")
     assert cli("exists", "large").rc == 1
     assert cli.get("small") == b"stays"
+
+
+def test_a_large_value_of_the_client_under_test(world):
+    client = world.client(world.server(memory="64M"))
+    value = os.urandom(2 << 20)
+    client.put(b"key", value)
+    assert client.get(b"key") == value
 
 
 def test_one_client_overwrites_for_ever(world):
