@@ -96,6 +96,8 @@ static int open_handle(struct session *s, const struct wire_cm_request *r, struc
 	s->pairs.opening.credits = r->credits;
 	s->pairs.opening.cm = cm;
 	s->pairs.opening.cm_mtu = r->mtu;
+	/* relaxed: as session_post() */
+	atomic_store_explicit(&s->lease.asks_cm, true, memory_order_relaxed);
 	pairs_open(s);
 	return 0;
 }

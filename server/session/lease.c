@@ -15,8 +15,9 @@
  * at once each of these steps may take longer than a lease, for queue pairs are made one after
  * another. So a session has LEASE_FIRST_NS for its first beat, if that is longer. Later a queue
  * pair of the housekeeper's may have to be made again: while the server makes one for a session,
- * that one is not silent, but for as long as LEASE_FIRST_NS at most. Neither holds memory up: while
- * some is wanted, a session that has not announced is stuck after a lease as any other.
+ * that one is not silent, but for as long as LEASE_FIRST_NS at most. A request of the CM counts
+ * from when the queue-pair thread takes it: before that nobody knows of it. Neither holds memory
+ * up: while some is wanted, a session that has not announced is stuck after a lease as any other.
  *
  * WHO KEEPS THEM. The clock thread, which takes no lock, calls no verb, and waits for nobody, so
  * that neither a device nor a client's queue pair keeps it from a look. What it is told of:
@@ -182,8 +183,9 @@ static void listen(const struct look *look, struct lease *l)
 		l->forgiven = false;
 		l->beaten = true;
 	}
-	/* relaxed: a client that waits orders nothing */
-	if (atomic_load_explicit(&l->asks, memory_order_relaxed))
+	/* relaxed, both: a client that waits orders nothing */
+	if (atomic_load_explicit(&l->asks, memory_order_relaxed) ||
+	    atomic_load_explicit(&l->asks_cm, memory_order_relaxed))
 		l->asked_ns = look->now_ns;
 }
 

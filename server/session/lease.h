@@ -37,6 +37,8 @@ struct lease {
 	_Atomic uint64_t since_ns, came; /* ... since then, and E was that */
 	/* Control thread; the clock thread reads: its client waits for a queue pair. */
 	_Atomic bool asks;
+	/* Queue-pair thread; the clock thread reads: it waits for one that the CM connects. */
+	_Atomic bool asks_cm;
 
 	/* Clock thread. */
 	struct cds_list_head node;

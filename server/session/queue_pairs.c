@@ -161,6 +161,8 @@ static void answer(struct session *s, struct conn *c, const struct error *err)
 	struct job *job = &s->job;
 
 	p->opening = (struct opening){ 0 };
+	/* relaxed: as session_post() */
+	atomic_store_explicit(&s->lease.asks_cm, false, memory_order_relaxed);
 	if (!c)
 		pairs_watch(s);
 	if (cm && !c) {

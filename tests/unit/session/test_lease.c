@@ -342,7 +342,7 @@ UNIT_TEST(a_queue_pair_that_is_being_made, set_up, tear_down)
 	announces(&b, grace_now(grace));
 	assert_null(find(at, 0));
 	atomic_store(&a.lease.asks, true);
-	atomic_store(&b.lease.asks, true);
+	atomic_store(&b.lease.asks_cm, true);
 	for (; at < LOOK_NS + 2 * LEASE_NS; at += LOOK_NS)
 		assert_null(find(at, 0));
 	atomic_store(&a.lease.asks, false); /* it was asked of at the last look */

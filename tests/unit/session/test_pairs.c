@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <gracekv.h>
@@ -43,9 +44,62 @@ int __wrap_rdma_qp_connect(struct rdma_qp *qp, const struct wire_qp *peer, struc
 void __real_conn_attach(struct conn *c);
 void __wrap_conn_attach(struct conn *c);
 
+/* A listener of the CM, made up, with a request for the session of that token; 0: with none. */
+static struct cm cm_request = { .route = { "soft0", 1 } };
+static _Atomic bool serves_cm; /* from its next queue pair on */
+static int cm_fd; /* readable while a request is there */
+static _Atomic uint64_t cm_token;
+static struct session *cm_session; /* queue-pair thread: whose request it was */
+static _Atomic bool cm_asks, cm_asks_after; /* what its lease said, and says when it is refused */
+static _Atomic int cm_code; /* of the rejection; 0: none yet */
+
+int __wrap_cm_listener_fd(const struct cm_listener *l);
+int __wrap_cm_next(struct cm_listener *l, struct cm_event *out);
+int __wrap_cm_qp_connect(struct cm *cm, struct rdma_qp *qp, uint8_t mtu, struct error *err);
+void __wrap_cm_reject(struct cm *cm, int code, const char *text);
+
+int __wrap_cm_listener_fd(const struct cm_listener *l)
+{
+	return cm_fd;
+}
+
+int __wrap_cm_next(struct cm_listener *l, struct cm_event *out)
+{
+	const struct wire_cm_request request = { .header = wire_cm_header(WIRE_CM_REQUEST),
+						 .token = atomic_exchange(&cm_token, 0),
+						 .handle = 1,
+						 .credits = 1,
+						 .mtu = IBV_MTU_1024 };
+	eventfd_t requests;
+
+	if (!request.token)
+		return -EAGAIN;
+	eventfd_read(cm_fd, &requests);
+	*out = (struct cm_event){ .kind = CM_REQUEST,
+				  .cm = &cm_request,
+				  .data_len = sizeof(request) };
+	memcpy(out->data, &request, sizeof(request));
+	return 0;
+}
+
+int __wrap_cm_qp_connect(struct cm *cm, struct rdma_qp *qp, uint8_t mtu, struct error *err)
+{
+	cm_session = caa_container_of(qp, struct conn, qp)->session;
+	atomic_store(&cm_asks, atomic_load(&cm_session->lease.asks_cm));
+	return error_set(err, -EIO, "made up");
+}
+
+void __wrap_cm_reject(struct cm *cm, int code, const char *text)
+{
+	atomic_store(&cm_asks_after, atomic_load(&cm_session->lease.asks_cm));
+	atomic_store(&cm_code, code);
+}
+
 /* Only the server calls it: clients go step by step. */
 int __wrap_rdma_qp_connect(struct rdma_qp *qp, const struct wire_qp *peer, struct error *err)
 {
+	if (atomic_load(&serves_cm)) /* this is the thread that looks there */
+		server.server.sessions.cm = (struct cm_listener *)&cm_request;
 	atomic_fetch_add(&held, 1);
 	for (unsigned i = 0; i < WAIT_MS && atomic_load(&holds); i++)
 		usleep(1000);
@@ -89,6 +143,9 @@ static int tear_down(void **state)
 	atomic_store(&holds, false);
 	atomic_store(&hurries, false);
 	server_thread_stop(&server);
+	if (cm_fd)
+		close(cm_fd);
+	cm_fd = 0;
 	fake_clock_end();
 	return 0;
 }
@@ -346,6 +403,31 @@ UNIT_TEST(a_worker_that_is_late, set_up, tear_down)
 	leave(&other);
 	await(&c->sessions, 0);
 	await(&c->queue_pairs, 0);
+}
+
+/* While one is made that the CM asked for, the session is not silent: lease.c. */
+UNIT_TEST(a_lease_knows_what_the_cm_asks_for, set_up, tear_down)
+{
+	struct line line, first;
+
+	cm_fd = eventfd(0, EFD_CLOEXEC);
+	assert_true(cm_fd >= 0);
+	atomic_store(&serves_cm, true);
+	hello(&first, 1);
+	ask(&first);
+	hear(&first, WIRE_REFUSE);
+	atomic_store(&serves_cm, false);
+	hello(&line, 2);
+	atomic_store(&cm_token, line.frame.welcome.cm_token);
+	assert_int_equal(eventfd_write(cm_fd, 1), 0);
+	for (unsigned i = 0; i < WAIT_MS && !atomic_load(&cm_code); i++)
+		usleep(1000);
+	assert_int_equal(atomic_load(&cm_code), -EIO);
+	assert_true(atomic_load(&cm_asks));
+	assert_false(atomic_load(&cm_asks_after));
+	close(line.fd);
+	close(first.fd);
+	await(&server.server.sessions.counters.sessions, 0);
 }
 
 static void *come_and_go(void *arg)
