@@ -2,7 +2,6 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /* Hooks that record instead of registering, and the small things that these tests share. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -135,16 +134,4 @@ static inline uint64_t cpu_ns(void)
 
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
-
-static inline unsigned open_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	check(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
 }

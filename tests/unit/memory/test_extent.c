@@ -6,6 +6,7 @@
 #include <sys/sysinfo.h>
 
 #include "common/base/time.h"
+#include "tests/lib/own_process.h"
 #include "tests/unit/memory/recorder.h"
 
 UNIT_TEST(limits_are_named)
@@ -197,7 +198,7 @@ UNIT_TEST(table_entries_are_sound)
 
 UNIT_TEST(failing_hooks_leave_nothing)
 {
-	unsigned fds = open_fds();
+	unsigned fds = own_descriptors();
 	struct recorder r = { .fail_at = 1 };
 	struct memory_config config = {
 		.bytes_max = 32 * MIB,
@@ -210,11 +211,11 @@ UNIT_TEST(failing_hooks_leave_nothing)
 	unsigned x;
 
 	assert_int_equal(memory_create(&m, &config, &err), -ENOMEM);
-	assert_int_equal(open_fds(), fds);
+	assert_int_equal(own_descriptors(), fds);
 	m = recorder_memory(&r, 32 * MIB);
 	assert_int_equal(memory_extent_add(m, EXTENT_DATA, 1, &x, &err), 0);
 	for (int kind = EXTENT_INDEX; kind <= EXTENT_DATA; kind++) {
-		unsigned open = open_fds();
+		unsigned open = own_descriptors();
 
 		memory_stats_get(m, &before);
 		r.fail_at = r.calls + 1;
@@ -223,7 +224,7 @@ UNIT_TEST(failing_hooks_leave_nothing)
 		assert_string_equal(err.text, "the recorder was told to fail");
 		memory_stats_get(m, &after);
 		assert_memory_equal(&before, &after, sizeof(before));
-		assert_int_equal(open_fds(), open);
+		assert_int_equal(own_descriptors(), open);
 		assert_int_equal(memory_extent_bytes(m, 1), 0);
 		entry_copy(m, 1, &e);
 		assert_int_equal(e.kind, EXTENT_NONE);
@@ -232,7 +233,7 @@ UNIT_TEST(failing_hooks_leave_nothing)
 	assert_int_equal(x, 1);
 	check_entry(m, 1);
 	recorder_end(&r, m);
-	assert_int_equal(open_fds(), fds);
+	assert_int_equal(own_descriptors(), fds);
 }
 
 UNIT_TEST(failed_growth_is_tried_again_later)
