@@ -134,14 +134,14 @@ static struct ibv_context *open_device(struct ibv_device *device)
 
 static int close_device(struct ibv_context *context)
 {
-	int rc = softrdma_close_device(context);
+	int rc;
 
-	if (rc)
-		return rc;
-	pthread_mutex_lock(&fake.lock);
-	opened[place_of(context)].context = NULL;
+	pthread_mutex_lock(&fake.lock); /* fake_raise() writes to its descriptor */
+	rc = softrdma_close_device(context);
+	if (!rc)
+		opened[place_of(context)].context = NULL;
 	pthread_mutex_unlock(&fake.lock);
-	return 0;
+	return rc;
 }
 
 static int query_device(struct ibv_context *context, struct ibv_device_attr *attr)
