@@ -24,7 +24,8 @@ static void *run(void *arg)
 
 	do {
 		/* relaxed: a time that orders nothing */
-		atomic_store_explicit(&c->root->clock_ms, time_wall_ms(), memory_order_relaxed);
+		atomic_store_explicit(&c->root->clock_ms, store_now_ns(c->store) / NS_PER_MS,
+				      memory_order_relaxed);
 		leases_take(c->leases); /* those that go are waited for */
 		now_ns = time_now_ns();
 		if (now_ns - looked_ns >= look_ms * NS_PER_MS) {
@@ -36,11 +37,13 @@ static void *run(void *arg)
 	return NULL;
 }
 
-int clock_start(struct clock *c, struct root *root, struct leases *leases, struct error *err)
+int clock_start(struct clock *c, struct root *root, struct store *store, struct leases *leases,
+		struct error *err)
 {
 	int rc;
 
 	*c = (struct clock){ .root = root,
+			     .store = store,
 			     .leases = leases,
 			     .stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
 	rc = c->stop_fd < 0 ? -errno : -pthread_create(&c->thread, NULL, run, c);

@@ -87,7 +87,7 @@ int main(int argc, char **argv)
 	struct config config;
 	enum config_next next;
 	struct error err;
-	int rc;
+	int rc, closed;
 
 	if (descriptors_fill())
 		return EXIT_FAILED;
@@ -97,6 +97,8 @@ int main(int argc, char **argv)
 	if (next == CONFIG_EXIT)
 		return fflush(stdout) ? EXIT_FAILED : EXIT_OK;
 	log_setup("kv-server", config.log_level, config.log_format);
+	if (next == CONFIG_CHECK_DATA)
+		return data_check(config.data_dir, &err) ? complain(&err, EXIT_FAILED) : EXIT_OK;
 	settings_check_environment();
 	server_block_signals();
 	raise_file_limit();
@@ -113,9 +115,11 @@ int main(int argc, char **argv)
 #if HAVE_SYSTEMD
 	sd_notify(0, "STOPPING=1");
 #endif
-	server_destroy(&server);
+	closed = server_destroy(&server);
 	settings_free(reload.running);
 	log_await_reader(LAST_WORDS_MS);
 	log_info("session", "stopped");
-	return rc ? complain(&err, EXIT_FAILED) : EXIT_OK;
+	if (rc)
+		return complain(&err, EXIT_FAILED);
+	return closed ? EXIT_FAILED : EXIT_OK;
 }

@@ -18,6 +18,7 @@
 #include "common/layout/root.h"
 #include "common/rdma/cm.h"
 #include "common/rdma/tcp.h"
+#include "server/durable.h"
 #include "server/session/control.h"
 #include "server/measure.h"
 #include "server/stats.h"
@@ -49,11 +50,17 @@ static int unregister_region(void *ctx, struct memory_region *region)
 }
 
 /* Asked by whoever takes memory: at the start nobody else listens to signals yet. */
-static bool told_to_stop(void *ctx)
+bool server_told_to_stop(void)
 {
 	sigset_t set;
 
 	return sigpending(&set) == 0 && (sigismember(&set, SIGTERM) || sigismember(&set, SIGINT));
+}
+
+static bool told_to_stop(void *ctx)
+{
+	(void)ctx;
+	return server_told_to_stop();
 }
 
 static uint64_t elsewhere(void *ctx, const void *addr, size_t bytes)
@@ -79,8 +86,12 @@ static int make_store(struct server *s, uint64_t incarnation, struct error *err)
 		.deferred_max = s->config.deferred_max,
 		.limit_ms = s->config.lease_ms,
 	};
-	int rc = random_fill(&config.hash_seed, sizeof(config.hash_seed), err);
+	int rc = 0;
 
+	if (s->data)
+		config.hash_seed = data_hash_seed(s->data);
+	else
+		rc = random_fill(&config.hash_seed, sizeof(config.hash_seed), err);
 	if (rc)
 		return rc;
 	rc = store_create(&s->store, &config, err);
@@ -129,6 +140,7 @@ static int make_workers(struct server *s, struct error *err)
 		.store = &s->store,
 		.stats = server_stats_text,
 		.measure = server_measure,
+		.save = durable_save,
 		.stats_ctx = s,
 		.notice_fd = s->sessions.notice_fd,
 		.obeyed = &s->sessions.pairs.obeyed,
@@ -161,10 +173,14 @@ static int make_sessions(struct server *s, struct error *err)
 	if (rc)
 		return error_set(err, rc, "making the table of sessions failed: %s",
 				 error_name(rc));
-	rc = clock_start(&s->clock, s->root.addr, &s->sessions.leases, err);
+	rc = durable_recover(s, err);
+	if (rc == 0)
+		rc = clock_start(&s->clock, s->root.addr, &s->store, &s->sessions.leases, err);
 	if (rc == 0)
 		rc = make_workers(s, err);
-	return rc ? rc : pairs_start(&s->sessions, err);
+	if (rc == 0)
+		rc = pairs_start(&s->sessions, err);
+	return rc ? rc : durable_serve(s, err);
 }
 
 /*
@@ -250,6 +266,8 @@ int server_create(struct server *s, const struct config *config, struct error *e
 	if (rc == 0)
 		rc = listen_by_cm(s, err);
 	if (rc == 0)
+		rc = durable_open(s, err);
+	if (rc == 0)
 		rc = open_device(s, err);
 	if (rc == 0) {
 		/* before any thread that touches data begins, and before memory is taken */
@@ -298,14 +316,18 @@ int server_run(struct server *s, void (*reload)(void *ctx), void *ctx, struct er
 		.reload = reload, .reload_ctx = ctx, .tick = tell_full, .tick_ctx = s
 	};
 
-	return control_run(&s->sessions, s->listen_fd, &hooks, err);
+	return durable_explain(s, control_run(&s->sessions, s->listen_fd, &hooks, err), err);
 }
 
-void server_destroy(struct server *s)
+int server_destroy(struct server *s)
 {
+	int rc;
+
 	pairs_stop(&s->sessions);
+	durable_rest(s); /* while workers are there, whose doors a snapshot looks at */
 	while (s->sessions.worker_count)
 		worker_destroy(s->sessions.workers[--s->sessions.worker_count]);
+	rc = durable_close(s); /* before the store, whose clock the log goes by */
 	clock_stop(&s->clock);
 	if (s->root.addr) {
 		index_set_root(s->store.index, NULL);
@@ -320,4 +342,5 @@ void server_destroy(struct server *s)
 		close(s->listen_fd);
 	memset(s, 0, sizeof(*s));
 	s->listen_fd = -1;
+	return rc;
 }

@@ -7,6 +7,7 @@
 #include "common/rdma/region.h"
 #include "server/clock.h"
 #include "server/config/config.h"
+#include "server/data/data.h"
 #include "server/session/session.h"
 #include "server/store/store.h"
 
@@ -22,6 +23,10 @@ struct server {
 	int listen_fd;
 	uint64_t full_told_ns, full_told; /* the log was told of so many refused writes */
 	struct cm_listener *cm; /* NULL: --connect tcp */
+	struct data *data; /* NULL: no data directory */
+	const struct write_door *doors[WORKERS_MAX]; /* of the workers, for data_serve() */
+	_Atomic bool log_failed;
+	char log_failure[320]; /* why, written before log_failed */
 	char bound[280]; /* "HOST:PORT" */
 	char spare[sizeof(((struct config *)0)->memory_from) + 8]; /* of rdma_options */
 };
@@ -29,9 +34,15 @@ struct server {
 /*
  * server_create - listen, open the device, make memory, index, root and workers. Nobody can connect
  * before server_run(). Returns 0 or a negative errno with @err; nothing is left then. -ECANCELED:
- * SIGTERM or SIGINT came, which server_block_signals() keeps, while memory was taken.
+ * SIGTERM or SIGINT came, which server_block_signals() keeps, while memory was taken or records
+ * came back from the data directory.
  */
 int server_create(struct server *s, const struct config *config, struct error *err);
+
+/*
+ * server_told_to_stop - SIGTERM or SIGINT waits, while server_create() is under way. Any thread.
+ */
+bool server_told_to_stop(void);
 
 /*
  * server_block_signals - in the first thread, before the others: signals that the server heeds,
@@ -44,4 +55,6 @@ void server_block_signals(void);
  * @reload: what SIGHUP does, with @ctx; NULL: nothing.
  */
 int server_run(struct server *s, void (*reload)(void *ctx), void *ctx, struct error *err);
-void server_destroy(struct server *s);
+
+/* server_destroy - returns 0, or a negative errno: what was written last may not be durable. */
+int server_destroy(struct server *s);

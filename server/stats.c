@@ -198,6 +198,73 @@ static void reclaim_lines(struct writer *w, struct server *s)
 	line(w, r.grace_periods, "grace_periods");
 }
 
+/* 2^(quarters/4), in whole numbers. */
+static uint64_t quarter_power(unsigned quarters)
+{
+	static const unsigned per_mille[] = { 1000, 1189, 1414, 1682 };
+
+	return (1ull << quarters / 4) * per_mille[quarters % 4] / 1000;
+}
+
+/* The latency of syncs below which @part of 100 lie, in us: the upper end of its bin. */
+static uint64_t sync_us(const struct log_stats *l, uint64_t part)
+{
+	uint64_t seen = 0;
+
+	for (unsigned i = 0; i < LOG_BINS && l->syncs; i++) {
+		seen += l->sync_bins[i];
+		if (seen * 100 >= l->syncs * part)
+			return quarter_power(i + 1);
+	}
+	return 0;
+}
+
+static void log_lines(struct writer *w, const struct log_stats *l)
+{
+	line(w, l->tail, "log_position");
+	line(w, l->committed, "log_committed");
+	line(w, l->durable, "log_durable");
+	line(w, l->pending_bytes, "log_pending_bytes");
+	line(w, l->group, "log_group");
+	line(w, l->segments, "log_segments");
+	line(w, l->segment_bytes, "log_bytes");
+	line(w, l->batches, "log_batches");
+	line(w, l->records, "log_records");
+	line(w, l->syncs, "log_syncs");
+	line(w, sync_us(l, 50), "log_sync_us_p50");
+	line(w, sync_us(l, 99), "log_sync_us_p99");
+	line(w, l->sync_ns_max / 1000, "log_sync_us_max");
+	line(w, l->refused_busy, "log_refused_busy");
+	line(w, l->refused_space, "log_refused_space");
+}
+
+/* With a data directory only. */
+static void data_lines(struct writer *w, struct server *s)
+{
+	struct data_stats d;
+	uint64_t now = time_wall_ms();
+
+	if (!s->data)
+		return;
+	data_stats_get(s->data, &d);
+	log_lines(w, &d.log);
+	line(w, d.life, "data_life");
+	line(w, d.recovery_ms, "recovery_ms");
+	line(w, d.recovery_records, "recovery_records");
+	line(w, d.recovery_bytes, "recovery_bytes");
+	line(w, d.recovery_rewritten_bytes, "recovery_rewritten_bytes");
+	line(w, d.snapshots, "snapshots");
+	line(w, d.snapshot_wanted, "snapshot_wanted");
+	line(w, d.snapshots_failed, "snapshots_failed");
+	if (d.snapshot_time_ms)
+		line(w, now > d.snapshot_time_ms ? now - d.snapshot_time_ms : 0, "snapshot_age_ms");
+	line(w, d.snapshot_progress, "snapshot_progress");
+	line(w, d.snapshot_total, "snapshot_total");
+	line(w, d.snapshot_start, "snapshot_start");
+	line(w, d.snapshot_bytes, "snapshot_bytes");
+	line(w, d.snapshot_took_ms, "snapshot_took_ms");
+}
+
 static void client_lines(struct writer *w, struct server *s)
 {
 	struct grace_figures all = grace_figures(sessions_grace(&s->sessions));
@@ -274,6 +341,7 @@ size_t server_stats_text(void *ctx, char *text, size_t cap)
 	index_lines(&w, s);
 	reclaim_lines(&w, s);
 	memory_lines(&w, s);
+	data_lines(&w, s);
 	/* Last, since they may be many; it is said where some are left out. */
 	session_lines(&w, s);
 	w.cap = cap;

@@ -61,6 +61,7 @@
  *                 its way, and the server met again has no memory of it. It was applied once, or
  *                 never.
  *   -ENOMEM       the server's store is full, or this process has no memory
+ *   -ENOSPC       writes only: the server's disk is full, and nothing was changed
  *   -EPERM        the session belongs to the parent of this process
  *   -ENODEV       the session's RDMA device has failed, and could not be opened again in the time
  *                 of the call, which may also end with what the opening said; a later call tries
@@ -722,6 +723,16 @@ GKV_API int gkv_clock(struct gkv *handle, uint64_t *ms);
  * @text: receives a string, the caller's, to be freed with free(). -EINVAL: @text is NULL; -ENOMEM.
  */
 GKV_API int gkv_server_stats(struct gkv *handle, char **text);
+
+/*
+ * gkv_save - ask the server for a snapshot of its store. Returns at once: the snapshot is written
+ * while the server goes on.
+ * @number: receives its number, from 1, since the server's start; may be NULL. It is complete where
+ *	the counter "snapshots" (gkv_server_stats()) has reached that, and has every write that was
+ *	answered before this call. Calls that come before a snapshot has begun share one.
+ * -EOPNOTSUPP: the server keeps nothing on disk: it was started without --data-dir.
+ */
+GKV_API int gkv_save(struct gkv *handle, uint64_t *number);
 
 /* What this handle did. */
 struct gkv_stats {

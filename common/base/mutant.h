@@ -42,7 +42,19 @@
 	X(no_second_look, "soft0 completes a WRITE that its target did not wait for, unseen")    \
 	X(leave_early, "what is over is not waited for while its queue pairs are taken apart")   \
 	X(lease_untold, "an epoch slot goes, and the clock thread, which has it, is not told")   \
-	X(foreign_beat, "a beat counts in a slot that names another session's generation")
+	X(foreign_beat, "a beat counts in a slot that names another session's generation")       \
+	X(snapshot_s0_committed, "a snapshot starts from the committed position")                \
+	X(replies_not_in_snapshot, "a snapshot has no remembered replies")                       \
+	X(reuse_version, "a life after recovery has the number of the one before it")            \
+	X(no_rewrite, "what may not be durable is not written again by recovery")                \
+	X(judge_published, "a write is judged against what is published, whatever is pending")   \
+	X(publish_order, "a write is published before an earlier one of its key")                \
+	X(ack_before_commit, "a write is acknowledged when it is appended to the log")           \
+	X(publish_before_commit, "it is published before the log has committed it")              \
+	X(refuse_early, "a refusal does not wait for the write that it was judged against")      \
+	X(cut_corrupt_middle, "what is corrupt below the durable position ends the log")         \
+	X(read_past_cut, "a segment is read to its end, wherever the next one begins")           \
+	X(retry_fsync, "the log syncs again where a sync has failed, and goes on")
 
 enum mutant {
 #define MUTANT_ENUM(name, words) MUTANT_##name,

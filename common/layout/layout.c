@@ -94,6 +94,7 @@ uint64_t layout_hash(void)
 		RPC_TOUCH,
 		RPC_MEASURE,
 		RPC_APPEND,
+		RPC_SAVE,
 		sizeof(struct rpc_measure),
 		sizeof(struct rpc_measured),
 		RPC_ALWAYS,

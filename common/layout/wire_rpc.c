@@ -19,12 +19,13 @@ static const uint8_t conditions[] = {
 	[RPC_APPEND] = BIT(RPC_IF_ABSENT) | BIT(RPC_IF_PRESENT) | BIT(RPC_IF_VERSION),
 	[RPC_INCR] = BIT(RPC_IF_ABSENT) | BIT(RPC_IF_PRESENT),
 	[RPC_DEL] = BIT(RPC_IF_VERSION),
+	[RPC_SAVE] = 0, /* the last operation: there is an entry for each */
 };
 
 /* Operations, as bits: they have a key; a value; one that the store keeps; a time to live. */
 #define STORED (BIT(RPC_PUT) | BIT(RPC_APPEND))
 #define VALUED (STORED | BIT(RPC_PING) | BIT(RPC_MEASURE))
-#define KEYED  ~(BIT(RPC_PING) | BIT(RPC_STATS) | BIT(RPC_MEASURE))
+#define KEYED  ~(BIT(RPC_PING) | BIT(RPC_STATS) | BIT(RPC_MEASURE) | BIT(RPC_SAVE))
 #define LIVES  (STORED | BIT(RPC_TOUCH) | BIT(RPC_INCR))
 
 static bool is(const struct rpc_request *r, uint32_t operations)
@@ -84,7 +85,7 @@ int rpc_request_decode(const void *frame, uint32_t len, struct rpc_request_view 
 
 	if (len < RPC_REQUEST_BYTES || r->magic != RPC_REQUEST_MAGIC)
 		return reject(why, -EINVAL, "it is no request frame");
-	if (r->op < RPC_PING || r->op > RPC_APPEND)
+	if (r->op < RPC_PING || r->op > RPC_SAVE)
 		return reject(why, -EOPNOTSUPP, "this server does not know the operation");
 	if (r->flags & ~(RPC_INLINE_VALUE | RPC_RETRY | RPC_KEEP_EXPIRY))
 		return reject(why, -EINVAL, "reserved bits are set");

@@ -41,11 +41,12 @@
  *    48  clock_ms      8 B   the server's wall clock
  *    56  incarnation   4 B   of the block at index_slot
  *    60  reserved      4 B
- *    64  number        8 B   INCR: the sum, two's complement
+ *    64  number        8 B   INCR: the sum, two's complement; SAVE: of the snapshot
  *
  * PING may carry a value, which nobody looks at: what a SEND of that length costs. MEASURE carries
  * what a tool is about to measure, and is answered with what the server knows of it
- * (wire_measure.h).
+ * (wire_measure.h). SAVE has nothing: a server with a data directory takes a snapshot, and answers
+ * at once with the number of the one that will have all that was acknowledged until then.
  *
  * INCR takes a value that is a decimal number of 64 bits, with its sign, and nothing else; a key
  * that is not there counts as 0. It writes the sum as such, and keeps the record's expiry. APPEND
@@ -55,10 +56,10 @@
  * Status values: -ENOENT no such key, -ENOMEM the store is full, -EINVAL malformed,
  * -EMSGSIZE staging too small, -EBADMSG the pulled value had another hash, -ESTALE the
  * generation is not current, -EREMOTEIO outcome unknown (a retry of a request that the server
- * has no memory of), -EOPNOTSUPP unknown op, -EBUSY not now: try again. Of a condition: -EEXIST the
- * record is there, or has another version, which is told, and -ENOENT it is not there. Of INCR:
- * -EDOM the value is no number, -ERANGE the sum is none of 64 bits. Of APPEND: -EFBIG the value
- * would be longer than VALUE_MAX.
+ * has no memory of), -EOPNOTSUPP unknown op, or a SAVE without a data directory, -EBUSY not now:
+ * try again. Of a condition: -EEXIST the record is there, or has another version, which is told,
+ * and -ENOENT it is not there. Of INCR: -EDOM the value is no number, -ERANGE the sum is none of 64
+ * bits. Of APPEND: -EFBIG the value would be longer than VALUE_MAX.
  */
 #include <stdint.h>
 
@@ -78,6 +79,7 @@ enum rpc_op {
 	RPC_TOUCH = 7,
 	RPC_MEASURE = 8,
 	RPC_APPEND = 9,
+	RPC_SAVE = 10,
 };
 
 /* A write is applied only where the record is so. */
@@ -153,7 +155,7 @@ LAYOUT(struct rpc_reply, RPC_REPLY_BYTES, magic, 0, status, 4, slot, 8, flags, 1
 /* A decoded request: pointers into the receive buffer. */
 struct rpc_request_view {
 	const struct rpc_request *header;
-	const uint8_t *key; /* NULL for PING and STATS */
+	const uint8_t *key; /* NULL for PING, STATS, MEASURE and SAVE */
 	const uint8_t *value; /* NULL where the value is to be pulled, or there is none */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-#include "server/clients/clients.h"
+#include "server/clients/clients_internal.h"
 
 #include <errno.h>
 #include <search.h>
@@ -9,15 +9,7 @@
 
 #include "common/base/time.h"
 
-/* A search tree of entries by id (tsearch), and its size. */
-struct clients {
-	pthread_mutex_t lock;
-	void *tree;
-	unsigned count;
-	struct client_entry *oldest; /* scratch of the walk in give_way() */
-};
-
-static int compare(const void *a, const void *b)
+int clients_compare(const void *a, const void *b)
 {
 	return memcmp(((const struct client_entry *)a)->id, ((const struct client_entry *)b)->id,
 		      sizeof(((const struct client_entry *)a)->id));
@@ -53,14 +45,45 @@ void clients_destroy(struct clients *c)
 	free(c);
 }
 
+/* Whether a write of its last session waits for the log. */
+static bool waits(struct client_entry *e)
+{
+	bool pending;
+
+	pthread_mutex_lock(&e->lock);
+	pending = e->pending;
+	pthread_mutex_unlock(&e->lock);
+	return pending;
+}
+
 static void find_oldest(const void *node, VISIT which, void *closure)
 {
 	struct clients *c = closure;
 	struct client_entry *e = *(struct client_entry *const *)node;
 
 	if ((which == postorder || which == leaf) && !e->connected &&
-	    (!c->oldest || e->left_ns < c->oldest->left_ns))
+	    (!c->oldest || e->left_ns < c->oldest->left_ns) && !waits(e))
 		c->oldest = e;
+}
+
+/* Must hold the table's lock. The log has a place for it, or it need not know: clients.h. */
+static void log_forget(struct clients *c, const struct client_entry *e)
+{
+	const struct log_entry entry = { .kind = LOG_FORGET, .client = { e->id[0], e->id[1] } };
+	struct log_place place;
+
+	if (!c->log || !e->logged || log_append_begin(c->log, 0, 0, &place))
+		return;
+	log_append_end(c->log, &place, &entry);
+	log_kick(c->log);
+}
+
+/* Must hold the table's lock. Nobody else has it. */
+void clients_drop(struct clients *c, struct client_entry *e)
+{
+	tdelete(e, &c->tree, clients_compare);
+	entry_free(e);
+	c->count--;
 }
 
 /* Must hold the table's lock. Forget the client that has been away the longest. */
@@ -70,15 +93,13 @@ static int give_way(struct clients *c)
 	twalk_r(c->tree, find_oldest, c);
 	if (!c->oldest)
 		return -EUSERS;
-	tdelete(c->oldest, &c->tree, compare);
-	entry_free(c->oldest);
-	c->count--;
+	log_forget(c, c->oldest);
+	clients_drop(c, c->oldest);
 	return 0;
 }
 
-/* Must hold the table's lock. */
-static int entry_add(struct clients *c, const uint64_t id[2], uint64_t first_sequence,
-		     struct client_entry **out)
+int clients_add(struct clients *c, const uint64_t id[2], uint64_t first_sequence,
+		struct client_entry **out)
 {
 	struct client_entry *e;
 	int rc = 0;
@@ -93,7 +114,7 @@ static int entry_add(struct clients *c, const uint64_t id[2], uint64_t first_seq
 	memcpy(e->id, id, sizeof(e->id));
 	e->first_sequence = first_sequence;
 	pthread_mutex_init(&e->lock, NULL);
-	if (!tsearch(e, &c->tree, compare)) {
+	if (!tsearch(e, &c->tree, clients_compare)) {
 		entry_free(e);
 		return -ENOMEM;
 	}
@@ -102,19 +123,25 @@ static int entry_add(struct clients *c, const uint64_t id[2], uint64_t first_seq
 	return 0;
 }
 
+struct client_entry *clients_find(struct clients *c, const uint64_t id[2])
+{
+	struct client_entry key = { .id = { id[0], id[1] } }, **found;
+
+	found = tfind(&key, &c->tree, clients_compare);
+	return found ? *found : NULL;
+}
+
 int clients_attach(struct clients *c, const uint64_t id[2], uint64_t generation,
 		   uint64_t first_sequence, struct client_entry **out, bool *resumed)
 {
-	struct client_entry key = { .id = { id[0], id[1] } }, **found, *e = NULL;
+	struct client_entry *e;
 	int rc = 0;
 
 	pthread_mutex_lock(&c->lock);
-	found = tfind(&key, &c->tree, compare);
-	*resumed = found;
-	if (found)
-		e = *found;
-	else
-		rc = entry_add(c, id, first_sequence, &e);
+	e = clients_find(c, id);
+	*resumed = e;
+	if (!e)
+		rc = clients_add(c, id, first_sequence, &e);
 	if (rc == 0) {
 		e->connected = true;
 		pthread_mutex_lock(&e->lock);

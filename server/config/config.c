@@ -105,6 +105,81 @@ static int parse_rdma(struct config *c, const struct setting_values *v, struct e
 	return rc;
 }
 
+/* What the log does when: a word, or a time. */
+static int parse_sync(struct config *c, const struct setting_values *v, struct error *err)
+{
+	const char *text = settings_text(v, SET_SYNC);
+	char where[SETTINGS_WHERE_MAX];
+	uint64_t ms = 0;
+	int rc;
+
+	if (strcmp(text, "always") == 0) {
+		c->sync = LOG_SYNC_ALWAYS;
+		return 0;
+	}
+	if (strcmp(text, "never") == 0) {
+		c->sync = LOG_SYNC_NEVER;
+		return 0;
+	}
+	if (text[0] < '0' || text[0] > '9')
+		return no_choice(v, SET_SYNC, "always, never, or a time such as 10ms", err);
+	rc = parse_duration(settings_where(v, SET_SYNC, where), text, "ms", 1, 3600000, &ms, err);
+	c->sync = LOG_SYNC_MS;
+	c->sync_ms = (unsigned)ms;
+	return rc;
+}
+
+/* What is said of a data directory, without one. */
+static int check_no_data(const struct setting_values *v, struct error *err)
+{
+	static const enum setting_id of_data[] = { SET_SYNC, SET_LOG_SEGMENT, SET_SNAPSHOT_EVERY };
+	char where[SETTINGS_WHERE_MAX];
+
+	for (unsigned i = 0; i < sizeof(of_data) / sizeof(of_data[0]); i++) {
+		if (v->value[of_data[i]])
+			return error_set(err, -EINVAL,
+					 "%s: nothing is written without a data directory (give "
+					 "--data-dir DIR too)",
+					 settings_where(v, of_data[i], where));
+	}
+	if (v->recover_until || v->check_data)
+		return error_set(err, -EINVAL, "%s: of which directory? (give --data-dir DIR too)",
+				 v->check_data ? "--check-data" : "--recover-until");
+	return 0;
+}
+
+static int parse_data(struct config *c, const struct setting_values *v, struct error *err)
+{
+	const char *dir = settings_text(v, SET_DATA_DIR);
+	char where[SETTINGS_WHERE_MAX];
+	int rc;
+
+	c->recover_until = UINT64_MAX;
+	if (!dir[0])
+		return check_no_data(v, err);
+	if (strlen(dir) >= sizeof(c->data_dir))
+		return error_set(err, -EINVAL,
+				 "%s: the path is longer than %zu bytes (give a "
+				 "shorter one)",
+				 settings_where(v, SET_DATA_DIR, where), sizeof(c->data_dir) - 1);
+	strcpy(c->data_dir, dir);
+	rc = parse_sync(c, v, err);
+	if (rc == 0)
+		rc = parse_size(settings_where(v, SET_LOG_SEGMENT, where),
+				settings_text(v, SET_LOG_SEGMENT), &c->log_segment_bytes, err);
+	if (rc == 0 &&
+	    (c->log_segment_bytes < LOG_SEGMENT_MIN || c->log_segment_bytes > LOG_SEGMENT_MAX))
+		rc = error_set(err, -ERANGE, "%s: %llu bytes (give 64M to 16G)", where,
+			       (unsigned long long)c->log_segment_bytes);
+	if (rc == 0)
+		rc = parse_size(settings_where(v, SET_SNAPSHOT_EVERY, where),
+				settings_text(v, SET_SNAPSHOT_EVERY), &c->snapshot_bytes, err);
+	if (rc == 0 && v->recover_until)
+		rc = parse_u64("--recover-until", v->recover_until, 0, UINT64_MAX - 1,
+			       &c->recover_until, err);
+	return rc;
+}
+
 static int parse_log(struct config *c, const struct setting_values *v, struct error *err)
 {
 	if (log_level_parse(settings_text(v, SET_LOG_LEVEL), &c->log_level))
@@ -178,6 +253,8 @@ int config_parse(struct config *out, const struct setting_values *v, struct erro
 		rc = parse_rdma(out, v, err);
 	if (rc == 0)
 		rc = parse_connect(out, v, err);
+	if (rc == 0)
+		rc = parse_data(out, v, err);
 	return rc ? rc : parse_memory(out, v, err);
 }
 
@@ -193,6 +270,7 @@ int config_collect(struct config *out, struct setting_values *v, int argc, char 
 			: version_print(stdout, "kv-server", GRACEKV_VERSION);
 	} else if (rc == 0) {
 		rc = config_parse(out, v, err);
+		*next = v->check_data ? CONFIG_CHECK_DATA : CONFIG_SERVE;
 	}
 	return rc;
 }

@@ -8,6 +8,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/rdma/device.h"
+#include "server/log/log.h"
 
 enum config_connect { CONNECT_TCP, CONNECT_CM };
 
@@ -24,11 +25,16 @@ struct config {
 	unsigned workers; /* 0: half of the cores that there are for them */
 	unsigned lease_ms;
 	uint64_t deferred_max; /* bytes; 0: the store's default */
+	char data_dir[512]; /* "": none */
+	enum log_sync sync;
+	unsigned sync_ms;
+	uint64_t log_segment_bytes, snapshot_bytes;
+	uint64_t recover_until; /* a position; UINT64_MAX: all of the log */
 	enum log_level log_level;
 	enum log_format log_format;
 };
 
-enum config_next { CONFIG_SERVE, CONFIG_EXIT };
+enum config_next { CONFIG_SERVE, CONFIG_CHECK_DATA, CONFIG_EXIT };
 
 struct setting_values; /* server/config/settings.h */
 
@@ -44,7 +50,7 @@ int config_collect(struct config *out, struct setting_values *v, int argc, char 
 
 /*
  * config_load - from the command line, the environment and --config FILE.
- * Prints --help and --version to stdout, then says CONFIG_EXIT.
+ * Prints --help and --version to stdout, then says CONFIG_EXIT. CONFIG_CHECK_DATA: --check-data.
  * Returns 0; -EINVAL, -ERANGE: wrong usage; the error of reading the file. @err says which.
  */
 int config_load(struct config *out, int argc, char **argv, enum config_next *next,

@@ -43,9 +43,11 @@ static unsigned keep(const struct setting_values *running, const struct setting_
 		if (!settings[i].fixed || !changed(running, now, i))
 			continue;
 		log_warn("config",
-			 "SIGHUP: %s stays %s: %s (it changes when kv-server is started again, "
-			 "and then all records are lost)",
-			 settings[i].name, text[0] ? text : "the default", settings[i].fixed);
+			 "SIGHUP: %s stays %s: %s (it changes when kv-server is started again%s)",
+			 settings[i].name, text[0] ? text : "the default", settings[i].fixed,
+			 settings_text(running, SET_DATA_DIR)[0]
+				 ? ""
+				 : ", and then all records are lost");
 		count++;
 	}
 	return count;

@@ -16,6 +16,7 @@
 static const char fixed_address[] = "clients are connected there";
 static const char fixed_device[] = "memory and queue pairs belong to the device";
 static const char fixed_memory[] = "clients know where the memory lies";
+static const char fixed_data[] = "records are written there already";
 static const char fixed_queue_pairs[] = "queue pairs are made with it";
 
 const struct setting settings[SETTINGS_COUNT] = {
@@ -72,11 +73,24 @@ const struct setting settings[SETTINGS_COUNT] = {
 	[SET_RNR_RETRY] = { "rnr-retry", 0, "N", "6",
 			    "retries when a receiver is not ready, 0 to 7; 7 is for ever",
 			    fixed_queue_pairs },
+	[SET_DATA_DIR] = { "data-dir", 'D', "DIR", "",
+			   "where records survive the end of this process; default: nowhere",
+			   fixed_data },
+	[SET_SYNC] = { "sync", 0, "WHEN", "always",
+		       "an acknowledged write is durable: always; at most MS later (such as 10ms); "
+		       "never: when the kernel likes",
+		       "what was acknowledged before was promised otherwise" },
+	[SET_LOG_SEGMENT] = { "log-segment", 0, "SIZE", "256M",
+			      "of one file of the log, 64M to 16G", "the next file has its size" },
+	[SET_SNAPSHOT_EVERY] = { "snapshot-every", 0, "SIZE", "1G",
+				 "of log, after which a snapshot of all records replaces it; 0: "
+				 "only when asked",
+				 "the next snapshot is due at it" },
 	[SET_LOG_LEVEL] = { "log-level", 0, "L", "info", "error, warn, info or debug", NULL },
 	[SET_LOG_FORMAT] = { "log-format", 0, "F", "text", "text or json", NULL },
 };
 
-enum { OPT_CONFIG = 1000, OPT_VERSION, OPT_FIRST };
+enum { OPT_RECOVER_UNTIL = 1000, OPT_CHECK_DATA, OPT_FIRST };
 
 int settings_give(struct setting_values *v, unsigned id, const char *text, const char *from)
 {
@@ -109,6 +123,8 @@ static void long_options(struct option *out, char *letters)
 	}
 	strcpy(letters, "c:hV");
 	out[n++] = (struct option){ "config", required_argument, NULL, 'c' };
+	out[n++] = (struct option){ "recover-until", required_argument, NULL, OPT_RECOVER_UNTIL };
+	out[n++] = (struct option){ "check-data", no_argument, NULL, OPT_CHECK_DATA };
 	out[n++] = (struct option){ "help", no_argument, NULL, 'h' };
 	out[n++] = (struct option){ "version", no_argument, NULL, 'V' };
 	out[n] = (struct option){ 0 };
@@ -150,7 +166,7 @@ static void forget(struct setting_values *v, unsigned id)
 
 static int from_flags(struct setting_values *v, int argc, char **argv, struct error *err)
 {
-	struct option options[SETTINGS_COUNT + 4];
+	struct option options[SETTINGS_COUNT + 6];
 	char letters[2 * SETTINGS_COUNT + 8] = ":";
 	int c, rc = 0;
 
@@ -162,6 +178,12 @@ static int from_flags(struct setting_values *v, int argc, char **argv, struct er
 
 		if (c == 'c') {
 			rc = settings_give_file(v, optarg);
+		} else if (c == OPT_RECOVER_UNTIL) {
+			free(v->recover_until);
+			v->recover_until = strdup(optarg);
+			rc = v->recover_until ? 0 : -ENOMEM;
+		} else if (c == OPT_CHECK_DATA) {
+			v->check_data = 1;
 		} else if (c == 'h') {
 			v->help = 1;
 		} else if (c == 'V') {
@@ -208,7 +230,8 @@ void settings_free(struct setting_values *v)
 	for (unsigned i = 0; i < SETTINGS_COUNT; i++)
 		forget(v, i);
 	free(v->config_file);
-	v->config_file = NULL;
+	free(v->recover_until);
+	v->config_file = v->recover_until = NULL;
 }
 
 void settings_swap(struct setting_values *a, struct setting_values *b, enum setting_id id)
@@ -261,8 +284,8 @@ void settings_print_help(void)
 		if (s->letter)
 			snprintf(letter, sizeof(letter), "-%c, ", s->letter);
 		snprintf(flag, sizeof(flag), "%s--%s %s", letter, s->name, s->metavar);
-		if (s->fallback && strcmp(s->fallback, "0") != 0) {
-			char help[160];
+		if (s->fallback && s->fallback[0] && strcmp(s->fallback, "0") != 0) {
+			char help[200];
 
 			snprintf(help, sizeof(help), "%s [%s]", s->help, s->fallback);
 			print_option(flag, help);
@@ -271,6 +294,12 @@ void settings_print_help(void)
 		}
 	}
 	print_option("-c, --config FILE", "INI file with the long names above, '-' kept");
+	print_option(
+		"--recover-until POSITION",
+		"start although the log is damaged: with what stands before POSITION (kv-inspect "
+		"log DIR)");
+	print_option("--check-data",
+		     "read all that --data-dir has, say whether it is whole, and exit");
 	print_option("-h, --help", "this text");
 	print_option("-V, --version", "versions of this program, its libraries and the layout");
 	puts("\nA flag overrides the environment (GRACEKV_LISTEN, ...), which overrides the file. An empty\n"
@@ -280,6 +309,7 @@ void settings_print_help(void)
 	     "level and format change at once; for every other changed setting the log says why it\n"
 	     "waits for the next start. SIGUSR1 and SIGUSR2 are ignored.\n"
 	     "Exit: 0 stopped, 2 wrong usage, 3 the server cannot run on this machine.\n\n"
-	     "Example:\n  kv-server --listen 127.0.0.1:7471 --memory 512M\n"
+	     "Examples:\n  kv-server --listen 127.0.0.1:7471 --memory 512M\n"
+	     "  kv-server --data-dir /var/lib/gracekv --memory 4G\n"
 	     "  kv-cli -s 127.0.0.1:7471 put greeting hello");
 }

@@ -23,6 +23,10 @@ enum setting_id {
 	SET_TIMEOUT,
 	SET_RETRY_CNT,
 	SET_RNR_RETRY,
+	SET_DATA_DIR,
+	SET_SYNC,
+	SET_LOG_SEGMENT,
+	SET_SNAPSHOT_EVERY,
 	SET_LOG_LEVEL,
 	SET_LOG_FORMAT,
 	SETTINGS_COUNT,
@@ -44,6 +48,8 @@ struct setting_values {
 	char *value[SETTINGS_COUNT]; /* NULL: not given; owned */
 	char *from[SETTINGS_COUNT]; /* where it was given, as errors name it; owned */
 	char *config_file;
+	char *recover_until; /* of the command line alone: a position, or NULL. Owned */
+	int check_data; /* likewise: look at the data directory, and exit */
 	int help, version;
 };
 

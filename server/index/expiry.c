@@ -32,13 +32,6 @@
 
 #define NEVER UINT64_MAX
 
-/* A bucket of which hash: what chooses stripe and bucket, and nothing else. */
-static uint64_t stripe_hash(unsigned stripe)
-{
-	return (uint64_t)(stripe / SEGMENT_BUCKETS) << (64 - STRIPE_DEPTH) |
-	       (uint64_t)(stripe % SEGMENT_BUCKETS) << BUCKET_SHIFT;
-}
-
 int expiry_create(struct index *ix)
 {
 	ix->expiry = calloc(INDEX_STRIPES, sizeof(*ix->expiry));
@@ -120,6 +113,10 @@ static void look_at(struct index *ix, const struct bucket *bucket, struct index_
 	for (unsigned i = 0; i < n; i++) {
 		uint64_t ms = block[i]->expiry_ms;
 
+		/* relaxed: the lock. An insert that waits is counted when it is published */
+		if (block_state_of(atomic_load_explicit(&block[i]->state, memory_order_relaxed)) !=
+		    BLOCK_LIVE)
+			continue;
 		if (ms && ms <= now_ms && out->count < INDEX_EXPIRED_MAX)
 			out->block[out->count++] = block[i];
 		else if (ms)
@@ -190,7 +187,7 @@ bool index_sweep(struct index *ix, uint64_t now_ms, struct index_expired *out)
 		end_pass(ix);
 		return false;
 	}
-	hash = stripe_hash(ix->sweep_stripe);
+	hash = index_stripe_hash(ix->sweep_stripe);
 	behind = look_at_chain(ix, hash | ix->sweep_hash, &ix->expiry[ix->sweep_stripe],
 			       !ix->sweep_hash, now_ms, out);
 	ix->sweep_hash = behind & UINT64_MAX >> STRIPE_DEPTH;

@@ -85,7 +85,13 @@ void index_prefetch(const struct index *ix, const uint64_t *hash, unsigned count
 void index_lock(struct index *ix, uint64_t hash);
 void index_unlock(struct index *ix, uint64_t hash);
 
-/* index_lookup_locked - must hold the lock. Returns 0 or -ENOENT: the answer is final. */
+/* index_lock_number - which of INDEX_LOCKS it is: the same one for ever. */
+#define INDEX_LOCKS (SEGMENT_BUCKETS << 6)
+
+unsigned index_lock_number(const struct index *ix, uint64_t hash);
+
+/* index_lookup_locked - must hold the lock. Returns 0 or -ENOENT: the answer is final. What a slot
+ * is held for (index_hold()) is not there. */
 int index_lookup_locked(const struct index *ix, uint64_t hash, const void *key, uint32_t key_len,
 			struct index_hit *hit);
 
@@ -137,6 +143,21 @@ void index_obsolete(struct block *b);
 bool index_remove(struct index *ix, uint64_t hash, const struct index_hit *old);
 
 /*
+ * Inserts that are decided and wait for the log hold a slot each, which names their INVALID block.
+ * It moves with splits and merges like any other, and no look-up finds it.
+ *
+ * index_hold - must hold the lock, after index_reserve() under the same hold, which found nothing
+ * and left @at: the slot is held for @block, whose fields are final but for its state.
+ * index_publish_held - must hold the lock: the block whose slot is held goes LIVE. Cannot fail.
+ * index_remove_hold - must hold the lock: as index_remove(), but the slot is held for the block
+ * that @next names, of the same key, from then on.
+ */
+void index_hold(struct index *ix, uint64_t hash, const struct index_hit *at,
+		const struct block *block, uint64_t slot);
+void index_publish_held(struct index *ix, uint64_t hash, struct block *block, uint64_t slot);
+void index_remove_hold(struct index *ix, uint64_t hash, const struct index_hit *old, uint64_t next);
+
+/*
  * index_shrink - no lock held: merge the segment of @hash with its buddy while both are sparse, and
  * halve the directory where it has become too deep. @retired is set in any case.
  */
@@ -172,6 +193,18 @@ struct index_expired {
 
 bool index_sweep(struct index *ix, uint64_t now_ms, struct index_expired *out);
 void index_expiry_put_back(struct index *ix, uint64_t hash, uint64_t ms);
+
+/*
+ * index_walk - no lock held: the records of one bucket more, in an order of the index's own. *@at:
+ * 0 at first, and where to go on. @out: LIVE when they were found, readable until the caller's next
+ * quiescent state; @place: where each lies; *@count of them, INDEX_WALK_MAX at most. What is
+ * published from the first call to the last is seen (walk.c). Returns false, with none, after the
+ * last bucket. Any thread.
+ */
+#define INDEX_WALK_MAX ((1 + SEGMENT_OVERFLOW) * BUCKET_SLOTS)
+
+bool index_walk(struct index *ix, uint64_t *at, const struct block **out,
+		struct memory_place *place, unsigned *count);
 
 struct index_stats {
 	uint64_t records;

@@ -15,6 +15,7 @@
  * A change of the shape holds all stripes of the segments that it replaces; the holder of a stripe
  * may rely on the directory's entries for its hashes.
  */
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -23,6 +24,7 @@
 
 #define STRIPE_DEPTH  6u
 #define INDEX_STRIPES (SEGMENT_BUCKETS << STRIPE_DEPTH)
+static_assert(INDEX_STRIPES == INDEX_LOCKS, "what index.h says");
 
 #define SEGMENT_SLOTS (SEGMENT_BUCKETS * BUCKET_SLOTS)
 #define SEGMENT_ALL   (SEGMENT_BUCKETS + SEGMENT_OVERFLOW)
@@ -107,6 +109,13 @@ struct index_segment {
 static inline struct index_stripe *index_stripe_of(const struct index *ix, uint64_t hash)
 {
 	return &ix->stripe[hash_prefix(hash, STRIPE_DEPTH) * SEGMENT_BUCKETS + hash_bucket(hash)];
+}
+
+/* index_stripe_hash - a hash of which only stripe and bucket are chosen; the rest of it is 0. */
+static inline uint64_t index_stripe_hash(unsigned stripe)
+{
+	return (uint64_t)(stripe / SEGMENT_BUCKETS) << (64 - STRIPE_DEPTH) |
+	       (uint64_t)(stripe % SEGMENT_BUCKETS) << BUCKET_SHIFT;
 }
 
 static inline struct directory *index_directory(const struct index *ix)

@@ -25,6 +25,14 @@
  * NO OLD VALUE AFTER A NEW ONE. The state is loaded after the slot. LIVE: at that moment the
  * old block was not yet OBSOLETE, hence the new one neither published nor acknowledged. OBSOLETE:
  * the answer is -EAGAIN, never -ENOENT, because a successor may be about to be published.
+ *
+ * WAITING INSERTS. With a log a slot may name a block that is INVALID: an insert, decided and not
+ * published (write.c: HELD SLOTS). The key is not there then. Nothing else is INVALID where a slot
+ * names it: a block goes back to INVALID when it is freed, which waits for this read-side section,
+ * and is LIVE before its slot is stored otherwise. INVALID, loaded after the slot, says that at
+ * that moment the insert was not published; and what stood in the slot before it was deleted by
+ * then. So "not there" was true at that moment, and there is nothing to wait for: whoever was told
+ * of the insert was told after LIVE, which orders it before a look-up of his.
  */
 #include <assert.h>
 #include <errno.h>
@@ -74,7 +82,8 @@ static inline int bucket_find(const struct index *ix, struct bucket *bucket, uin
 		 * change */
 		state = atomic_load_explicit(&b->state, memory_order_acquire);
 		if (block_state_of(state) != BLOCK_LIVE) {
-			rc = -EAGAIN;
+			if (block_state_of(state) == BLOCK_OBSOLETE) /* not a waiting insert */
+				rc = -EAGAIN;
 			continue;
 		}
 		*hit = (struct index_hit){ slot, b, &bucket->slot[i] };
@@ -137,7 +146,8 @@ int index_lookup_locked(const struct index *ix, uint64_t hash, const void *key, 
 {
 	int rc = index_lookup(ix, hash, key, key_len, hit);
 
-	/* Under the lock the directory's entry stays, and whatever a slot names is LIVE. */
+	/* Under the lock the directory's entry stays, and whatever a slot names is LIVE, or
+	 * waits. */
 	assert(rc != -EAGAIN);
 	return rc;
 }

@@ -16,6 +16,14 @@
  * comes off the chain again while the segment lives, and no other chain uses it: a reader cannot
  * be led astray. That the link and the slots before it are fetched by one READ in any order does
  * no harm: a header without the link was fetched before any key stood after the link.
+ *
+ * HELD SLOTS. With a log an insert is decided now and published later, and must not fail in between
+ * for want of room. So its slot is stored at the decision, while its block is INVALID: readers see
+ * it, and look past it (lookup.c). Splits and merges copy it as they copy any slot, so it has its
+ * room wherever the key belongs. Publishing it is one store, of the block's state: a reader in a
+ * segment that was replaced meanwhile sees it as well as one in the new segment. The segment's
+ * count of records, which merges go by, has held slots in it; the stripe's, which is of records,
+ * has not. A key has one slot at most, held or of a published record.
  */
 #include <assert.h>
 #include <errno.h>
@@ -34,6 +42,11 @@ void index_lock(struct index *ix, uint64_t hash)
 void index_unlock(struct index *ix, uint64_t hash)
 {
 	pthread_mutex_unlock(&index_stripe_of(ix, hash)->lock);
+}
+
+unsigned index_lock_number(const struct index *ix, uint64_t hash)
+{
+	return (unsigned)(index_stripe_of(ix, hash) - ix->stripe);
 }
 
 /* must hold the lock. First empty slot of the chain; NULL, and the chain's @last bucket. */
@@ -112,12 +125,11 @@ static uint64_t bytes_of(const struct block *b)
 	return block_bytes(b->key_len, b->value_len);
 }
 
-/* must hold the lock. Returns how many the segment has now. */
-static unsigned records_add(struct index *ix, uint64_t hash, int n)
+/* must hold the lock. @n slots more are in use. Returns how many the segment has now. */
+static unsigned segment_add(struct index *ix, uint64_t hash, int n)
 {
 	struct index_segment seg = index_segment_of(ix, hash);
 
-	stripe_add(&index_stripe_of(ix, hash)->records, (uint64_t)n);
 	return atomic_fetch_add_explicit(&seg.head->records, (uint32_t)n, memory_order_relaxed) +
 	       (unsigned)n;
 }
@@ -137,13 +149,19 @@ void index_obsolete(struct block *b)
 	state_change(b, BLOCK_LIVE, BLOCK_OBSOLETE);
 }
 
+static inline bool slot_names(const struct index *ix, uint64_t hash, uint64_t slot,
+			      const struct block *block)
+{
+	return slot && slot_size_code(slot) &&
+	       slot_fingerprint(slot) == slot_fingerprint_of_hash(hash) &&
+	       memory_addr(ix->memory, slot_extent(slot), slot_offset(slot),
+			   size_code_bytes(slot_size_code(slot))) == block;
+}
+
 void index_publish(struct index *ix, uint64_t hash, const struct index_hit *old, bool found,
 		   struct block *block, uint64_t slot)
 {
-	assert(slot && slot_size_code(slot) &&
-	       slot_fingerprint(slot) == slot_fingerprint_of_hash(hash));
-	assert(memory_addr(ix->memory, slot_extent(slot), slot_offset(slot),
-			   size_code_bytes(slot_size_code(slot))) == block);
+	assert(slot_names(ix, hash, slot, block));
 	/* index_reserve() has seen to it; where nothing was found, old->slot is 0 */
 	assert(atomic_load_explicit(old->place, memory_order_relaxed) == old->slot);
 	state_change(block, BLOCK_INVALID, BLOCK_LIVE);
@@ -151,8 +169,10 @@ void index_publish(struct index *ix, uint64_t hash, const struct index_hit *old,
 		mutant_linger(MUTANT_LINGER_US);
 	if (found && !MUTANT(publish_first) && !MUTANT(acknowledge_first))
 		index_obsolete(old->block);
-	if (!found)
-		records_add(ix, hash, 1);
+	if (!found) {
+		stripe_add(&index_stripe_of(ix, hash)->records, 1);
+		segment_add(ix, hash, 1);
+	}
 	stripe_add(&index_stripe_of(ix, hash)->record_bytes,
 		   bytes_of(block) - (found ? bytes_of(old->block) : 0));
 	expiry_count(ix, hash, found ? old->block->expiry_ms : 0, block->expiry_ms);
@@ -164,17 +184,76 @@ void index_publish(struct index *ix, uint64_t hash, const struct index_hit *old,
 	}
 }
 
+/* must hold the lock. @old goes OBSOLETE, and is counted no more, but for its slot. */
+static void unpublish(struct index *ix, uint64_t hash, const struct index_hit *old)
+{
+	assert(atomic_load_explicit(old->place, memory_order_relaxed) == old->slot);
+	if (!MUTANT(resurrect)) /* then memory_free() does it */
+		index_obsolete(old->block);
+	stripe_add(&index_stripe_of(ix, hash)->records, UINT64_MAX);
+	stripe_add(&index_stripe_of(ix, hash)->record_bytes, -bytes_of(old->block));
+	expiry_count(ix, hash, old->block->expiry_ms, 0);
+}
+
 bool index_remove(struct index *ix, uint64_t hash, const struct index_hit *old)
 {
 	unsigned left;
 
-	assert(atomic_load_explicit(old->place, memory_order_relaxed) == old->slot);
-	if (!MUTANT(resurrect)) /* then memory_free() does it */
-		index_obsolete(old->block);
-	left = records_add(ix, hash, -1);
-	stripe_add(&index_stripe_of(ix, hash)->record_bytes, -bytes_of(old->block));
-	expiry_count(ix, hash, old->block->expiry_ms, 0);
+	unpublish(ix, hash, old);
+	left = segment_add(ix, hash, -1);
 	/* pairs with index_lookup(): OBSOLETE before the slot is empty */
 	atomic_store_explicit(old->place, 0, memory_order_release);
 	return left <= MERGE_RECORDS && left % MERGE_LOOK == 0 && shape_is_sparse(ix, hash);
+}
+
+void index_remove_hold(struct index *ix, uint64_t hash, const struct index_hit *old, uint64_t next)
+{
+	assert(next && slot_fingerprint(next) == slot_fingerprint_of_hash(hash));
+	unpublish(ix, hash, old);
+	/* pairs with index_lookup(): OBSOLETE, and all of the next block, before the slot */
+	atomic_store_explicit(old->place, next, memory_order_release);
+}
+
+static bool is_invalid(const struct block *b)
+{
+	return block_state_of(atomic_load_explicit(&b->state, memory_order_relaxed)) ==
+	       BLOCK_INVALID;
+}
+
+void index_hold(struct index *ix, uint64_t hash, const struct index_hit *at,
+		const struct block *block, uint64_t slot)
+{
+	assert(slot_names(ix, hash, slot, block) && is_invalid(block));
+	assert(atomic_load_explicit(at->place, memory_order_relaxed) == 0);
+	segment_add(ix, hash, 1);
+	/* pairs with index_lookup(): the block's key and state before the slot */
+	atomic_store_explicit(at->place, slot, memory_order_release);
+}
+
+/* must hold the lock. Whether the chain of @hash has that slot. */
+static bool chain_has(const struct index *ix, uint64_t hash, uint64_t slot)
+{
+	struct segment *s = index_entry_segment(ix, index_entry(index_directory(ix), hash));
+	struct bucket *bucket = &s->bucket[hash_bucket(hash)];
+
+	while (bucket) {
+		uint32_t match = bucket_scan(bucket, slot_fingerprint(slot)).match;
+
+		for (; match; match &= match - 1) {
+			if (atomic_load_explicit(&bucket->slot[__builtin_ctz(match)],
+						 memory_order_relaxed) == slot)
+				return true;
+		}
+		bucket = index_next(s, atomic_load_explicit(&bucket->header, memory_order_relaxed));
+	}
+	return false;
+}
+
+void index_publish_held(struct index *ix, uint64_t hash, struct block *block, uint64_t slot)
+{
+	assert(chain_has(ix, hash, slot));
+	stripe_add(&index_stripe_of(ix, hash)->records, 1);
+	stripe_add(&index_stripe_of(ix, hash)->record_bytes, bytes_of(block));
+	expiry_count(ix, hash, 0, block->expiry_ms);
+	state_change(block, BLOCK_INVALID, BLOCK_LIVE);
 }

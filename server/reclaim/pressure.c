@@ -74,6 +74,17 @@ bool reclaim_reserve_index(struct reclaim_worker *w, uint64_t bytes)
 	return reserve(w, bytes, -(int64_t)(w->reclaim->config.deferred_max / 16));
 }
 
+/* Of what was not reserved the allowance goes below 0: the next reservation takes that as well. */
+void reclaim_set_aside(struct reclaim_worker *w, uint64_t bytes)
+{
+	w->allowance -= (int64_t)bytes;
+}
+
+void reclaim_give_back(struct reclaim_worker *w, uint64_t bytes)
+{
+	w->allowance += (int64_t)bytes;
+}
+
 bool reclaim_ample(const struct reclaim_worker *w, uint64_t bytes)
 {
 	const int64_t need = (int64_t)bytes - w->allowance;

@@ -59,6 +59,14 @@ bool reclaim_reserve(struct reclaim_worker *w, uint64_t bytes);
 /* reclaim_reserve_index - likewise for a piece of the index: with what records leave of it. */
 bool reclaim_reserve_index(struct reclaim_worker *w, uint64_t bytes);
 
+/*
+ * reclaim_set_aside - @bytes that this worker has reserved stay so until it gives them back: they
+ * are retired later, and what it reserves and retires meanwhile comes from elsewhere.
+ * reclaim_give_back - they are retired now, by the next call.
+ */
+void reclaim_set_aside(struct reclaim_worker *w, uint64_t bytes);
+void reclaim_give_back(struct reclaim_worker *w, uint64_t bytes);
+
 /* reclaim_ample - @bytes could be reserved without a further look. A relaxed load. */
 bool reclaim_ample(const struct reclaim_worker *w, uint64_t bytes);
 

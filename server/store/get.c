@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Finding records; what has expired is deleted by its finder. */
-#include <errno.h>
 
 #include "common/base/hash.h"
 #include "server/store/store_internal.h"
@@ -31,6 +30,23 @@ int store_look_up(struct store *s, uint64_t hash, const void *key, uint32_t key_
 		rc = index_lookup_locked(s->index, hash, key, key_len, hit);
 		index_unlock(s->index, hash);
 	}
+	return rc;
+}
+
+int store_look_up_newest(struct store_worker *w, uint64_t hash, const void *key, uint32_t key_len,
+			 struct index_hit *hit)
+{
+	struct index *ix = w->store->index;
+	int rc;
+
+	if (!w->store->log || MUTANT(judge_published))
+		return store_look_up(w->store, hash, key, key_len, hit);
+	index_lock(ix, hash);
+	if (store_newest_pending(w, hash, key, key_len, hit))
+		rc = hit->block ? 0 : -ENOENT;
+	else
+		rc = index_lookup_locked(ix, hash, key, key_len, hit);
+	index_unlock(ix, hash);
 	return rc;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Writing records: the block first, then the bucket (store.h says in which order). */
-#include <errno.h>
 #include <string.h>
 
 #include "common/base/hash.h"
@@ -39,7 +38,8 @@ int store_put_begin(struct store_worker *w, const void *key, uint32_t key_len, u
  * first. Each split adds a bit to the prefix, so there is an end; a segment that can not be split
  * gives what overflow buckets it has left; one whose split has to wait gives none, so that chains
  * stay short. Returns 0, the lock is held; -EAGAIN, -ENOMEM or, where too much is deferred, -EBUSY:
- * it is not.
+ * it is not. @old, @found: the key's newest state; where it is not @found, and nothing of the key
+ * is pending, old->place is where the slot goes.
  */
 static int lock_with_room(struct store_worker *w, const struct store_put *put,
 			  struct index_hit *old, bool *found)
@@ -51,6 +51,10 @@ static int lock_with_room(struct store_worker *w, const struct store_put *put,
 
 	for (unsigned i = 0;; i++) {
 		index_lock(ix, put->hash);
+		if (store_newest_pending(w, put->hash, b->data, b->key_len, old)) {
+			*found = old->block; /* its slot stands there, or will in time */
+			return 0;
+		}
 		rc = index_reserve(ix, put->hash, b->data, b->key_len, why || i == SPLITS_MAX, old,
 				   found);
 		if (rc == 0)
@@ -65,17 +69,33 @@ static int lock_with_room(struct store_worker *w, const struct store_put *put,
 	}
 }
 
+/* What a condition is about: the newest state, and nothing where that has expired. */
+static const struct block *judged(struct store_worker *w, const struct store_put *put,
+				  const struct store_terms *t, const struct index_hit *old,
+				  bool found)
+{
+	const struct block *b = found ? old->block : NULL;
+	struct index_hit published;
+
+	if (MUTANT(judge_published))
+		b = index_lookup_locked(w->store->index, put->hash, put->block->data,
+					put->block->key_len, &published) == 0
+			    ? published.block
+			    : NULL;
+	return b && !block_expired(b, t->now_ms) ? b : NULL;
+}
+
 /*
  * The PUT has the lock of its bucket. Returns 0: go on with it; -EEXIST, -ENOENT, -EBUSY or
  * WRITTEN_ANEW, and it has it no more. A record that has expired is not there for the condition,
- * and deleted where that does not hold.
+ * and deleted where that does not hold, unless it is pending.
  */
 static int check_locked(struct store_worker *w, const struct store_put *put,
 			const struct store_terms *t, const struct index_hit *old, bool found,
 			struct store_result *out)
 {
-	bool late = found && block_expired(old->block, t->now_ms);
-	int rc = store_check_terms(t, found && !late ? old->block : NULL, out);
+	bool late = found && old->place && block_expired(old->block, t->now_ms);
+	int rc = store_check_terms(t, judged(w, put, t, old, found), out);
 
 	if (rc == 0)
 		return 0;
@@ -107,12 +127,8 @@ int store_put_finish(struct store_worker *w, struct store_put *put, uint64_t bod
 {
 	struct store *s = w->store;
 	struct block *b = put->block;
-	const struct index_hit fresh = {
-		.block = b,
-		.slot = slot_make(slot_fingerprint_of_hash(put->hash),
-				  size_code_for(block_bytes(b->key_len, b->value_len)),
-				  put->place.extent, put->place.offset),
-	};
+	const struct index_hit fresh = { .block = b, .slot = store_slot_of(put) };
+	int rc;
 
 	if (found && !reclaim_reserve(w->reclaim, hit_bytes(old))) {
 		index_unlock(s->index, put->hash);
@@ -120,8 +136,13 @@ int store_put_finish(struct store_worker *w, struct store_put *put, uint64_t bod
 	}
 	if (terms->keep && found && !block_expired(old->block, terms->now_ms))
 		b->expiry_ms = old->block->expiry_ms;
-	/* Relaxed: writers of one key are ordered by its bucket's lock. */
-	b->version = atomic_fetch_add_explicit(&s->version, 1, memory_order_relaxed) + 1;
+	if (s->log) {
+		rc = store_append_put(w, put, body, old, found, fresh.slot);
+		if (rc == 0)
+			store_describe(&fresh, out);
+		return rc;
+	}
+	b->version = store_version(s);
 	b->checksum = block_checksum(b, body);
 	if (MUTANT(ack_unapplied) && b->version % 1000 == 0) { /* as if it were published */
 		store_describe(&fresh, out);
@@ -152,7 +173,9 @@ int store_put_publish(struct store_worker *w, struct store_put *put,
 	bool found;
 	int rc = store_put_lock(w, put, terms, &old, &found, out);
 
-	return rc ? rc : store_put_finish(w, put, body, terms, &old, found, out);
+	if (rc == 0)
+		rc = store_put_finish(w, put, body, terms, &old, found, out);
+	return store_outcome(w, rc);
 }
 
 int store_put_commit(struct store_worker *w, struct store_put *put, const struct store_terms *terms,
@@ -174,13 +197,13 @@ void store_put_abort(struct store_worker *w, struct store_put *put)
 int store_put_refused(struct store_worker *w, const void *key, uint32_t key_len,
 		      const struct store_terms *terms, struct store_result *out)
 {
-	struct store *s = w->store;
+	uint64_t hash = hash_key(w->store->hash_seed, key, key_len);
 	struct index_hit hit;
-	int rc = store_look_up(s, hash_key(s->hash_seed, key, key_len), key, key_len, &hit);
+	int rc = store_look_up_newest(w, hash, key, key_len, &hit);
 
 	if (rc == 0 && block_expired(hit.block, terms->now_ms))
-		return 0;
-	return store_check_terms(terms, rc == 0 ? hit.block : NULL, out);
+		return store_outcome(w, 0);
+	return store_outcome(w, store_check_terms(terms, rc == 0 ? hit.block : NULL, out));
 }
 
 bool store_put_waits(struct store_worker *w, const void *key, uint32_t key_len)

@@ -2,7 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* A store and its workers' shares. */
 #include <assert.h>
-#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/hash.h"
@@ -65,6 +65,9 @@ int store_create(struct store *store, const struct store_config *config, struct 
 
 	memset(store, 0, sizeof(*store));
 	store->hash_seed = config->hash_seed;
+	/* No version that a client kept over a restart comes again: no life has more than one
+	 * in 256 ns. A log brings versions of its own. */
+	atomic_init(&store->version, time_wall_ns() >> 8);
 	rc = check_index_fits(config, &begin, err);
 	if (rc)
 		return rc;
@@ -97,10 +100,62 @@ void store_destroy(struct store *store)
 {
 	if (!store->memory)
 		return;
+	free(store->pending);
 	reclaim_destroy(store->reclaim);
 	index_destroy(store->index);
 	memory_destroy(store->memory);
 	memset(store, 0, sizeof(*store));
+}
+
+uint64_t store_now_ns(struct store *s)
+{
+	uint64_t now_ns = time_wall_ns(), now_ms = now_ns / NS_PER_MS;
+	/* relaxed: a time that orders nothing */
+	uint64_t floor_ms = atomic_load_explicit(&s->clock_floor_ms, memory_order_relaxed);
+
+	if (now_ms < floor_ms)
+		return floor_ms * NS_PER_MS;
+	if (s->log && now_ms > floor_ms)
+		store_clock_raise(s, now_ms);
+	return now_ns;
+}
+
+void store_clock_raise(struct store *s, uint64_t ms)
+{
+	/* relaxed: as above */
+	uint64_t floor_ms = atomic_load_explicit(&s->clock_floor_ms, memory_order_relaxed);
+
+	while (ms > floor_ms &&
+	       !atomic_compare_exchange_weak_explicit(&s->clock_floor_ms, &floor_ms, ms,
+						      memory_order_relaxed, memory_order_relaxed))
+		;
+}
+
+int store_log_open(struct store *s, struct log *log, uint64_t first_version)
+{
+	s->pending = calloc(INDEX_LOCKS, sizeof(*s->pending));
+	if (!s->pending)
+		return -ENOMEM;
+	for (unsigned i = 0; i < INDEX_LOCKS; i++)
+		CDS_INIT_LIST_HEAD(&s->pending[i]);
+	/* relaxed: the workers' threads begin after this */
+	atomic_store_explicit(&s->version, first_version, memory_order_relaxed);
+	s->log = log;
+	return 0;
+}
+
+bool store_walk(struct store *s, struct store_walk *walk)
+{
+	unsigned n;
+
+	walk->count = 0;
+	while (walk->count + INDEX_WALK_MAX <= STORE_WALK_MAX) {
+		if (!index_walk(s->index, &walk->at, walk->block + walk->count,
+				walk->place + walk->count, &n))
+			break;
+		walk->count += n;
+	}
+	return walk->count > 0;
 }
 
 int store_worker_create(struct store_worker *w, struct store *store, unsigned hazards)

@@ -23,7 +23,10 @@
 #include "common/base/error.h"
 #include "common/base/time.h"
 #include "common/layout/wire_rpc.h"
+#include <urcu/list.h>
+
 #include "server/index/index.h"
+#include "server/log/log.h"
 #include "server/memory/memory.h"
 #include "server/reclaim/reclaim.h"
 
@@ -38,6 +41,11 @@ struct store {
 	struct reclaim *reclaim;
 	uint64_t hash_seed;
 	_Atomic(struct store_worker *) sweeper; /* the worker that goes over them, or NULL */
+	struct log *log; /* NULL: nothing is durable, and every write is published at once */
+	/* With a log: writes that are decided and not published, of each lock of the index in the
+	 * order of their decision. Under that lock. */
+	struct cds_list_head *pending;
+	_Atomic uint64_t clock_floor_ms; /* store_now_ns() never says less. Raised by anyone */
 
 	/* Written by each write: a cache line of its own. */
 	_Alignas(STORE_LINE) _Atomic uint64_t version; /* last one drawn */
@@ -64,6 +72,20 @@ struct store_config {
 	unsigned limit_ms; /* the section limit: reclaim.h */
 };
 
+/*
+ * store_now_ns - the wall clock that expiry is judged by. With a log it never goes back, not even
+ * from one life to the next: see store_log_open(). Any thread.
+ * store_clock_raise - store_now_ns() says no less from now on.
+ */
+uint64_t store_now_ns(struct store *s);
+void store_clock_raise(struct store *s, uint64_t ms);
+
+/*
+ * store_log_open - from now on writes wait for the log. No worker thread runs yet. Versions go on
+ * above @first_version. Returns 0 or -ENOMEM.
+ */
+int store_log_open(struct store *s, struct log *log, uint64_t first_version);
+
 int store_create(struct store *store, const struct store_config *config, struct error *err);
 /* store_destroy - workers are gone and no session is left. A zeroed store is fine. */
 void store_destroy(struct store *store);
@@ -74,6 +96,9 @@ struct store_worker {
 	struct memory_cache *cache;
 	struct reclaim_worker *reclaim;
 	uint64_t sweep_ns, sweep_short_ns; /* when to sweep next; the same while memory is short */
+	/* With a log: of the write that is under way, set by its caller before it calls a function
+	 * that writes; NULL: what it calls publishes at once (deleting what has expired). */
+	struct store_decision *decision;
 #ifdef GRACEKV_MUTANTS
 	struct index_hit late; /* acknowledge_first: replaced, and not OBSOLETE yet */
 #endif
@@ -109,6 +134,83 @@ struct store_terms {
 
 /* Nothing is asked for; the same with force. */
 extern const struct store_terms store_always, store_forced;
+
+/*
+ * A write that was decided and appended to the log, and is not published yet. From the decision to
+ * store_publish() it stands in the list of its lock, where every later write of its key is judged
+ * against it. @block is INVALID until then: final but for its state, readable inside the read-side
+ * section in which it was found.
+ */
+struct store_pending {
+	struct cds_list_head node;
+	uint64_t hash;
+	uint64_t version;
+	uint64_t slot; /* PUT: what the index will hold, and does where `holds` */
+	struct block *block; /* PUT; NULL: DEL */
+	const uint8_t *key; /* in its own block, or of a DEL in that of what it deletes */
+	uint32_t key_len;
+	bool holds; /* its slot stands in the index already: nothing else of the key does */
+	struct log_place place;
+};
+
+/* What a writer says of a write, and hears of it. */
+struct store_decision {
+	/* In: who asked, for the log. */
+	uint64_t client[2];
+	uint64_t sequence;
+	uint8_t handle;
+	uint16_t request_slot;
+	struct store_pending *pending; /* the caller's, not in any list */
+	/* Out. */
+	int64_t number; /* INCR: set by the store before it appends */
+	bool appended; /* *pending is in the list; the write's result is what it will be */
+	int refused; /* what log_append_begin() returned, where that is why; else 0 */
+	/* Otherwise: the result was judged against this version of a write that is pending, and
+	 * must not be told before that is published; 0: against what is published. */
+	uint64_t awaits;
+	uint64_t awaits_hash;
+};
+
+/*
+ * store_publish - the write's record is committed: what store_put_finish() does at once without a
+ * log. Retires what it replaces. Returns 0; -EAGAIN: another write of the key comes first, which
+ * another worker publishes soon.
+ * store_is_pending - whether the write of @version is not published yet.
+ */
+int store_publish(struct store_worker *w, struct store_pending *p);
+bool store_is_pending(struct store *s, uint64_t hash, uint64_t version);
+
+/*
+ * Recovery: no log is open, no session is there. A record of the log or of a snapshot, applied
+ * where nothing as new stands there: any number of times, in the order of the log for each key.
+ * Several threads may, each with its own worker, online.
+ * store_restore_put - @body: XXH3 of key and value. A record that has expired by store_now_ns()
+ * removes what is older, and is left out. Returns 0; -ENOMEM; -EAGAIN: memory is growing, or waits
+ * for a grace period: go offline for a while and try again.
+ * store_restore_del - removes what is older than @version. Returns 0, or -EAGAIN.
+ */
+int store_restore_put(struct store_worker *w, const void *key, uint32_t key_len, const void *value,
+		      uint32_t value_len, uint64_t version, uint64_t expiry_ms, uint64_t body);
+int store_restore_del(struct store_worker *w, const void *key, uint32_t key_len, uint64_t version);
+
+/*
+ * store_walk - the records of a few buckets more, for a snapshot: @at is 0 at first, and says where
+ * to go on. Every record that is published from the first call to the last is seen, and some of
+ * those that are not all the time; a key may be seen twice, in two versions. @out: LIVE when they
+ * were found, readable until the caller's next quiescent state; at most STORE_WALK_MAX. The caller
+ * is a registered reader (qsbr.h), online. Returns false, with none, after the last.
+ */
+#define STORE_WALK_MAX 1024u
+static_assert(STORE_WALK_MAX >= INDEX_WALK_MAX, "all of a bucket at least");
+
+struct store_walk {
+	uint64_t at;
+	unsigned count;
+	const struct block *block[STORE_WALK_MAX];
+	struct memory_place place[STORE_WALK_MAX]; /* of each: for hazards (reclaim.h) */
+};
+
+bool store_walk(struct store *s, struct store_walk *walk);
 
 /* A PUT that has its block and waits for its value. */
 struct store_put {
@@ -253,7 +355,7 @@ int store_touch(struct store_worker *w, const void *key, uint32_t key_len, uint6
  * store_sweeps - whether there may be some: so memory is on its way. Any thread.
  */
 uint64_t store_sweep(struct store_worker *w, uint64_t now_ns);
-bool store_sweeps(const struct store *store);
+bool store_sweeps(struct store *store);
 
 /*
  * store_untidy - the index has become sparser than it is small; store_tidy() then goes on with

@@ -9,7 +9,8 @@
  *
  * PACE. A slice of 100 us, at most one bucket longer, every 2 ms: 5 % of a core. While memory is
  * short, every 300 us. A slice ends early where half of what may wait for grace periods does, as
- * the other half is for writes of clients: what was found is given back to a later pass.
+ * the other half is for writes of clients: what was found is given back to a later pass. So is a
+ * record of which a write is pending.
  */
 
 #include "common/base/time.h"
@@ -31,9 +32,10 @@ static bool delete_all(struct store_worker *w, uint64_t now_ms, const struct ind
 	for (; i < found->count; i++) {
 		const struct block *b = found->block[i];
 
-		if (!reclaim_roomy(w->store->reclaim) ||
-		    store_delete_expired(w, b->key_hash, b->data, b->key_len, &terms, &ignored) < 0)
+		if (!reclaim_roomy(w->store->reclaim))
 			break;
+		if (store_delete_expired(w, b->key_hash, b->data, b->key_len, &terms, &ignored) < 0)
+			index_expiry_put_back(w->store->index, b->key_hash, b->expiry_ms);
 	}
 	for (unsigned k = i; k < found->count; k++)
 		index_expiry_put_back(w->store->index, found->block[k]->key_hash,
@@ -73,7 +75,7 @@ static void stop_sweeping(struct store_worker *w)
 /* Nanoseconds until there is something to do. */
 static uint64_t sweep(struct store_worker *w, uint64_t soonest_ms)
 {
-	uint64_t now_ms = time_wall_ms();
+	uint64_t now_ms = store_now_ns(w->store) / NS_PER_MS;
 
 	if (soonest_ms > now_ms)
 		return soonest_ms - now_ms < LOOK_NS / NS_PER_MS ? (soonest_ms - now_ms) * NS_PER_MS
@@ -104,11 +106,11 @@ uint64_t store_sweep(struct store_worker *w, uint64_t now_ns)
 	return in_need && wait_ns > SHORT_NS ? SHORT_NS : wait_ns;
 }
 
-bool store_sweeps(const struct store *store)
+bool store_sweeps(struct store *store)
 {
 	uint64_t soonest_ms = index_soonest_expiry(store->index);
 
-	return soonest_ms != UINT64_MAX && soonest_ms <= time_wall_ms();
+	return soonest_ms != UINT64_MAX && soonest_ms <= store_now_ns(store) / NS_PER_MS;
 }
 
 void store_sweep_leave(struct store_worker *w)

@@ -8,8 +8,10 @@
  * races it makes the record under the bucket's lock, so it cannot lose for ever. The other writers
  * of the bucket wait meanwhile: for a value of 16 MiB, some milliseconds. Its block comes from
  * memory's lists, whose locks follow the bucket's; it waits for no growth there.
+ *
+ * With a log, what is there is the key's newest state, published or pending. The bytes of a pending
+ * record are final, and stay for this read-side section as those of a published one do.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,9 +51,11 @@ static int find(struct store_worker *w, uint64_t hash, const void *key, uint32_t
 	int rc;
 
 	do {
-		rc = store_look_up(w->store, hash, key, key_len, hit);
+		rc = store_look_up_newest(w, hash, key, key_len, hit);
 		if (rc || !block_expired(hit->block, t->now_ms))
 			return rc;
+		if (!hit->place) /* it is pending, and stays until what is pending is published */
+			return -ENOENT;
 		rc = store_delete_expired(w, hash, key, key_len, t, &ignored);
 	} while (rc > 0);
 	return rc ? rc : -ENOENT;
@@ -133,8 +137,7 @@ static int change_locked(struct store_worker *w, struct change *c, struct store_
 	return store_put_finish(w, c->put, block_body_hash(c->put->block), &t, &old, found, out);
 }
 
-/* Unless it returns 0 the block in hand, if any, is still the caller's. */
-static int change(struct store_worker *w, struct change *c, struct store_result *out)
+static int change_tried(struct store_worker *w, struct change *c, struct store_result *out)
 {
 	uint64_t hash = hash_key(w->store->hash_seed, c->key, c->key_len);
 
@@ -153,6 +156,12 @@ static int change(struct store_worker *w, struct change *c, struct store_result 
 			return rc;
 	}
 	return change_locked(w, c, out);
+}
+
+/* Unless it returns 0 the block in hand, if any, is still the caller's. */
+static int change(struct store_worker *w, struct change *c, struct store_result *out)
+{
+	return store_outcome(w, change_tried(w, c, out));
 }
 
 /* The same, and no block is left with the caller. */
@@ -185,6 +194,8 @@ static int make_sum(struct store_worker *w, struct change *c, const struct block
 	if (rc == 0)
 		memcpy(c->put->block->data + c->key_len, text, (size_t)len);
 	c->sum = total;
+	if (w->decision)
+		w->decision->number = total;
 	return rc;
 }
 
@@ -252,7 +263,7 @@ int store_append_begin(struct store_worker *w, const void *key, uint32_t key_len
 {
 	uint64_t hash = hash_key(w->store->hash_seed, key, key_len);
 	struct index_hit hit;
-	bool there = store_look_up(w->store, hash, key, key_len, &hit) == 0 &&
+	bool there = store_look_up_newest(w, hash, key, key_len, &hit) == 0 &&
 		     !block_expired(hit.block, now_ms);
 
 	return append_take(w, key, key_len, there ? hit.block->value_len : 0, value_len, expiry_ms,
@@ -291,7 +302,7 @@ void store_append_seal(struct store_worker *w, struct store_put *put, uint64_t n
 {
 	struct block *b = put->block;
 	struct index_hit hit;
-	bool there = store_look_up(w->store, put->hash, b->data, b->key_len, &hit) == 0 &&
+	bool there = store_look_up_newest(w, put->hash, b->data, b->key_len, &hit) == 0 &&
 		     !block_expired(hit.block, now_ms);
 
 	if (put->base != (there ? hit.block->value_len : 0))

@@ -156,6 +156,11 @@ const struct worker_counters *worker_counters(const struct worker *w)
 	return &w->rpc.counters;
 }
 
+const struct write_door *worker_door(const struct worker *w)
+{
+	return &w->rpc.door;
+}
+
 uint64_t worker_receives_lost(const struct worker *w)
 {
 	/* relaxed: a counter */

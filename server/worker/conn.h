@@ -28,6 +28,7 @@ struct conn;
 enum request_state {
 	REQUEST_IDLE,
 	REQUEST_PULLING, /* its value is being fetched */
+	REQUEST_PENDING, /* the door has its write, which waits for the log */
 	REQUEST_WAITING, /* its reply waits for a place in the send queue */
 };
 

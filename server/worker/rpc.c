@@ -4,8 +4,8 @@
  * Requests and replies.
  *
  * A request slot is a small state machine: IDLE, or PULLING while an RDMA READ fetches the value of
- * a large PUT or APPEND straight into its new block. Everything else is answered before
- * rpc_receive() returns.
+ * a large PUT or APPEND straight into its new block, or PENDING while its write waits for the log.
+ * Everything else is answered before rpc_receive() returns.
  *
  * What a posted operation names stays until its completion is polled or its queue pair is
  * destroyed (DESIGN 7.4): the block of a PULLING slot is unpublished and owned by
@@ -180,6 +180,19 @@ static void do_measure(struct rpc_worker *w, struct request *r, const struct rpc
 	reply_room(w, r, q, out, sizeof(*out));
 }
 
+static void do_save(struct rpc_worker *w, struct request *r, const struct rpc_request *q)
+{
+	int64_t number = w->config.save ? w->config.save(w->config.stats_ctx) : -EOPNOTSUPP;
+
+	rpc_count(&w->counters.stats, 1);
+	if (number < 0) {
+		rpc_reply_status(w, r, q->sequence, (int)number);
+		return;
+	}
+	rpc_reply_begin(r, q->sequence, 0)->number = number;
+	rpc_send_reply(w, r, RPC_REPLY_BYTES, NULL);
+}
+
 static void dispatch(struct rpc_worker *w, struct request *r, const struct rpc_request_view *view)
 {
 	switch (view->header->op) {
@@ -211,6 +224,9 @@ static void dispatch(struct rpc_worker *w, struct request *r, const struct rpc_r
 	case RPC_MEASURE:
 		do_measure(w, r, view);
 		break;
+	case RPC_SAVE:
+		do_save(w, r, view->header);
+		break;
 	}
 }
 
@@ -239,7 +255,8 @@ void rpc_receive(struct rpc_worker *w, struct conn *c, const void *frame, uint32
 		return;
 	}
 	r->batch = w->batch;
-	r->now_ns = time_wall_ns(); /* the one look at the clock, for all that it needs it for */
+	/* the one look at the clock, for all that it needs it for */
+	r->now_ns = store_now_ns(w->store.store);
 	if (rc) {
 		rpc_reply_status(w, r, q->sequence, rc);
 	} else if (q->client_id[0] != c->client_id[0] || q->client_id[1] != c->client_id[1] ||
@@ -279,6 +296,8 @@ void rpc_abandon(struct rpc_worker *w, struct conn *c)
 	for (unsigned i = 0; i < c->credits; i++) {
 		if (c->request[i].state == REQUEST_PULLING)
 			write_drop(&w->door, &c->request[i].write);
+		else if (c->request[i].state == REQUEST_PENDING)
+			write_forsake(&c->request[i].write);
 		c->request[i].state = REQUEST_IDLE;
 	}
 	for (unsigned i = 0; i < WORKER_RECEIVES; i++) {

@@ -19,9 +19,24 @@ void rpc_answer(struct write_door *door, struct write *write)
 	struct rpc_worker *w = caa_container_of(door, struct rpc_worker, door);
 	struct request *r = caa_container_of(write, struct request, write);
 
+	if (r->state == REQUEST_PENDING)
+		r->state = REQUEST_IDLE;
 	if (write->repeated)
 		rpc_count(&w->counters.repeats, 1);
 	rpc_reply_write(w, r, write->ask.sequence, &write->result);
+}
+
+/* The door was called: it has answered, or will. */
+static void went(struct request *r)
+{
+	if (r->write.waiting)
+		r->state = REQUEST_PENDING;
+}
+
+static void run(struct rpc_worker *w, struct request *r)
+{
+	write_run(&w->door, &r->write);
+	went(r);
 }
 
 static void fill(struct request *r, enum write_op op, const struct rpc_request_view *view)
@@ -58,11 +73,13 @@ void rpc_put(struct rpc_worker *w, struct request *r, enum write_op op,
 
 	rpc_count(op == WRITE_PUT ? &w->counters.puts : &w->counters.updates, 1);
 	fill(r, op, view);
-	if (!write_take(&w->door, &r->write, pull))
+	if (!write_take(&w->door, &r->write, pull)) {
+		went(r);
 		return;
+	}
 	if (!pull) {
 		memcpy(write_value(&r->write), view->value, q->value_len);
-		write_run(&w->door, &r->write);
+		run(w, r);
 		return;
 	}
 	r->pull.addr = q->staging_addr;
@@ -78,7 +95,7 @@ void rpc_pulled(struct rpc_worker *w, struct request *r, bool ok)
 	struct write_request *ask = &r->write.ask;
 
 	r->state = REQUEST_IDLE;
-	r->now_ns = ask->now_ns = time_wall_ns();
+	r->now_ns = ask->now_ns = store_now_ns(w->store.store);
 	if (!ok) {
 		write_drop(&w->door, &r->write);
 		rpc_conn_lost(w, r->conn, "its value could not be read");
@@ -86,7 +103,7 @@ void rpc_pulled(struct rpc_worker *w, struct request *r, bool ok)
 		write_drop(&w->door, &r->write);
 		rpc_reply_status(w, r, ask->sequence, -EBADMSG);
 	} else {
-		write_run(&w->door, &r->write);
+		run(w, r);
 	}
 }
 
@@ -95,5 +112,5 @@ void rpc_update(struct rpc_worker *w, struct request *r, enum write_op op,
 {
 	rpc_count(op == WRITE_DEL ? &w->counters.dels : &w->counters.updates, 1);
 	fill(r, op, view);
-	write_run(&w->door, &r->write);
+	run(w, r);
 }

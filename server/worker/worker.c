@@ -35,6 +35,7 @@
 #define TIDY_BUSY_NS	  (5 * NS_PER_MS) /* between a few merges each, of a busy worker */
 #define TIDY_NS		  (100 * NS_PER_MS) /* the index waits for memory: ask again, ... */
 #define LEAVING_NS	  (1 * NS_PER_MS) /* asleep at most, while connections leave */
+#define FINISH_NS	  (10 * NS_PER_MS) /* as LEAVING_NS, while the last writes are finished */
 #define TIDY_BACK_OFF_MAX 6u /* ... after twice as long each time, up to 6.4 s */
 
 static struct conn *conn_find(struct worker *w, uint32_t qpn)
@@ -109,6 +110,7 @@ int worker_poll(struct worker *w)
 		handle(w, &wc[i]);
 	if (n > 0 && w->receives.pending)
 		receives_flush(&w->receives);
+	write_flush(&w->rpc.door);
 	if (receives_audit_due(&w->receives))
 		receives_audit(&w->receives, silent_since(w));
 	return n;
@@ -147,20 +149,24 @@ static uint64_t chores_poll(struct worker *w, uint64_t now, uint64_t tidy_pause_
 	return tidy < due ? tidy : due;
 }
 
-/* Sleep until a completion, a command, or the open batch of retired blocks is due. */
+/* Sleep until a completion, a command, the log's commit of what waits for it, or the open batch of
+ * retired blocks is due. */
 static void sleep_until_work(struct worker *w)
 {
-	struct pollfd fds[2] = { { .fd = rdma_cq_fd(&w->cq), .events = POLLIN },
-				 { .fd = w->commands.fd, .events = POLLIN } };
-	uint64_t due = chores_poll(w, time_now_ns(), 0);
+	struct pollfd fds[3] = { { .fd = rdma_cq_fd(&w->cq), .events = POLLIN },
+				 { .fd = w->commands.fd, .events = POLLIN },
+				 { .fd = w->rpc.door.waiter.fd, .events = POLLIN } };
+	uint64_t due = chores_poll(w, time_now_ns(), 0), log = write_sleep(&w->rpc.door);
 	struct timespec ts;
 
 	if (w->leaving && due > LEAVING_NS)
 		due = LEAVING_NS;
+	due = log < due ? log : due;
 	ts = (struct timespec){ (time_t)(due / NS_PER_S), (long)(due % NS_PER_S) };
 	qsbr_offline();
-	ppoll(fds, 2, due == UINT64_MAX ? NULL : &ts, NULL);
+	ppoll(fds, 3, due == UINT64_MAX ? NULL : &ts, NULL);
 	qsbr_online();
+	write_woke(&w->rpc.door);
 	if (fds[0].revents)
 		rdma_cq_drain_events(&w->cq);
 	if (fds[1].revents)
@@ -174,7 +180,8 @@ static void idle(struct worker *w, uint64_t *idle_since)
 
 	if (!*idle_since)
 		*idle_since = now;
-	if (now - *idle_since < w->spin_yield_ns) {
+	/* what waits for the log needs the log's thread to run: let it have this core */
+	if (now - *idle_since < w->spin_yield_ns && !write_waits(&w->rpc.door)) {
 		time_relax();
 		return;
 	}
@@ -186,6 +193,28 @@ static void idle(struct worker *w, uint64_t *idle_since)
 	*idle_since = 0;
 }
 
+/* No connection is left. What waits for the log goes its way, unless that has failed. */
+static void finish_writes(struct worker *w)
+{
+	struct write_door *door = &w->rpc.door;
+
+	while (write_waits(door) && !log_has_failed(w->rpc.store.store->log)) {
+		struct pollfd fd = { .fd = door->waiter.fd, .events = POLLIN };
+		struct timespec ts = { 0 };
+		uint64_t ns;
+
+		qsbr_quiescent();
+		if (write_poll(door))
+			continue;
+		ns = write_sleep(door);
+		ts.tv_nsec = (long)(ns < FINISH_NS ? ns : FINISH_NS);
+		qsbr_offline();
+		ppoll(&fd, 1, &ts, NULL);
+		qsbr_online();
+		write_woke(door);
+	}
+}
+
 static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
@@ -194,10 +223,11 @@ static void *worker_main(void *arg)
 	qsbr_register();
 	while (!w->stopping) {
 		int n = worker_poll(w);
+		bool wrote = write_poll(&w->rpc.door);
 
 		if (w->leaving)
 			worker_leave(w, n);
-		if (n > 0) {
+		if (n > 0 || wrote) {
 			w->spun_in_vain &= !idle_since;
 			idle_since = 0;
 			chores_poll(w, time_now_ns(), TIDY_BUSY_NS);
@@ -208,6 +238,7 @@ static void *worker_main(void *arg)
 			worker_take_commands(w);
 		qsbr_quiescent();
 	}
+	finish_writes(w);
 	qsbr_unregister();
 	return NULL;
 }
@@ -262,11 +293,14 @@ int worker_create(struct worker **out, const struct worker_config *config, unsig
 		error_set(err, rc, "out of memory for worker %u", number);
 		goto err_rooms;
 	}
+	rc = write_door_open(&w->rpc.door, WORKER_RECEIVES, err);
+	if (rc)
+		goto err_store;
 	rc = mailbox_create(&w->commands);
 	if (rc) {
 		error_set(err, rc, "making the mailbox of worker %u failed: %s", number,
 			  error_name(rc));
-		goto err_store;
+		goto err_door;
 	}
 	rc = start_thread(w, err);
 	if (rc)
@@ -276,6 +310,8 @@ int worker_create(struct worker **out, const struct worker_config *config, unsig
 
 err_commands:
 	mailbox_destroy(&w->commands);
+err_door:
+	write_door_close(&w->rpc.door);
 err_store:
 	store_worker_destroy(&w->rpc.store);
 err_rooms:
@@ -289,13 +325,22 @@ err_free:
 	return rc;
 }
 
+void worker_stop(struct worker *w)
+{
+	if (w->stopped)
+		return;
+	mailbox_post(&w->commands, &w->stop);
+	pthread_join(w->thread, NULL);
+	w->stopped = true;
+}
+
 void worker_destroy(struct worker *w)
 {
 	if (!w)
 		return;
-	mailbox_post(&w->commands, &w->stop);
-	pthread_join(w->thread, NULL);
+	worker_stop(w);
 	mailbox_destroy(&w->commands);
+	write_door_close(&w->rpc.door);
 	store_worker_destroy(&w->rpc.store);
 	rdma_buffer_destroy(&w->rpc.rooms);
 	rdma_cq_destroy(&w->cq);

@@ -25,7 +25,7 @@
 struct worker_counters {
 	_Atomic uint64_t gets, puts, dels, pings;
 	_Atomic uint64_t updates; /* INCR, TOUCH, APPEND */
-	_Atomic uint64_t stats; /* MEASURE as well */
+	_Atomic uint64_t stats; /* MEASURE and SAVE as well */
 	_Atomic uint64_t repeats; /* retries answered from memory */
 	_Atomic uint64_t refused; /* requests answered with an error other than not found */
 	_Atomic uint64_t full; /* of those, for want of memory */
@@ -46,12 +46,19 @@ typedef size_t (*worker_stats_fn)(void *ctx, char *text, size_t cap);
 /* Fills what the whole server knows of a measurement. Called on worker threads. */
 typedef void (*worker_measure_fn)(void *ctx, struct rpc_measured *out);
 
+/*
+ * Asks for a snapshot: returns its number, or -EOPNOTSUPP: there is no data directory. Called on
+ * worker threads. NULL is the same as the latter.
+ */
+typedef int64_t (*worker_save_fn)(void *ctx);
+
 struct worker_config {
 	const struct rdma_device *dev;
 	struct store *store;
 	worker_stats_fn stats;
 	worker_measure_fn measure;
-	void *stats_ctx; /* of both */
+	worker_save_fn save;
+	void *stats_ctx; /* of all three */
 	int notice_fd; /* eventfd, written when one was lost: conn_lifeline_lost() */
 	struct mailbox *obeyed; /* where connections go whose command is done */
 };
@@ -60,8 +67,16 @@ struct worker_config {
 int worker_create(struct worker **out, const struct worker_config *config, unsigned number,
 		  struct error *err);
 
-/* worker_destroy - every connection was detached. NULL is fine. */
+/*
+ * worker_stop - every connection was detached. What waits for the log is published and remembered,
+ * unless the log has failed; then the thread ends. The rest of the worker stays, its door too.
+ * worker_destroy - the same, where that was not done, and all of it goes. NULL is fine.
+ */
+void worker_stop(struct worker *w);
 void worker_destroy(struct worker *w);
+
+/* worker_door - for its `oldest`. */
+const struct write_door *worker_door(const struct worker *w);
 
 /*
  * conn_create - a queue pair on @w, in INIT, not attached. @credits: requests in flight, at most

@@ -21,6 +21,7 @@ struct worker {
 	unsigned number;
 	uint64_t spin_yield_ns; /* idle for this long, it spins; then it yields */
 	pthread_t thread;
+	bool stopped; /* it was joined. The creator's */
 	struct rdma_cq cq;
 	struct receives receives;
 	struct mailbox commands; /* of the queue-pair thread: connections, or worker_stop */

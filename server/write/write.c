@@ -9,19 +9,18 @@
  * applied and remembered before the fence, and a retry finds its reply, or it finds the generation
  * gone and changes nothing. Two frames of one request cannot both find no reply.
  *
- * NOT NOW. -EBUSY is the one result of apply() that is not remembered: nothing was applied, and the
- * client asks again.
+ * NOT NOW. -EBUSY, and -ENOSPC of the log, are not remembered: nothing was applied, and the client
+ * asks again, or is told that the disk is full and may.
  *
- * WHERE A LOG GOES. apply() judges the record and publishes it in one hold of the bucket's lock
- * (store.h), so remember() and the answer may follow at once. Once a write has to be durable before
- * it is published, apply() ends with the judgement, and publishing, remember() and the answer
- * follow when the log has the write; a retry that comes meanwhile has to wait in decide() for it.
+ * WITH A LOG apply() ends with the record's place in the log, the reply slot says that the request
+ * is pending, and the lock goes. Publishing, remembering and the answer follow (write_log.c). A
+ * retry that comes meanwhile finds the slot pending, and waits as well.
  *
  * The value of a large PUT or APPEND is fetched between write_take() and write_run(), and hashed,
  * without the lock, for which the client's other writes wait, on whichever worker. Before memory is
  * taken for it, is_over() looks up a retry, and a record that makes the condition fail.
  */
-#include "server/write/write.h"
+#include "server/write/write_internal.h"
 
 #include <errno.h>
 
@@ -32,11 +31,24 @@
 #define GROWTH_WAIT_MS	10u
 #define GROWTH_PAUSE_MS 90u
 
+/* Must hold the client's lock. Its first try is pending. */
+static void await_first_try(struct write_door *d, struct write *w)
+{
+	struct write_waiting *x = waiting_take(d, w);
+
+	if (!x) {
+		w->result.status = -EBUSY;
+		return;
+	}
+	waiting_join(d, w, x, FOR_FIRST_TRY);
+	waiting_end(d, w, x);
+}
+
 /*
  * Must hold the client's lock. Returns true where the write is to be applied; false where the
- * result is there already.
+ * result is there already, or w->waiting is set.
  */
-static bool decide(struct write *w)
+static bool decide(struct write_door *d, struct write *w)
 {
 	const struct write_request *ask = &w->ask;
 	const struct client_reply *last;
@@ -45,6 +57,9 @@ static bool decide(struct write *w)
 			     ask->retry, &last)) {
 	case CLIENT_APPLY:
 		return true;
+	case CLIENT_WAIT:
+		await_first_try(d, w);
+		return false;
 	case CLIENT_REPEAT:
 		w->result = *last;
 		w->repeated = true;
@@ -154,38 +169,74 @@ static int apply(struct write_door *d, struct write *w)
 	return rc;
 }
 
+/* Nothing was applied, and another time it may be. */
+static bool is_not_now(int status)
+{
+	return status == -EBUSY || status == -ENOSPC;
+}
+
 /* Must hold the client's lock, since decide() said yes. */
 static void remember(struct write *w)
 {
 	const struct write_request *ask = &w->ask;
 
 	w->result.sequence = ask->sequence;
-	if (w->result.status != -EBUSY)
+	if (!is_not_now(w->result.status))
 		client_store(ask->client, ask->handle, ask->slot, &w->result);
 }
 
 /*
+ * Must hold the client's lock, since decide() said yes. Nothing was appended, and @status is the
+ * result. It waits where it was judged against a write that does. @x: NULL without a log.
+ */
+static void conclude(struct write_door *d, struct write *w, struct write_waiting *x, int status)
+{
+	w->result.status = status;
+	if (x && x->decision.awaits && !is_not_now(status) && !MUTANT(refuse_early))
+		waiting_join(d, w, x, FOR_WRITE);
+	else
+		remember(w);
+}
+
+/* Must hold the client's lock, since decide() said yes. Whether the condition fails by what is
+ * there, and so there is a result. */
+static bool is_refused(struct write_door *d, struct write *w)
+{
+	const struct write_request *ask = &w->ask;
+	const struct store_terms terms = terms_of(d, ask);
+	struct write_waiting *x = NULL;
+	struct store_result found;
+	int rc;
+
+	if (d->store->store->log) {
+		x = waiting_take(d, w);
+		if (!x) {
+			w->result.status = -EBUSY;
+			return true;
+		}
+	}
+	rc = store_put_refused(d->store, ask->key, ask->key_len, &terms, &found);
+	if (rc) {
+		take_result(&w->result, rc, &found);
+		conclude(d, w, x, rc);
+	}
+	if (x)
+		waiting_end(d, w, x);
+	return rc;
+}
+
+/*
  * Do not take memory, or fetch a value, for what was done already or will not be: a full store
- * would call itself full where the record that is there decides. True: there is a result.
+ * would call itself full where the record that is there decides. True: there is a result, or
+ * w->waiting is set.
  */
 static bool is_over(struct write_door *d, struct write *w)
 {
 	const struct write_request *ask = &w->ask;
-	const struct store_terms terms = terms_of(d, ask);
-	struct store_result found;
 	bool over;
 
 	pthread_mutex_lock(&ask->client->lock);
-	over = !decide(w);
-	if (!over && ask->condition != STORE_ALWAYS) {
-		w->result.status =
-			store_put_refused(d->store, ask->key, ask->key_len, &terms, &found);
-		over = w->result.status != 0;
-		if (over) {
-			take_result(&w->result, w->result.status, &found);
-			remember(w);
-		}
-	}
+	over = !decide(d, w) || (ask->condition != STORE_ALWAYS && is_refused(d, w));
 	pthread_mutex_unlock(&ask->client->lock);
 	return over;
 }
@@ -216,7 +267,8 @@ bool write_take(struct write_door *d, struct write *w, bool fetched)
 	int rc;
 
 	if ((ask->retry || ask->condition != STORE_ALWAYS) && is_over(d, w)) {
-		d->answer(d, w);
+		if (!w->waiting)
+			d->answer(d, w);
 		return false;
 	}
 	if (fetched && store_put_waits(d->store, ask->key, ask->key_len))
@@ -236,32 +288,82 @@ void write_drop(struct write_door *d, struct write *w)
 		store_put_abort(d->store, &w->put);
 }
 
+/*
+ * Must hold the client's lock, since decide() said yes. @again: memory for the index grew already,
+ * and is not waited for any more. Returns -EAGAIN: wait for it; else there is a result, or
+ * w->waiting is set.
+ */
+static int apply_at_once(struct write_door *d, struct write *w, bool again)
+{
+	int rc = apply(d, w);
+
+	if (rc == -EAGAIN && !again && may_wait(d))
+		return rc;
+	conclude(d, w, NULL, short_status(d, &w->ask, rc));
+	return 0;
+}
+
+/* What the log's refusal means to the client. -EIO: the server ends, which is no answer. */
+static int log_status(int rc)
+{
+	return rc == -ENOSPC ? rc : -EBUSY;
+}
+
+/* The same, with a log. */
+static int apply_logged(struct write_door *d, struct write *w, bool again)
+{
+	struct write_waiting *x = waiting_take(d, w);
+	int rc = 0, refused;
+
+	if (!x) {
+		w->result.status = -EBUSY;
+		return 0;
+	}
+	refused = client_log(w->ask.client, d->store->store->log);
+	if (refused == 0) {
+		rc = apply(d, w);
+		refused = x->decision.refused;
+	}
+	if (x->decision.appended) {
+		waiting_join(d, w, x, FOR_LOG);
+		rc = 0;
+	} else if (refused) {
+		conclude(d, w, x, log_status(refused));
+		rc = 0;
+	} else if (rc != -EAGAIN || again || !may_wait(d)) {
+		conclude(d, w, x, short_status(d, &w->ask, rc));
+		rc = 0;
+	}
+	waiting_end(d, w, x);
+	return rc;
+}
+
+static int apply_once(struct write_door *d, struct write *w, bool again)
+{
+	return d->store->store->log ? apply_logged(d, w, again) : apply_at_once(d, w, again);
+}
+
 /* Where memory for the index grows the lock is dropped once, and all is decided again. */
 void write_run(struct write_door *d, struct write *w)
 {
 	struct client_entry *client = w->ask.client;
 	bool again = false;
-	int rc;
 
 	if (w->ask.op == WRITE_PUT)
 		store_put_seal(&w->put);
 	else if (w->ask.op == WRITE_APPEND)
 		store_append_seal(d->store, &w->put, w->ask.now_ns / NS_PER_MS);
 	pthread_mutex_lock(&client->lock);
-	while (decide(w)) {
-		rc = apply(d, w);
-		if (rc == -EAGAIN && !again && may_wait(d)) {
-			pthread_mutex_unlock(&client->lock);
-			growth_wait(d);
-			pthread_mutex_lock(&client->lock);
-			again = true;
-			continue;
-		}
-		w->result.status = short_status(d, &w->ask, rc);
-		remember(w);
-		break;
+	while (decide(d, w) && apply_once(d, w, again) == -EAGAIN) {
+		pthread_mutex_unlock(&client->lock);
+		growth_wait(d);
+		pthread_mutex_lock(&client->lock);
+		again = true;
 	}
 	pthread_mutex_unlock(&client->lock);
 	write_drop(d, w);
-	d->answer(d, w);
+	if (w->waiting && w->waiting->what == FOR_LOG && MUTANT(ack_before_commit))
+		write_forsake(w);
+	if (!w->waiting)
+		d->answer(d, w);
 }

@@ -12,8 +12,10 @@
  *	apply     the condition holds, and the record is published;
  *	remember  the reply is kept for a retry;
  *	answer    the caller hears of it.
- * Today the answer comes before the call returns. A caller must not rely on that: it keeps the
- * struct write in place until then, and learns the result from `answer` alone.
+ * Without a log the answer comes before the call returns. With one, `apply` ends with the record
+ * in the log; it is published, remembered and answered by write_poll() when the log has committed
+ * it (write.c). In both cases the caller keeps the struct write in place until the answer, or until
+ * write_forsake(), and learns the result from `answer` alone.
  *
  * Threads: a door belongs to one worker thread, which is registered with liburcu and online.
  * write_take() and write_run() may go offline for a moment while memory grows, so the caller holds
@@ -54,6 +56,7 @@ struct write {
 	struct client_reply result; /* what `answer` is about */
 	bool repeated; /* the result was remembered: this time nothing was applied */
 	struct store_put put; /* the door's; put.block: what write_take() took, or NULL */
+	struct write_waiting *waiting; /* the door's: it waits for the log; NULL: it does not */
 };
 
 /* write_begin - a new write, in place of one that was answered or dropped. */
@@ -62,10 +65,21 @@ static inline void write_begin(struct write *w)
 	w->result = (struct client_reply){ 0 };
 	w->repeated = false;
 	w->put.block = NULL;
+	w->waiting = NULL;
 }
+
+struct write_waiting; /* write_log.c */
 
 struct write_door {
 	struct store_worker *store;
+	/* With a log (write_log.c). */
+	struct log_waiter waiter; /* its fd: to be polled by one who sleeps; -1: there is no log */
+	struct write_waiting *free, *first, *last; /* a pool; in the order of their decisions */
+	struct write_waiting *pool;
+	bool appended; /* since the last write_flush() */
+	/* No record of this door below this position waits to be published; UINT64_MAX: none does.
+	 * Written by the door's thread, read by a snapshot (seq_cst): write_log.c. */
+	_Atomic uint64_t oldest;
 	void (*answer)(struct write_door *door, struct write *w);
 	uint64_t growth_pause_until_ns; /* it waited for memory to grow: not again before */
 };
@@ -74,7 +88,7 @@ struct write_door {
  * write_take - the first half of a PUT or APPEND: take a block for its value. @fetched: the value
  * comes later, so a write that would have to wait is refused before anybody fetches the value in
  * vain. True: bring the value to write_value(), then call write_run() or write_drop(). False: it
- * was answered.
+ * was answered, or w->waiting is set: it will be.
  */
 bool write_take(struct write_door *door, struct write *w, bool fetched);
 
@@ -87,5 +101,40 @@ static inline uint8_t *write_value(const struct write *w)
 /* write_drop - the value cannot be had: give the block back. Nothing is answered. */
 void write_drop(struct write_door *door, struct write *w);
 
-/* write_run - decide, apply, remember and answer. */
+/* write_run - decide, apply, remember and answer; or w->waiting is set, and the rest follows. */
 void write_run(struct write_door *door, struct write *w);
+
+/*
+ * With a log. write_door_open - before its thread runs: @writes: how many may wait at once; where
+ * more would, they are refused with -EBUSY. Without a log it does nothing; a door that was not
+ * opened may be used then. Returns 0, -ENOMEM, or what eventfd() said, with @err.
+ * write_door_close - the thread has ended, and nothing waits, unless the log has failed: what does
+ * is dropped.
+ */
+int write_door_open(struct write_door *door, unsigned writes, struct error *err);
+void write_door_close(struct write_door *door);
+
+/* write_poll - once per loop of the worker: publish, remember and answer what is committed. Returns
+ * whether it did anything. */
+bool write_poll(struct write_door *door);
+
+/* write_flush - after the writes that were polled together: the log may go on. */
+void write_flush(struct write_door *door);
+
+/* write_waits - something waits for the log. */
+static inline bool write_waits(const struct write_door *door)
+{
+	return door->first;
+}
+
+/*
+ * write_sleep - before the thread sleeps: door->waiter.fd will wake it when the log has committed
+ * what is first. Returns nanoseconds that it may sleep at most: UINT64_MAX: any time; 0: do not
+ * sleep, poll. write_woke - after it, whatever was returned.
+ */
+uint64_t write_sleep(struct write_door *door);
+void write_woke(struct write_door *door);
+
+/* write_forsake - nobody wants the answer of @w any more: its memory may go. The write itself goes
+ * its way, and a retry will find its reply. */
+void write_forsake(struct write *w);

@@ -14,6 +14,7 @@
  *	stream PREFIX FIRST COUNT SIZE	the same, with a line "ack N" for each that succeeded
  *	check PREFIX FIRST COUNT SIZE	read them: how many are found, missing, wrong
  *	drop PREFIX FIRST COUNT		delete them
+ *	count KEY COUNT			add 1 to KEY so many times; the last sum
  *	spin KEY MS			read KEY for this long
  *	raise KEY COUNT SIZE		write values 1 to COUNT, each filling SIZE bytes
  *	watch KEY MS SIZE		read such values: none may be torn or older than the last
@@ -229,6 +230,22 @@ static void cmd_check(char **word)
 	       count - found - missing);
 }
 
+static void cmd_count(char **word)
+{
+	size_t key_len = unhex(word[0]);
+	int64_t sum = 0;
+
+	for (uint64_t i = number_of(word[1]); i > 0; i--) {
+		int rc = gkv_incr(handle, word[0], key_len, 1, &sum);
+
+		if (rc) {
+			answer_error(rc);
+			return;
+		}
+	}
+	printf("ok sum=%" PRId64 "\n", sum);
+}
+
 static void cmd_drop(char **word)
 {
 	uint64_t first = number_of(word[1]), count = number_of(word[2]), deleted = 0;
@@ -378,7 +395,7 @@ static const struct {
 	{ "fill", 4, cmd_fill },       { "stream", 4, cmd_stream },   { "check", 4, cmd_check },
 	{ "drop", 3, cmd_drop },       { "spin", 2, cmd_spin },	      { "raise", 3, cmd_raise },
 	{ "watch", 3, cmd_watch },     { "handles", 2, cmd_handles }, { "hold", 1, cmd_hold },
-	{ "session", 0, cmd_session },
+	{ "session", 0, cmd_session }, { "count", 2, cmd_count },
 };
 
 /* Returns false at "quit". */

@@ -18,7 +18,7 @@ from kvt_process import CONNECT, DEVICE, SLOW, free_port, program
 STEPS = ["resolve", "tcp", "device", "welcome",
          *(["gid", "qp", "offer", "answer", "settle", "rtr", "rts"]
            if CONNECT == "tcp" else ["qp", "route", "cm"]),
-         "live", "root", "ping", "close"]
+         "live", "root", "ping", "disk", "close"]
 LOCAL = "127.0.0.1"  # where the peers of this file listen
 LEVELS = {"ok", "note", "problem"}
 

@@ -30,11 +30,13 @@ def judged(name, answer):
 
 BOUNDS = {"index": [3, 2, 2, 72, 5], "growth": [10, 5], "grace": [0.95, 1.1, 1, 1, 10],
           "reclaim": [0.97, 5], "get": [3, 1, 0.5], "warm": [2], "depth": [0.6], "redis": [25, 5],
-          "zipf": [1.2], "zipf-few": [1.02], "soft": [6, 3, 3, 1.5], "waste": [15, 250],
+          "zipf": [1.2], "zipf-few": [1.02],
+          "log": [0.9, 0.9, 3], "snapshot": [1.5, 0.8, 1, 1, 0.5, 1],
+          "soft": [6, 3, 3, 1.5], "waste": [15, 250],
           "peers": [10] * 4, "rxe": [2.3, 1.3, 1.5, 1, 2.5], "torture": [0]}
 
 
-SCRIPTS = "rxe", "waste", "redis"  # of the source tree: no fakes stand for them
+SCRIPTS = "rxe", "waste", "redis", "log", "snapshot"  # of the source tree: no fakes stand for them
 
 
 def test_no_bound_was_loosened():

@@ -59,8 +59,10 @@ class Cli:
 
 # Counters whose names do not begin with their group's: in these groups, and with these first words.
 WHOLE_GROUPS = ("process", "reclaim")
+DURABLE_WORDS = ("snapshots",)
+DURABLE_GROUPS = ("data", "log", "recovery", "snapshot")
 WHOLE_WORDS = ("sessions", "records", "queue", "handshakes", "connections", "protocol", "receives",
-               "pulled", "pushed")
+               "pulled", "pushed", "snapshots")
 
 
 def flat_stats(doc):
@@ -69,7 +71,8 @@ def flat_stats(doc):
     for group, entries in doc.items():
         if isinstance(entries, dict):
             for key, value in entries.items():
-                whole = group in WHOLE_GROUPS or key.split("_")[0] in WHOLE_WORDS
+                words = DURABLE_WORDS if group in DURABLE_GROUPS else WHOLE_WORDS
+                whole = group in WHOLE_GROUPS or key.split("_")[0] in words
                 flat[key if whole else f"{group}_{key}"] = value
     for each in doc.get("classes", []) + doc.get("each_session", []):
         (kind, number), *entries = each.items()

@@ -29,24 +29,30 @@ class ServerFailed(Exception):
 ServerSide = RemoteProcess if AGENT else Process
 
 
+def command_of(*args, listen=f"{HOST}:0", memory="256M", device=DEVICE, connect=CONNECT,
+               name="kv-server", under=()):
+    """The arguments that a server is started with. @under: those of a program that starts it."""
+    command = [*under, program(name)]
+    if listen:
+        command += ["--listen", listen]
+    if memory:
+        command += ["--memory", memory]
+    if device:
+        command += ["--device", device]
+    if connect != "tcp":
+        command += ["--connect", connect]
+    return command + list(map(str, args))
+
+
 class Server(ServerSide):
     """A kv-server that has printed its ready line."""
 
-    def __init__(self, folder, *args, listen=f"{HOST}:0", memory="256M", device=DEVICE, env=None,
-                 address_space=None, connect=CONNECT, log=None, name="kv-server"):
-        command = [program(name)]
-        if listen:
-            command += ["--listen", listen]
-        if memory:
-            command += ["--memory", memory]
-        if device:
-            command += ["--device", device]
-        if connect != "tcp":
-            command += ["--connect", connect]
-        command += args
-        super().__init__(command, log or folder / f"kv-server.{next(number)}.stderr", env=env,
+    def __init__(self, folder, *args, env=None, address_space=None, log=None, ready_s=READY_S,
+                 **how):
+        super().__init__(command_of(*args, **how),
+                         log or folder / f"kv-server.{next(number)}.stderr", env=env,
                          address_space=address_space)
-        self.ready_line = self.read_line(READY_S)
+        self.ready_line = self.read_line(ready_s)
         if self.ready_line is None:
             rc = self.wait(STOP_S)
             raise ServerFailed(rc, self.stderr())
@@ -84,13 +90,13 @@ class Server(ServerSide):
             self.close()
 
 
-def refused(folder, *args, **how):
+def refused(folder, *args, seconds=5, **how):
     """kv-server must not start; the failure."""
     started = time.monotonic()
     try:
         Server(folder, *args, **how).crash()
     except ServerFailed as failure:
-        assert time.monotonic() - started < 5, "a refusal comes at once"
+        assert time.monotonic() - started < seconds, "a refusal comes at once"
         assert failure.rc >= 0, f"died of signal {-failure.rc}"
         return failure
     raise AssertionError("it serves")

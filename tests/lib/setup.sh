@@ -14,7 +14,7 @@ declare -A built=()
 packages=(build-essential g++ meson ninja-build pkg-config git libibverbs-dev librdmacm-dev liburcu-dev
     libxxhash-dev libinih-dev libjansson-dev libedit-dev libsystemd-dev libcmocka-dev python3
     python3-venv clang-format-14 shellcheck ibverbs-providers ibverbs-utils perftest
-    scdoc groff-base redis-server redis-tools memcached)
+    scdoc groff-base redis-server redis-tools memcached liburing-dev fio libfaketime strace)
 
 missing_packages() {
     local name

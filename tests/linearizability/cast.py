@@ -2,12 +2,13 @@
 # SPDX-FileCopyrightText: The GraceKV authors
 """The parts of a round: a server, its clients, and the relay between them."""
 import json
+import re
 import subprocess
 import time
 
 import kvt_process
 from kvt_client import flat_stats
-from kvt_server import Server, ServerFailed
+from kvt_server import Server, ServerFailed, command_of
 
 from board import Board
 from options import CannotRun
@@ -58,6 +59,19 @@ class Cast:
         self.processes = 0
         self.served = {}
         self.lives = 0
+        self.halves = 0  # lives that were killed before they served
+        self.memory = options.memory
+
+    def durably(self):
+        """What a server with a data directory is started with. Snapshots come often, so that
+        many are killed in the midst of one."""
+        if not self.options.data_dir:
+            return []
+        return ["--data-dir", str(self.folder / "data"), "--sync", self.options.sync,
+                "--log-segment", "64M", "--snapshot-every", "16M"]
+
+    def server_args(self):
+        return ["--lease", str(self.options.lease), "--workers", "2", *self.durably()]
 
     def env(self, rough):
         env = weather(self.rng, rough, self.options.weak)
@@ -77,10 +91,12 @@ class Cast:
         if self.server:
             self.server.close()
         try:
-            self.server = Server(
-                self.folder, "--lease", str(self.options.lease), "--workers", "2",
-                memory=self.options.memory, env=self.env(self.options.rough / 2))
+            self.server = Server(self.folder, *self.server_args(), memory=self.memory,
+                                 env=self.env(self.options.rough / 2))
         except ServerFailed as failed:
+            if self.more_memory(failed.err):
+                self.start_server()
+                return
             if self.lives == 0 and failed.rc in COULD_NOT:
                 raise CannotRun(f"kv-server does not begin:\n{failed.err.strip()}") from None
             raise Wrong(str(failed)) from None
@@ -117,6 +133,35 @@ class Cast:
         begin = time.monotonic_ns()
         self.server.crash()
         return begin, time.monotonic_ns()
+
+    def more_memory(self, said):
+        """A store that was full to the brim may not fit again: block sizes are cut in another
+        order. The server says so, and its next life has more. Whether that is it."""
+        if not (self.options.data_dir and self.lives and "give more --memory" in said):
+            return False
+        number, unit = re.fullmatch(r"(\d+)(\D*)", self.memory).groups()
+        self.memory = f"{2 * int(number)}{unit}"
+        return True
+
+    def stop_server(self):
+        """As an administrator does."""
+        self.note_figures()
+        self.look()
+        self.server.stop(seconds=STOP_S)
+
+    def half_a_life(self, seconds):
+        """A server that is killed after that time, most likely while it recovers."""
+        self.halves += 1
+        half = kvt_process.Process(
+            command_of(*self.server_args(), memory=self.memory),
+            self.folder / f"kv-server.half.{self.halves}.stderr", env=self.env(0))
+        try:
+            time.sleep(seconds)
+            if not half.running() and not self.more_memory(half.stderr()):
+                raise Wrong(f"kv-server ended by itself before it served: {half.returncode()}\n"
+                            f"{half.stderr()[-4000:]}")
+        finally:
+            half.close()
 
     def note_figures(self):
         """Add what this server counted to that of the ones before."""

@@ -87,9 +87,29 @@ def hold_server(cast):
 
 
 def kill_server(cast):
-    """It dies with all that it had, and another one comes."""
+    """It dies with all that it had in memory, and another one comes."""
     begin, end = cast.kill_server()
-    cast.wiped(begin, end)
+    if not cast.options.data_dir:
+        cast.wiped(begin, end)
+    yield between(cast, 0, 300)
+    cast.start_server()
+    return f"life {cast.lives}"
+
+
+def kill_recovery(cast):
+    """It dies, and the next ones while they read what there is, one after the other."""
+    cast.kill_server()
+    times = cast.rng.randrange(1, 5)
+    for _ in range(times):
+        cast.half_a_life(between(cast, 1, 150))
+        yield between(cast, 0, 50)
+    cast.start_server()
+    return f"{times} times, then life {cast.lives}"
+
+
+def end_server(cast):
+    """It ends in order, and another one comes."""
+    cast.stop_server()
     yield between(cast, 0, 300)
     cast.start_server()
     return f"life {cast.lives}"
@@ -113,7 +133,10 @@ TRACKS = {
     "server": [stop_server, stop_server, hold_server, kill_server],
     "memory": [grow, grow, press],
 }
-NAMES = sorted({nemesis.__name__ for track in TRACKS.values() for nemesis in track})
+# Where there is a data directory: most of a life is its end.
+DURABLE = {**TRACKS, "server": [stop_server, hold_server, kill_server, kill_server, kill_server,
+                                kill_server, kill_recovery, end_server]}
+NAMES = sorted({nemesis.__name__ for track in DURABLE.values() for nemesis in track})
 # Seconds of rest between two of a track
 REST = {"clients": (0.02, 0.25), "lines": (0.1, 1.0), "server": (0.3, 1.5), "memory": (0.05, 0.5)}
 
@@ -128,7 +151,8 @@ class Track:
         self.cast = cast
         self.rng = random.Random(cast.rng.random())
         self.name = name
-        self.all = [n for n in TRACKS[name] if n.__name__ in allowed]
+        tracks = DURABLE if cast.options.data_dir else TRACKS
+        self.all = [n for n in tracks[name] if n.__name__ in allowed]
         self.bag = []
         self.events = events
         self.running = None

@@ -80,6 +80,9 @@ def options_of(argv):
     count("--key-open", 1, U32_MAX, 6, "unknown outcomes, likewise")
     count("--pace", 0, 10**6, 300, "us between operations of a thread, times 8")
     count("--lease", 10, 600000, 400, "ms")
+    add("--data-dir", "the server has a data directory, and each life begins with what the one "
+        "before had", action="store_true")
+    add("--sync", "of that server [always]", default="always", metavar="HOW")
     add("--memory", "of the server [32M]", default="32M", metavar="SIZE")
     add("--rough", "part of the processes whose soft0 is unkind, or faulty [0.5]",
         type=number(float, 0, 1), default=0.5, metavar="0..1")

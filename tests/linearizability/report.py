@@ -5,7 +5,7 @@
 # Counters of the servers, as kv-cli stats has them.
 SERVED = ("rpc_repeats", "sessions_resumed", "sessions_fenced_silent", "sessions_fenced_stuck",
           "sessions_fenced_protocol", "queue_pairs_lost", "index_splits", "index_merges",
-          "blocks_freed", "grace_periods", "deferred_refused")
+          "blocks_freed", "grace_periods", "deferred_refused", "snapshots")
 
 FIGURES = (
     ("operations", "recorded"),
@@ -30,6 +30,7 @@ FIGURES = (
     ("server.queue_pairs_lost", "queue pairs that broke at the server"),
     ("server.index_splits", "segments that were split"),
     ("server.index_merges", "segments that were merged"),
+    ("server.snapshots", "snapshots that were completed, and counted before the server died"),
     ("server.blocks_freed", "blocks that were freed, to be used again"),
     ("pressed", "times that the memory was filled"),
     ("refused", "writes of clients that found no memory"),
@@ -41,6 +42,10 @@ MUST = ("checked.open", "hint_hits", "hint_stale", "retries", "asked", "reconnec
         "pressed", "server.rpc_repeats", "server.sessions_fenced_silent", "server.index_splits",
         "server.index_merges", "server.blocks_freed")
 MUST_S = 30
+# With a data directory: seconds for a life, and what happened to each of its servers.
+LIFE_S = 3
+MUST_DURABLE = ("nemeses.kill_server", "nemeses.kill_recovery", "nemeses.end_server",
+                "server.snapshots")
 
 
 def figure(total, path):
@@ -58,7 +63,10 @@ def lacks(total, narrow):
         return "no operation was recorded"
     if narrow or total["device"] != "soft0" or total["seconds"] < MUST_S:
         return None
-    missing = [path for path in MUST if not figure(total, path)]
+    must = MUST + MUST_DURABLE if total["data_dir"] else MUST
+    missing = [path for path in must if not figure(total, path)]
+    if total["data_dir"] and total["lives"] * LIFE_S < total["seconds"]:
+        missing.append(f"a life in {LIFE_S} s")
     return f"the run has not met what it is for: {', '.join(missing)}" if missing else None
 
 

@@ -160,7 +160,9 @@ def keep(options, folder):
     target = pathlib.Path(options.keep).resolve() / f"seed.{options.seed}.{folder.name}"
     try:
         shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(folder, target)
+        # Of a mutant the log tells nothing.
+        without = shutil.ignore_patterns("data") if options.mutant else None
+        shutil.copytree(folder, target, ignore=without)
     except OSError as err:  # shutil.Error is one
         why = "not everything could be copied" if isinstance(err, shutil.Error) else err
         shutil.rmtree(target, ignore_errors=True)
@@ -171,7 +173,8 @@ def keep(options, folder):
 
 def run(options, base):
     """All rounds. Returns the figures and what went wrong, or None."""
-    total = {"seed": options.seed, "device": kvt_process.DEVICE, "rounds": 0, "seconds": 0.0}
+    total = {"seed": options.seed, "device": kvt_process.DEVICE, "data_dir": options.data_dir,
+             "rounds": 0, "seconds": 0.0}
     while True:
         folder = base / f"round.{total['rounds']}"
         folder.mkdir()

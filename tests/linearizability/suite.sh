@@ -65,10 +65,14 @@ lin_mutant() {
 # Torn values, after a READ that was long under way: what is freed must be used again meanwhile.
 slowly=(--weak "lines,delay" --nemesis press)
 
+# What a kill loses must have been seen before it: many lives.
+briefly=(--data-dir --nemesis kill_server --nemesis stop_client --slow 0.3)
+
 lin_mutants() {
     build build-mutants || return 0
     # Neither is a breach that anybody may notice: writes that rest, and checksums left out.
     lin_form build-mutants "nothing is broken" 6 --mutant linger,no_checksum
+    lin_form build-mutants "nothing is broken, over lives" 6 --mutant linger --data-dir
     lin_mutant publish_first
     lin_mutant acknowledge_first
     lin_mutant moved_late --nemesis grow --nemesis stop_client
@@ -82,6 +86,9 @@ lin_mutants() {
     lin_mutant forget_reply
     lin_mutant retry_as_new
     lin_mutant ack_unapplied
+    lin_mutant ack_before_commit "${briefly[@]}"
+    lin_mutant publish_before_commit "${briefly[@]}"
+    lin_mutant refuse_early "${briefly[@]}"
 }
 
 # lin_build - the checker, once a run; is a test of its own. Fails where it did not build.
@@ -101,6 +108,7 @@ suite_linearizability() {
     check "linearizability: what is refused, and signals" env GRACEKV_TEST_BUILD="$work/build-test" \
         timeout 300 python3 "$here/linearizability/test_run.py" "$lin_checker"
     lin_form build-test "on soft0" 30
+    lin_form build-test "over lives" 60 --data-dir
     lin_mutants
     build build-asan || return 0
     sanitizer_options
@@ -109,4 +117,5 @@ suite_linearizability() {
     lin_form build-tsan "(tsan)" 6
     [ "$full" = 1 ] || return 0
     lin_form build-test "10^7 operations" 1800 --operations 10000000
+    lin_form build-test "10^7 operations over lives" 3600 --operations 10000000 --data-dir
 }

@@ -11,8 +11,8 @@ import dataclasses
 
 from gate_figures import (Figure, inverse, leases_until_fenced, longest_pause,
                           megabytes_of_a_million, of_pauses, of_test, over_peer, parse_json,
-                          parse_rxe, parse_torture, percent, ratio, reads_over_reads_at_rest,
-                          server_percent, spread, torn_blocks, unless)
+                          number, parse_rxe, parse_torture, percent, ratio,
+                          reads_over_reads_at_rest, server_percent, spread, torn_blocks, unless)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,5 +247,37 @@ TORTURE = Group(
                      " them, in tests/run stress"),),
     parse=parse_torture, full=(("gets", 10**8),), asked="--long", why="it takes both cores")
 
-GROUPS = (INDEX, GROWTH, GRACE, RECLAIM, GET, WARM, DEPTH, REDIS, ZIPF, ZIPF_FEW, SOFT, WASTE,
-           PEERS, RXE, TORTURE)
+LOG = Group(
+    "log", "/tests/performance/log", ("--build", "{build}"),
+    ("--build", "{build}", "--keys", "10000", "--rounds", "1", "--seconds", "1"), 90, 600, (
+        Promise("durable PUTs, one in flight / fio with one job, same size and sync, rate",
+                "at least", 0.9, unless("no_fio", spread("figures.over_fio_1"))),
+        Promise("durable PUTs, 64 in flight / fio with 64 jobs, rate", "at least", 0.9,
+                unless("no_fio", spread("figures.over_fio_64"))),
+        Promise("the same / redis-benchmark -c 64, appendfsync always, rate", "at least", 3,
+                unless("no_fio", unless("no_redis", spread("figures.over_redis_64"))))),
+    full=(("rounds", 5),), needs=("bin/kv-server", "bin/kv-cli", "bin/kv-bw"))
+
+SNAPSHOT = Group(
+    "snapshot", "/tests/performance/snapshot", ("--build", "{build}"),
+    ("--build", "{build}", "--keys", "100000", "--rounds", "1", "--seconds", "1", "--memory",
+     "1G"), 240, 1800, (
+        Promise("p99 of a GET beside snapshots / without, 10 M records", "at most", 1.5,
+                spread("figures.get_p99")),
+        Promise("rate of PUTs beside snapshots / without", "at least", 0.8,
+                spread("figures.put_rate")),
+        Promise("longest GET beside snapshots", "at most", 1,
+                ratio("figures.get_max_us_saving.median", "figures.get_max_us_saving",
+                      floor="figures.get_max_us_rest.median", scale=1e-3), "ms",
+                note="the floor is the longest GET without, in microseconds: on two cores the"
+                     " kernel's time slices are in both"),
+        Promise("memory beside snapshots, more than without, of the records'", "at most", 1,
+                lambda doc: Figure(100 * number(doc, "extra_memory.max")), "%"),
+        Promise("bytes a second of a snapshot, of one core", "at least", 0.5,
+                ratio("bytes_per_s", scale=1e-9), "GB/s"),
+        Promise("recovery of a log with values of 1 KiB, for a second of CPU", "at least", 1,
+                ratio("recovery_of_log.bytes_per_cpu_s", scale=1e-9), "GB")),
+    full=(("keys", 10**7),), needs=("bin/kv-server", "bin/kv-cli", "bin/kv-bw", "bin/kv-lat"))
+
+GROUPS = (INDEX, GROWTH, GRACE, RECLAIM, GET, WARM, DEPTH, REDIS, ZIPF, ZIPF_FEW, LOG, SNAPSHOT,
+          SOFT, WASTE, PEERS, RXE, TORTURE)

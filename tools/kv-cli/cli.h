@@ -39,6 +39,7 @@ enum cli_option {
 	CLI_PREFIX = 1 << 11,
 	CLI_KEEP_TTL = 1 << 12,
 	CLI_ADDRESS = 1 << 13,
+	CLI_NO_WAIT = 1 << 14,
 };
 
 struct command {
@@ -198,5 +199,6 @@ int cli_count(struct cli *cli);
 int cli_stats(struct cli *cli);
 int cli_watch(struct cli *cli); /* stats --watch */
 int cli_ping(struct cli *cli);
+int cli_save(struct cli *cli);
 int cli_doctor(struct cli *cli);
 int cli_help_command(struct cli *cli);

@@ -266,6 +266,23 @@ const struct command cli_commands[] = {
 		.run = cli_stats,
 	},
 	{
+		.name = "save",
+		.usage = "[--no-wait]",
+		.summary = "have the server write a snapshot, and wait until it is there",
+		.details =
+			"The server goes on meanwhile. A snapshot has every write that was answered before\n"
+			"save was called; after a restart the server reads the newest one, and what the log\n"
+			"has beyond it. Only a server with --data-dir has snapshots: it takes them by\n"
+			"itself, too, as its log grows (--snapshot-every) and when it is stopped.\n"
+			"  --no-wait   return at once; stats says when snapshots has reached the number\n"
+			"              that is printed. Exit 3 if it cannot be written.\n",
+		.example = "kv-cli save && cp -a /var/lib/gracekv/snapshot /backup/",
+		.allowed = CLI_NO_WAIT,
+		.operands_min = 0,
+		.operands_max = 0,
+		.run = cli_save,
+	},
+	{
 		.name = "ping",
 		.usage = "[-c COUNT]",
 		.summary = "time requests and replies",

@@ -60,5 +60,8 @@ int doctor_server(struct cli *cli);
 /* doctor_memory - what @statistics of a server say of NUMA, in @words. False: nothing is wrong. */
 bool doctor_memory(const char *statistics, char *words, size_t cap);
 
+/* doctor_log - what they say of the disk, whether it has a log or none. False: no memory. */
+bool doctor_log(const char *statistics, char *words, size_t cap);
+
 /* doctor_step_hint - what to look at next when a step (of gkv_trace, or "ping", "close") failed. */
 const char *doctor_step_hint(const char *step);

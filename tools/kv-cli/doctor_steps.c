@@ -155,17 +155,58 @@ bool doctor_memory(const char *statistics, char *words, size_t cap)
 	return found;
 }
 
-/* Only what is wrong is said. A server that does not answer this was reached all the same. */
-static void look_at_memory(struct attempt *a)
+static uint64_t figure(const struct stats_table *t, const char *name)
+{
+	const struct stats_value *v = stats_find(t, name);
+
+	return v ? v->value : 0;
+}
+
+bool doctor_log(const char *statistics, char *words, size_t cap)
+{
+	struct stats_table t = { 0 };
+	char size[TEXT_SIZE_MAX];
+	const char *wrong = "";
+	bool found;
+
+	if (stats_table_read(&t, statistics, 0))
+		return false;
+	found = stats_find(&t, "log_position");
+	if (figure(&t, "log_refused_space"))
+		wrong = "; writes were refused for want of room on its disk, and are where the count "
+			"still grows (make room there: stats, log_refused_space)";
+	else if (figure(&t, "snapshots_failed"))
+		wrong = "; snapshots could not be written, so that its log grows (its log says why)";
+	if (found)
+		snprintf(words, cap,
+			 "writes survive a restart: %s of log, snapshots since the start: %" PRIu64
+			 "%s",
+			 text_size_binary(size, figure(&t, "log_bytes")), figure(&t, "snapshots"),
+			 wrong);
+	else
+		snprintf(
+			words, cap,
+			"nothing: all records are lost when the server ends (--data-dir keeps them)");
+	stats_table_free(&t);
+	return true;
+}
+
+/* A server that does not answer this was reached all the same. Of memory only what is wrong. */
+static void look_at_figures(struct attempt *a)
 {
 	char words[ERROR_TEXT_MAX];
 	autofree char *statistics = NULL;
 
-	if (gkv_server_stats(a->cli->handle, &statistics) ||
-	    !doctor_memory(statistics, words, sizeof(words)))
+	if (gkv_server_stats(a->cli->handle, &statistics))
 		return;
-	begin(a, "memory");
-	end(a, true, words);
+	if (doctor_memory(statistics, words, sizeof(words))) {
+		begin(a, "memory");
+		end(a, true, words);
+	}
+	if (doctor_log(statistics, words, sizeof(words))) {
+		begin(a, "disk");
+		end(a, true, words);
+	}
 }
 
 static int talk(struct attempt *a)
@@ -187,7 +228,7 @@ static int talk(struct attempt *a)
 		return failed(a, rc ? rc : -EAGAIN, gkv_error(cli->handle));
 	snprintf(text, sizeof(text), "a request by SEND and its reply, %.1f us", (double)ns / 1000);
 	end(a, true, text);
-	look_at_memory(a);
+	look_at_figures(a);
 	begin(a, "close");
 	gkv_close(cli->handle);
 	gkv_session_close(cli->session);

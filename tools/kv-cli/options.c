@@ -38,6 +38,7 @@ enum {
 	OPTION_PREFIX,
 	OPTION_KEEP_TTL,
 	OPTION_ADDRESS,
+	OPTION_NO_WAIT,
 };
 
 /* The leading '-' hands operands over in order, so that what stands after "--" can be told. */
@@ -71,6 +72,7 @@ static const struct option long_options[] = {
 	{ "prefix", required_argument, NULL, OPTION_PREFIX },
 	{ "keep-ttl", no_argument, NULL, OPTION_KEEP_TTL },
 	{ "address", required_argument, NULL, OPTION_ADDRESS },
+	{ "no-wait", no_argument, NULL, OPTION_NO_WAIT },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -173,6 +175,8 @@ static unsigned options_flag(int option)
 		return CLI_WATCH;
 	case OPTION_KEEP_TTL:
 		return CLI_KEEP_TTL;
+	case OPTION_NO_WAIT:
+		return CLI_NO_WAIT;
 	}
 	return 0;
 }
@@ -305,10 +309,11 @@ int cli_command_of(const char *word, const char *list, const struct command **co
 {
 	/* what other stores and shells call it */
 	static const char *const others[][2] = {
-		{ "set", "put" },     { "delete", "del" },   { "rm", "del" },
-		{ "remove", "del" },  { "ls", "keys" },	     { "list", "keys" },
-		{ "scan", "keys" },   { "dbsize", "count" }, { "expire", "touch" },
-		{ "import", "load" }, { "export", "dump" },  { "info", "stats" },
+		{ "set", "put" },     { "delete", "del" },    { "rm", "del" },
+		{ "remove", "del" },  { "ls", "keys" },	      { "list", "keys" },
+		{ "scan", "keys" },   { "dbsize", "count" },  { "expire", "touch" },
+		{ "import", "load" }, { "export", "dump" },   { "info", "stats" },
+		{ "bgsave", "save" }, { "snapshot", "save" }, { "backup", "save" },
 	};
 	struct nearest near = nearest_to(word);
 	char shown[TEXT_KEY_MAX];
@@ -350,7 +355,7 @@ static int options_check(const struct cli *cli)
 					     "--skip-bad", "--output",	  "--count",
 					     "--ttl",	   "--if-absent", "--if-version",
 					     "--watch",	   "--interval",  "--prefix",
-					     "--keep-ttl", "--address" };
+					     "--keep-ttl", "--address",	  "--no-wait" };
 	const struct command *c = cli->command;
 
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

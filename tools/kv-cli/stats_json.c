@@ -15,11 +15,14 @@ static const char *const counters[] = {
 	"pulled_bytes",	 "pushed_bytes",     "records_expired", "index_splits",
 	"index_merges",	 "index_doublings",  "index_halvings",	"blocks_retired",
 	"blocks_freed",	 "grace_periods",    "worker_wakeups",	"deferred_refused",
-	"receives_lost", "queue_pairs_lost",
+	"receives_lost", "queue_pairs_lost", "log_position",	"log_committed",
+	"log_durable",	 "log_batches",	     "log_records",	"log_syncs",
+	"snapshots",	 "snapshots_failed",
 };
 
-static const char *const counter_prefixes[] = { "rpc_", "client_", "connections_",
-						"sessions_resumed", "sessions_fenced_" };
+static const char *const counter_prefixes[] = {
+	"rpc_", "client_", "connections_", "log_refused_", "sessions_resumed", "sessions_fenced_"
+};
 
 static bool is_counter(const char *name)
 {
@@ -43,6 +46,7 @@ static const struct {
 	{ "worker", "process" },
 	{ "epoch", "process" },
 	{ "version", "process" },
+	{ "data_life", "process" },
 	{ "lines_", "process" },
 	{ "sessions", "sessions" },
 	{ "queue_pairs", "sessions" },
@@ -60,6 +64,9 @@ static const struct {
 	{ "deferred_", "reclaim" },
 	{ "grace_", "reclaim" },
 	{ "memory_", "memory" },
+	{ "log_", "log" },
+	{ "recovery_", "recovery" },
+	{ "snapshot", "snapshot" },
 	{ "", "other" }, /* a newer server's */
 };
 

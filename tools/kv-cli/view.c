@@ -22,7 +22,7 @@ struct column {
 	const char *heading;
 	int width;
 	const char *name;
-	enum { COLUMN_NUMBER, COLUMN_RATE, COLUMN_FILL } kind;
+	enum { COLUMN_NUMBER, COLUMN_RATE, COLUMN_FILL, COLUMN_BYTES } kind;
 };
 
 static bool value_of(const struct stats_table *t, const char *name, uint64_t *value)
@@ -210,6 +210,8 @@ static void draw_columns(struct frame *f, const struct stats_table *t, const str
 	for (const struct column *c = columns; c->heading; c++) {
 		const char *figure = shown(text, stats_find(t, c->name), text_number);
 
+		if (c->kind == COLUMN_BYTES)
+			figure = shown(text, stats_find(t, c->name), text_bytes);
 		if (c->kind == COLUMN_RATE)
 			figure = text_rate(text, stats_rate(t, c->name));
 		if (c->kind == COLUMN_FILL)
@@ -244,6 +246,19 @@ static const struct column session_columns[] = {
 	{ "stuck", 7, "sessions_fenced_stuck", COLUMN_NUMBER },
 	{ "protocol", 9, "sessions_fenced_protocol", COLUMN_NUMBER },
 	{ "queue pairs", 13, "queue_pairs", COLUMN_NUMBER },
+	{ 0 },
+};
+
+static const struct column log_columns[] = {
+	{ "log B/s", 8, "log_position", COLUMN_RATE },
+	{ "records/s", 11, "log_records", COLUMN_RATE },
+	{ "syncs/s", 9, "log_syncs", COLUMN_RATE },
+	{ "p50 us", 8, "log_sync_us_p50", COLUMN_NUMBER },
+	{ "p99 us", 8, "log_sync_us_p99", COLUMN_NUMBER },
+	{ "pending", 9, "log_pending_bytes", COLUMN_BYTES },
+	{ "on disk", 9, "log_bytes", COLUMN_BYTES },
+	{ "refused", 9, "log_refused_space", COLUMN_NUMBER },
+	{ "snapshots", 11, "snapshots", COLUMN_NUMBER },
 	{ 0 },
 };
 
@@ -373,6 +388,8 @@ int view_draw(struct frame *f, const struct view *v, const struct stats_table *t
 	draw_rates_and_memory(f, t);
 	draw_columns(f, t, growth_columns);
 	draw_columns(f, t, session_columns);
+	if (stats_find(t, "log_position")) /* it has a data directory */
+		draw_columns(f, t, log_columns);
 	draw_tables(f, t, sessions, session_count, classes, class_count);
 	return frame_end(f);
 }

@@ -8,6 +8,7 @@
 #include "client/src/link/device.h"
 #include "common/base/log.h"
 #include "common/base/parse.h"
+#include "tools/kv-inspect/disk.h"
 #include "tools/kv-inspect/live.h"
 #include "tools/kv-inspect/reads.h"
 #include "tools/kv-inspect/tool.h"
@@ -20,9 +21,12 @@
 static struct {
 	const char *server, *device, *connect, *gid_index;
 	uint64_t ib_port, timeout_ms, rows, bytes, pkey_index, service_level, traffic_class;
+	struct disk_options disk;
 	bool json;
 	struct program_words words;
-} given = { .rows = ROWS_DEFAULT, .bytes = BYTES_DEFAULT };
+} given = { .rows = ROWS_DEFAULT,
+	    .bytes = BYTES_DEFAULT,
+	    .disk = { .from = UINT64_MAX, .cut = UINT64_MAX } };
 
 #define OPTION_BASE given
 
@@ -43,33 +47,52 @@ static const struct program_option options[] = {
 	NUMBER("rows", 'n', "N", rows, 0, 1000000000,
 	       "rows, or violations, printed at most, 0: all [1000]"),
 	NUMBER("bytes", 'b', "N", bytes, 0, VALUE_MAX, "of a value, printed at most [64]"),
+	FLAG("verify", 0, disk.verify, "log, snapshot: read all of it and check every checksum"),
+	FLAG("records", 0, disk.records, "log: a line for each record"),
+	NUMBER("from", 0, "POSITION", disk.from, 0, UINT64_MAX - 1,
+	       "log: of the first record that is read"),
+	NUMBER("cut", 0, "POSITION", disk.cut, 0, UINT64_MAX - 1,
+	       "log: what kv-server --recover-until POSITION would lose"),
 	OPTION_JSON(json),
 	{ NULL },
 };
 
 static const struct program program = {
 	.name = "kv-inspect",
-	.usage = "Usage: kv-inspect [OPTIONS] COMMAND [WORD]\n\n"
-		 "Look into the memory of a running kv-server, by one-sided READs alone: nothing "
-		 "is\n"
-		 "written, no request is sent.\n\n"
-		 "Commands:\n"
-		 "  root                  every field of the root page\n"
-		 "  extents               the extent table\n"
-		 "  directory [PREFIX]    its entries; those that name one segment are one row\n"
-		 "  segment PREFIX|HASH   its buckets, and how full they are\n"
-		 "  bucket HASH|PREFIX:N  its header and slots\n"
-		 "  key KEY               the way of a look-up, step by step; exit 1: not found\n"
-		 "  block EXTENT:OFFSET   a record by its place, verified; exit 1: there is none\n"
-		 "  check                 all of it; exit 1: something is not as it should be\n\n"
-		 "  PREFIX is bits, as 010011, HASH 0x and 16 digits, N 0 to 79, OFFSET bytes.\n\n"
-		 "Options:\n",
+	.usage =
+		"Usage: kv-inspect [OPTIONS] COMMAND [WORD]\n\n"
+		"Look into the memory of a running kv-server, by one-sided READs alone: nothing "
+		"is\n"
+		"written, no request is sent. Or into a data directory that no server has open.\n\n"
+		"Commands:\n"
+		"  root                  every field of the root page\n"
+		"  extents               the extent table\n"
+		"  directory [PREFIX]    its entries; those that name one segment are one row\n"
+		"  segment PREFIX|HASH   its buckets, and how full they are\n"
+		"  bucket HASH|PREFIX:N  its header and slots\n"
+		"  key KEY               the way of a look-up, step by step; exit 1: not found\n"
+		"  block EXTENT:OFFSET   a record by its place, verified; exit 1: there is none\n"
+		"  check                 all of it; exit 1: something is not as it should be\n\n"
+		"  log DIR               the log of a data directory: its segments, where it ends and "
+		"why;\n"
+		"                        exit 1: it is corrupt\n"
+		"  snapshot DIR|FILE     its snapshots; exit 1: one is not complete\n\n"
+		"  PREFIX is bits, as 010011, HASH 0x and 16 digits, N 0 to 79, OFFSET bytes.\n\n"
+		"Options:\n",
 	.notes = "\n"
 		 "Exit: 0 good, 1 the answer is no, 2 wrong usage, 3 failed.\n\n"
-		 "Example:\n  kv-inspect key greeting && kv-inspect check\n",
+		 "Example:\n  kv-inspect key greeting && kv-inspect check\n"
+		 "  kv-inspect log --verify /var/lib/gracekv\n",
 	.options = options,
 	.words = &given.words,
 };
+
+/* Options of the commands that look at a disk. */
+static bool disk_options_given(void)
+{
+	return given.disk.verify || given.disk.records || given.disk.from != UINT64_MAX ||
+	       given.disk.cut != UINT64_MAX;
+}
 
 static int wrong(const char *what)
 {
@@ -95,6 +118,21 @@ static int find_command(const struct command **out)
 	}
 	snprintf(why, sizeof(why), "'%.40s' is no command (see --help)", given.words.word[0]);
 	return wrong(why);
+}
+
+/* No server is asked. */
+static int on_disk(const struct command *c, struct tool *t)
+{
+	const struct disk_options *o = &given.disk;
+
+	if (c->run == cmd_snapshot && (o->records || o->from != UINT64_MAX || o->cut != UINT64_MAX))
+		return wrong("snapshot: --records, --from and --cut are of log (leave them out)");
+	t->disk = o;
+	t->doc = program_json(&program);
+	if (!t->doc)
+		return tool_no_memory(t);
+	tool_set(t, "command", json_string(c->name));
+	return c->run(t);
 }
 
 /* Returns 0 or TOOL_USAGE, as all that the library would refuse for being wrong. */
@@ -182,14 +220,20 @@ int main(int argc, char **argv)
 	t.json = given.json;
 	t.rows = given.rows;
 	t.bytes = given.bytes;
+	if (!command->on_disk && disk_options_given())
+		return wrong("--verify, --records, --from and --cut are of log and snapshot");
 	if (command->parse && command->parse(&t, &err))
 		return tool_wrong(&t, &err);
-	status = live_open(&l, &program, &o);
-	if (status == 0) {
-		t.in = &l.in;
-		status = run(command, &t, &l);
+	if (command->on_disk) {
+		status = on_disk(command, &t);
+	} else {
+		status = live_open(&l, &program, &o);
+		if (status == 0) {
+			t.in = &l.in;
+			status = run(command, &t, &l);
+		}
+		live_close(&l);
 	}
-	live_close(&l);
 	if (t.json && t.doc && (status == TOOL_GOOD || status == TOOL_NO))
 		program_print(t.doc, JSON_INDENT(2));
 	else

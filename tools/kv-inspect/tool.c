@@ -8,14 +8,16 @@
 #include "client/include/gracekv.h"
 
 const struct command commands[] = {
-	{ "root", 0, 0, "", true, NULL, cmd_root },
-	{ "extents", 0, 0, "", false, NULL, cmd_extents },
-	{ "directory", 0, 1, " [PREFIX]", false, parse_directory, cmd_directory },
-	{ "segment", 1, 1, " PREFIX|HASH", false, parse_segment, cmd_segment },
-	{ "bucket", 1, 1, " HASH|PREFIX:N", false, parse_bucket, cmd_bucket },
-	{ "key", 1, 1, " KEY", false, parse_key, cmd_key },
-	{ "block", 1, 1, " EXTENT:OFFSET", false, parse_block, cmd_block },
-	{ "check", 0, 0, "", true, NULL, cmd_check },
+	{ "root", 0, 0, "", true, false, NULL, cmd_root },
+	{ "extents", 0, 0, "", false, false, NULL, cmd_extents },
+	{ "directory", 0, 1, " [PREFIX]", false, false, parse_directory, cmd_directory },
+	{ "segment", 1, 1, " PREFIX|HASH", false, false, parse_segment, cmd_segment },
+	{ "bucket", 1, 1, " HASH|PREFIX:N", false, false, parse_bucket, cmd_bucket },
+	{ "key", 1, 1, " KEY", false, false, parse_key, cmd_key },
+	{ "block", 1, 1, " EXTENT:OFFSET", false, false, parse_block, cmd_block },
+	{ "check", 0, 0, "", true, false, NULL, cmd_check },
+	{ "log", 1, 1, " DIR", true, true, NULL, cmd_log },
+	{ "snapshot", 1, 1, " DIR|FILE", true, true, NULL, cmd_snapshot },
 	{ 0 },
 };
 

@@ -18,6 +18,8 @@ enum tool_exit {
 	TOOL_FAILED = 3,
 };
 
+struct disk_options;
+
 struct tool {
 	const struct program *program;
 	struct inspect *in;
@@ -26,6 +28,7 @@ struct tool {
 	bool json;
 	uint64_t rows; /* printed at most */
 	uint64_t bytes; /* of a value, printed at most */
+	const struct disk_options *disk;
 	json_t *doc; /* what --json prints: its head, to begin with */
 	struct root root; /* as it was at the start; not for root and check */
 	uint64_t now_ms; /* the server's clock of then; 0: not known */
@@ -36,6 +39,7 @@ struct command {
 	int operands_min, operands_max;
 	const char *usage; /* the operands */
 	bool unprepared; /* the root may be unsound */
+	bool on_disk; /* it looks at a data directory: no server is asked */
 	int (*parse)(struct tool *t, struct error *err); /* operands; NULL: in run */
 	int (*run)(struct tool *t); /* returns enum tool_exit */
 };
@@ -68,6 +72,8 @@ int cmd_bucket(struct tool *t);
 int cmd_key(struct tool *t);
 int cmd_block(struct tool *t);
 int cmd_check(struct tool *t);
+int cmd_log(struct tool *t);
+int cmd_snapshot(struct tool *t);
 
 /* Whether the operands are good, before anything is connected: 0 or -EINVAL. */
 int parse_directory(struct tool *t, struct error *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* The server asked about itself: ping, clock, statistics. And errors in words, version. */
+/* The server asked about itself: ping, clock, statistics, a snapshot. And errors in words,
+ * version. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,23 @@ int gkv_server_stats(struct gkv *h, char **text)
 	return rc ? rc : handle_end(h, server_stats(h, text));
 }
 
+static int save(struct gkv *h, uint64_t *number)
+{
+	struct rpc_call c = { .op = RPC_SAVE };
+	int rc = rpc_run(h, &c);
+
+	if (rc == 0 && number)
+		*number = (uint64_t)c.reply->number;
+	return rc;
+}
+
+int gkv_save(struct gkv *h, uint64_t *number)
+{
+	int rc = handle_begin(h);
+
+	return rc ? rc : handle_end(h, save(h, number));
+}
+
 void gkv_stats_get(const struct gkv *h, struct gkv_stats *out)
 {
 	bool owned;
@@ -180,6 +198,10 @@ const char *gkv_strerror(int code)
 		return "cancelled, or not begun";
 	case -EUSERS:
 		return "no room for another session or handle";
+	case -ENOSPC:
+		return "the server's disk is full";
+	case -EOPNOTSUPP:
+		return "the server does not do that";
 	case -EPROTONOSUPPORT:
 		return "client and server are of different versions";
 	}

@@ -88,6 +88,7 @@ int rpc_known_status(int status)
 	case -EDOM:
 	case -ERANGE:
 	case -EFBIG:
+	case -ENOSPC:
 		return status;
 	}
 	return -EPROTO;
@@ -100,6 +101,12 @@ static const char *advice(const struct rpc_call *c, int rc)
 	case -ENOMEM:
 		return " (its store is full, and nothing was changed: delete records, or start it "
 		       "with more --memory)";
+	case -ENOSPC:
+		return " (its disk is full, and nothing was changed: make room there, and it goes on by "
+		       "itself)";
+	case -EOPNOTSUPP:
+		return c->op == RPC_SAVE ? " (it keeps nothing on disk: start it with --data-dir)"
+					 : "";
 	case -EREMOTEIO:
 		return "; the connection was lost while the request was on its way and the server "
 		       "has no memory of it: it was applied once, or never";
@@ -119,8 +126,8 @@ static const char *advice(const struct rpc_call *c, int rc)
 
 int rpc_refused(struct gkv *h, const struct rpc_call *c, int rc)
 {
-	static const char *const names[] = { "?",     "PING", "GET",   "PUT",	  "DEL",
-					     "STATS", "INCR", "TOUCH", "MEASURE", "APPEND" };
+	static const char *const names[] = { "?",    "PING",  "GET",	 "PUT",	   "DEL", "STATS",
+					     "INCR", "TOUCH", "MEASURE", "APPEND", "SAVE" };
 
 	return error_set(&h->error, rc, "%s on the server at %s:%s failed: %s%s", names[c->op],
 			 h->session->settings.host, h->session->settings.port, error_name(rc),

@@ -251,6 +251,14 @@ static int server_stats(struct gkv *kv)
 	return rc;
 }
 
+/* Of a server without a data directory. */
+static int save(struct gkv *kv)
+{
+	int rc = gkv_save(kv, NULL);
+
+	return rc == -EOPNOTSUPP ? 0 : rc;
+}
+
 const struct api_call api_calls[] = {
 	{ "gkv_get", get, 0 },
 	{ "gkv_get_view", get_view, 0 },
@@ -273,5 +281,6 @@ const struct api_call api_calls[] = {
 	{ "gkv_ping", ping, 0 },
 	{ "gkv_clock", clock_of, 0 },
 	{ "gkv_server_stats", server_stats, 0 },
+	{ "gkv_save", save, 0 },
 	{ NULL },
 };

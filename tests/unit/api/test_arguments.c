@@ -332,6 +332,8 @@ UNIT_TEST(test_other_places)
 	assert_true(ms > 1600000000000); /* ms, of this century */
 	REFUSED(gkv_scan(api_kv, NULL, NULL, NULL), -EINVAL, "NULL");
 	REFUSED(gkv_server_stats(api_kv, NULL), -EINVAL, "NULL");
+	REFUSED(gkv_save(api_kv, NULL), -EOPNOTSUPP, "--data-dir");
+	REFUSED(gkv_save(api_kv, &ns), -EOPNOTSUPP, "--data-dir");
 	assert_int_equal(gkv_put(api_kv, "k", 1, "v", 1, NULL), 0);
 	for (size_t i = 0; i < COUNT(values); i++) /* whatever the visitor says ends it */
 		assert_int_equal(gkv_scan(api_kv, NULL, stop, &values[i]), values[i]);

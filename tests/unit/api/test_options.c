@@ -321,7 +321,8 @@ UNIT_TEST(test_words)
 				     -EPROTO,	 -EREMOTEIO,	-ENOMEM,       -EPERM,
 				     -EEXIST,	 -EDOM,		-ERANGE,       -EUSERS,
 				     -ENODEV,	 -ENETDOWN,	-ECANCELED,    -EBUSY,
-				     -EDEADLK,	 -EAGAIN,	-ESTALE,       -EPROTONOSUPPORT };
+				     -EDEADLK,	 -EAGAIN,	-ESTALE,       -EPROTONOSUPPORT,
+				     -ENOSPC,	 -EOPNOTSUPP };
 	static const int unknown[] = { 1, 42, INT_MAX, INT_MIN, -100000 };
 
 	for (size_t i = 0; i < COUNT(codes); i++) {

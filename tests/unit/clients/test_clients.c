@@ -132,3 +132,132 @@ UNIT_TEST(the_longest_absent_gives_way)
 	assert_true(resumed); /* connected ones never do */
 	clients_destroy(c);
 }
+
+/* One whose write waits for the log does not give way, however long it is absent. */
+UNIT_TEST(one_with_pending_writes_stays)
+{
+	const struct client_reply done = { .sequence = 7, .version = 70 };
+	const struct client_reply *reply = NULL;
+	struct clients *c;
+	struct client_entry *e, *pending;
+	bool resumed;
+
+	assert_int_equal(clients_create(&c), 0);
+	pending = come(c, alice, 1, 1, &resumed);
+	client_pend(pending, 0, 3, 7);
+	assert_int_equal(ask(pending, 1, 7, true, &reply), CLIENT_WAIT);
+	clients_detach(c, pending);
+	for (uint64_t i = 0; i < CLIENTS_MAX; i++) {
+		const uint64_t id[2] = { 9, i + 1 };
+
+		assert_int_equal(clients_attach(c, id, i + 3, 1, &e, &resumed), 0);
+		clients_detach(c, e);
+	}
+	e = come(c, alice, 5000, 8, &resumed);
+	assert_true(resumed);
+	assert_ptr_equal(e, pending);
+	assert_int_equal(ask(e, 5000, 7, true, &reply), CLIENT_WAIT);
+	client_settle(e, 0, 3, &done);
+	assert_int_equal(ask(e, 5000, 7, true, &reply), CLIENT_REPEAT);
+	assert_int_equal(reply->version, 70);
+	clients_destroy(c);
+}
+
+static void restore(struct clients *c, const uint64_t id[2], unsigned slot, uint64_t sequence)
+{
+	const struct client_reply r = { .sequence = sequence, .version = sequence * 10 };
+
+	assert_int_equal(clients_restore_reply(c, id, 0, slot, &r), 0);
+}
+
+/* What recovery has told: the newest reply of each slot, and whom the client is. */
+UNIT_TEST(what_was_remembered_before_a_restart)
+{
+	const struct client_reply *reply = NULL, r = { .sequence = 1 };
+	struct clients *c;
+	struct client_entry *e;
+	bool resumed;
+
+	assert_int_equal(clients_create(&c), 0);
+	restore(c, alice, 3, 4); /* not known yet: left out */
+	assert_int_equal(clients_restore(c, alice, 2, true), 0);
+	restore(c, alice, 3, 5);
+	assert_int_equal(clients_restore(c, alice, 9, false), 0); /* of a snapshot: stays */
+	restore(c, alice, 3, 4);
+	assert_int_equal(clients_restore_reply(c, alice, SESSION_QPS_MAX, 0, &r), -EINVAL);
+	assert_int_equal(clients_restore_reply(c, alice, 0, RPC_SLOTS_MAX, &r), -EINVAL);
+	e = come(c, alice, 1, 6, &resumed);
+	assert_true(resumed);
+	assert_int_equal(e->first_sequence, 2);
+	assert_int_equal(ask(e, 1, 5, true, &reply), CLIENT_REPEAT);
+	assert_int_equal(reply->version, 50);
+	assert_int_equal(ask(e, 1, 6, true, &reply), CLIENT_APPLY);
+	clients_destroy(c);
+	assert_int_equal(clients_create(&c), 0);
+	assert_int_equal(clients_restore(c, alice, 2, true), 0);
+	restore(c, alice, 3, 5);
+	assert_int_equal(clients_restore(c, alice, 6, true), 0); /* she came again, from nothing */
+	assert_int_equal(clients_restore(c, bob, 1, true), 0);
+	clients_restore_forget(c, bob);
+	clients_restore_forget(c, bob);
+	e = come(c, alice, 1, 6, &resumed);
+	assert_int_equal(ask(e, 1, 5, true, &reply), CLIENT_UNKNOWN);
+	come(c, bob, 1, 6, &resumed);
+	assert_false(resumed);
+	clients_destroy(c);
+}
+
+struct walked {
+	unsigned clients, items, limit;
+	struct snapshot_client item[8];
+};
+
+static int walk_each(void *ctx, const struct snapshot_client *items, unsigned count)
+{
+	struct walked *w = ctx;
+
+	w->clients++;
+	for (unsigned i = 0; i < count; i++)
+		w->item[w->items++] = items[i];
+	return w->clients == w->limit ? 1 : 0;
+}
+
+/* What a snapshot gets: whom the log knows, with what was answered. */
+UNIT_TEST(what_a_snapshot_has_of_clients)
+{
+	const uint64_t carol[2] = { 1, 4 };
+	struct walked w = { 0 };
+	struct clients *c;
+	struct client_entry *e;
+	bool resumed;
+
+	assert_int_equal(clients_create(&c), 0);
+	assert_int_equal(clients_restore(c, alice, 2, true), 0);
+	assert_int_equal(clients_restore(c, bob, 3, true), 0);
+	come(c, carol, 1, 1, &resumed); /* she only reads */
+	restore(c, alice, 3, 5);
+	restore(c, alice, 1, 6);
+	e = come(c, alice, 1, 7, &resumed);
+	client_pend(e, 0, 1, 7);
+	assert_int_equal(clients_walk(c, walk_each, &w), 0);
+	assert_int_equal(w.clients, 2);
+	assert_int_equal(w.items, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		const struct snapshot_client *s = &w.item[i];
+
+		if (s->client[1] == bob[1]) {
+			assert_int_equal(s->sequence, 0);
+			assert_int_equal(s->first_sequence, 3);
+			continue;
+		}
+		assert_int_equal(s->client[1], alice[1]);
+		assert_int_equal(s->sequence, 5);
+		assert_int_equal(s->version, 50);
+		assert_int_equal(s->slot, 3);
+		assert_int_equal(s->first_sequence, 2);
+	}
+	w = (struct walked){ .limit = 1 };
+	assert_int_equal(clients_walk(c, walk_each, &w), 1);
+	assert_int_equal(w.clients, 1);
+	clients_destroy(c);
+}

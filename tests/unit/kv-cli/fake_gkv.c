@@ -348,6 +348,16 @@ int gkv_server_stats(struct gkv *handle, char **text)
 	return *text ? 0 : -ENOMEM;
 }
 
+int gkv_save(struct gkv *handle, uint64_t *number)
+{
+	if (fake_faults.save < 0) {
+		fake_error = "it keeps nothing (start it with --data-dir)";
+		return (int)fake_faults.save;
+	}
+	*number = (uint64_t)fake_faults.save;
+	return 0;
+}
+
 void gkv_stats_get(const struct gkv *handle, struct gkv_stats *out)
 {
 	*out = fake_stats;

@@ -16,6 +16,7 @@ struct fake_faults {
 	const char *lose; /* gets of this key find nothing */
 	bool no_clock; /* the server's clock cannot be read */
 	/* answers of gkv_server_stats(), the last one for ever, "": it fails; NULL-terminated */
+	int64_t save; /* answer of gkv_save(): the snapshot's number, or a negative errno */
 	const char *const *statistics; /* NULL: a text of two lines */
 };
 

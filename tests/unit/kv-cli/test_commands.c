@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Whole command lines against the store of fake_gkv.c: exit codes, stdout, stderr, files. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +66,45 @@ UNIT_TEST(test_mget, setup)
 	assert_string_equal(errors, "");
 	assert_int_equal(run("", "mget", "--json", "a", "none", NULL), CLI_NO);
 	has(out, "\"found\": false");
+}
+
+/* Until it is there, and not before. */
+UNIT_TEST(test_save, setup)
+{
+	static const char *const comes[] = {
+		"snapshots 2\nsnapshots_failed 1\nsnapshot_progress 0\nsnapshot_total 0\n",
+		"snapshots 2\nsnapshots_failed 1\nsnapshot_progress 70\nsnapshot_total 64\n",
+		"snapshots 3\nsnapshots_failed 1\nsnapshot_bytes 4000000\n"
+		"snapshot_took_ms 1250\nsnapshot_start 77\n",
+		"", NULL /* it is not asked again */
+	};
+	static const char *const fails[] = { "snapshots 2\nsnapshots_failed 1\n",
+					     "snapshots 2\nsnapshots_failed 2\n", NULL };
+
+	fake_faults.save = 3;
+	fake_faults.statistics = comes;
+	assert_int_equal(run("", "save", NULL), CLI_OK);
+	assert_string_equal(out, "snapshot 3: 4.0 MB in 1.2 s\n");
+	assert_string_equal(errors, "");
+	fake_faults.statistics = comes;
+	assert_int_equal(run("", "--json", "save", NULL), CLI_OK);
+	has(out, "\"complete\": true");
+	has(out, "\"start\": 77");
+	fake_faults.statistics = &comes[3]; /* nobody answers: it is not asked */
+	assert_int_equal(run("", "save", "--no-wait", NULL), CLI_OK);
+	assert_string_equal(out, "snapshot 3 is asked for\n");
+	assert_int_equal(run("", "save", NULL), CLI_FAILED);
+	fake_faults.statistics = fails;
+	assert_int_equal(run("", "save", NULL), CLI_FAILED);
+	has(errors, "could not write snapshot 3");
+	fake_faults.statistics = fails;
+	fake_faults.save = -EOPNOTSUPP;
+	assert_int_equal(run("", "save", NULL), CLI_FAILED);
+	has(errors, "--data-dir");
+	assert_int_equal(run("", "save", "now", NULL), CLI_USAGE);
+	assert_int_equal(run("", "get", "a", "--no-wait", NULL), CLI_USAGE);
+	assert_int_equal(run("", "backup", NULL), CLI_USAGE);
+	has(errors, "did you mean save?");
 }
 
 UNIT_TEST(test_usage, setup)

@@ -193,6 +193,24 @@ UNIT_TEST(memory_on_another_node_is_said)
 	assert_says(words, "numactl");
 }
 
+UNIT_TEST(a_server_with_a_log_and_one_without)
+{
+	char words[ERROR_TEXT_MAX];
+
+	assert_true(doctor_log("records 1\n", words, sizeof(words)));
+	assert_says(words, "all records are lost");
+	assert_says(words, "--data-dir");
+	assert_true(doctor_log("log_position 9\nlog_bytes 268435456\nlog_segments 2\n"
+			       "snapshots 4\nsnapshots_failed 0\nlog_refused_space 0\n",
+			       words, sizeof(words)));
+	assert_says(words, "256.0 MiB of log, snapshots since the start: 4");
+	assert_null(strstr(words, ";"));
+	assert_true(doctor_log("log_position 9\nlog_refused_space 1\n", words, sizeof(words)));
+	assert_says(words, "writes were refused");
+	assert_true(doctor_log("log_position 9\nsnapshots_failed 1\n", words, sizeof(words)));
+	assert_says(words, "could not be written");
+}
+
 UNIT_TEST(every_step_has_a_hint)
 {
 	static const char *const steps[] = { "resolve", "tcp",	 "device", "gid",    "welcome",

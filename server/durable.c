@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#include "server/durable.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "server/server.h"
+
+/* A thread of the log's, once: the control thread ends the server. */
+static void failed(void *ctx, const char *why)
+{
+	struct server *s = ctx;
+	const uint64_t one = 1;
+
+	snprintf(s->log_failure, sizeof(s->log_failure), "%s", why);
+	log_error("data", "%s: %s: nothing is written any more", s->config.data_dir, why);
+	/* release: pairs with durable_explain(): the words before that there are some */
+	atomic_store_explicit(&s->log_failed, true, memory_order_release);
+	atomic_store_explicit(&s->sessions.fatal, "the log has failed", memory_order_relaxed);
+	if (write(s->sessions.notice_fd, &one, sizeof(one)) != sizeof(one))
+		log_error("data", "waking the control thread failed: %s", error_name(errno));
+}
+
+static bool stopping(void *ctx)
+{
+	(void)ctx;
+	return server_told_to_stop();
+}
+
+int durable_open(struct server *s, struct error *err)
+{
+	const struct config *c = &s->config;
+	const struct data_config config = {
+		.path = c->data_dir,
+		.sync = c->sync,
+		.sync_ms = c->sync_ms,
+		.segment_bytes = c->log_segment_bytes,
+		.snapshot_bytes = c->snapshot_bytes,
+		.recover_until = c->recover_until,
+		.failed = failed,
+		.stopping = stopping,
+		.ctx = s,
+	};
+
+	return c->data_dir[0] ? data_open(&s->data, &config, err) : 0;
+}
+
+int durable_recover(struct server *s, struct error *err)
+{
+	return s->data ? data_recover(s->data, &s->store, s->sessions.clients, err) : 0;
+}
+
+int durable_serve(struct server *s, struct error *err)
+{
+	if (!s->data)
+		return 0;
+	for (unsigned i = 0; i < s->sessions.worker_count; i++)
+		s->doors[i] = worker_door(s->sessions.workers[i]);
+	return data_serve(s->data, s->doors, s->sessions.worker_count, err);
+}
+
+void durable_rest(struct server *s)
+{
+	if (s->data)
+		data_rest(s->data);
+}
+
+int durable_close(struct server *s)
+{
+	int rc = data_close(s->data);
+
+	s->data = NULL;
+	if (rc)
+		log_error("data",
+			  "%s: what was written last could not be made durable: %s (look at the "
+			  "disk before the next start)",
+			  s->config.data_dir, error_name(rc));
+	return rc;
+}
+
+int durable_explain(const struct server *s, int rc, struct error *err)
+{
+	/* acquire: pairs with failed() */
+	if (rc == 0 || !atomic_load_explicit(&s->log_failed, memory_order_acquire))
+		return rc;
+	return error_set(err, -EIO,
+			 "--data-dir %s: %.300s; what was acknowledged is there up to this moment, "
+			 "and writes that were not are not told (look at the disk and the kernel's "
+			 "log, then start the server again)",
+			 s->config.data_dir, s->log_failure);
+}
+
+int64_t durable_save(void *ctx)
+{
+	struct server *s = ctx;
+
+	return s->data ? (int64_t)data_save(s->data) : -EOPNOTSUPP;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* The log's writer: what has come meanwhile becomes a batch, is written, and synced. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/mutant.h"
+#include "common/base/time.h"
+#include "server/log/log_internal.h"
+
+uint64_t batch_seal(struct log *l, const struct group *g, uint64_t identity)
+{
+	const uint64_t bytes = log_batch_bytes(g->bytes);
+	struct log_batch_header *h = (void *)l->batch;
+	uint8_t *records = l->batch + sizeof(*h);
+
+	for (uint32_t at = 0; at < g->bytes;) {
+		struct log_record *r = (void *)(records + at);
+
+		r->checksum = log_record_checksum(r, identity);
+		at += r->length;
+	}
+	*h = (struct log_batch_header){
+		.magic = LOG_BATCH_MAGIC,
+		.position = g->position,
+		/* relaxed: an older value says less, and is as true */
+		.durable = atomic_load_explicit(&l->durable, memory_order_relaxed),
+		.clock_ms = l->config.clock_ms(l->config.ctx),
+		.bytes = g->bytes,
+		.records = g->records,
+	};
+	h->checksum = log_batch_checksum(h, identity);
+	memset(records + g->bytes, 0, bytes - sizeof(*h) - g->bytes);
+	return bytes;
+}
+
+static int write_batch(struct log *l, uint64_t bytes)
+{
+	struct segment *s = l->current; /* the writer alone changes it */
+	const bool sync = l->config.sync == LOG_SYNC_ALWAYS;
+	const uint64_t began_ns = time_now_ns();
+	int rc = sync ? l->io->write_durable(s->file, l->batch, bytes, l->offset)
+		      : l->io->write(s->file, l->batch, bytes, l->offset);
+
+	if (rc && MUTANT(retry_fsync))
+		rc = l->io->sync(s->file);
+	if (rc) {
+		log_fail(l, sync ? "writing and syncing" : "writing", s->name, rc);
+		return -EIO;
+	}
+	if (sync)
+		sync_took(l, time_now_ns() - began_ns);
+	return 0;
+}
+
+static void count(struct log *l, const struct group *g, uint64_t bytes)
+{
+	pthread_mutex_lock(&l->lock);
+	l->stats.batches++;
+	l->stats.records += g->records;
+	l->stats.bytes += bytes;
+	l->stats.group = g->records;
+	pthread_mutex_unlock(&l->lock);
+}
+
+static int commit_group(struct log *l, const struct group *g)
+{
+	const uint64_t end = g->position + g->bytes;
+	uint64_t bytes = log_batch_bytes(g->bytes);
+
+	if (bytes > l->current->bytes - l->offset && segment_switch(l))
+		return -EIO;
+	ring_take(l, g, l->batch + sizeof(struct log_batch_header));
+	bytes = batch_seal(l, g, l->current->identity);
+	if (write_batch(l, bytes))
+		return -EIO;
+	l->offset += bytes;
+	/* relaxed: a count of bytes */
+	atomic_fetch_add_explicit(&l->disk_room, (int64_t)(g->worst - bytes), memory_order_relaxed);
+	count(l, g, bytes);
+	return log_raise(l, end, l->config.sync == LOG_SYNC_ALWAYS ? end : 0) ? 0 : -EIO;
+}
+
+/*
+ * The writer says that it is about to sleep, then looks for the last time; who appends makes the
+ * tail longer, then looks whether the writer sleeps. All four are seq_cst, so one of the two sees
+ * what the other did, and no append is slept over.
+ */
+void log_kick(struct log *l)
+{
+	const uint64_t one = 1;
+
+	/* seq_cst: see above. The exchange lets one of many kick. */
+	if (atomic_load_explicit(&l->asleep, memory_order_seq_cst) &&
+	    atomic_exchange_explicit(&l->asleep, false, memory_order_seq_cst))
+		while (write(l->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+			;
+}
+
+static void sleep_for_more(struct log *l)
+{
+	uint64_t kicks;
+
+	atomic_store_explicit(&l->asleep, true, memory_order_seq_cst); /* see log_kick() */
+	if (atomic_load_explicit(&l->tail, memory_order_seq_cst) == l->taken &&
+	    !atomic_load_explicit(&l->stop, memory_order_seq_cst) && !log_has_failed(l)) {
+		if (read(l->wake_fd, &kicks, sizeof(kicks)) < 0) {
+			/* interrupted: it is asked again what there is to do */
+		}
+	}
+	/* relaxed: who still sees that it is true kicks once too often */
+	atomic_store_explicit(&l->asleep, false, memory_order_relaxed);
+}
+
+void *writer_run(void *log)
+{
+	struct log *l = log;
+	struct group g;
+
+	while (!log_has_failed(l)) {
+		if (ring_look(l, &g)) {
+			if (commit_group(l, &g))
+				break;
+		} else if (atomic_load_explicit(&l->tail, memory_order_relaxed) != l->taken) {
+			time_give_way(); /* the next one is being filled */
+		} else if (atomic_load_explicit(&l->stop, memory_order_acquire)) {
+			break;
+		} else {
+			sleep_for_more(l);
+		}
+	}
+	return NULL;
+}

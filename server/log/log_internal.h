@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/* Private to the log's writing half: log.c has the argument. */
+#include <pthread.h>
+
+#include "server/log/log.h"
+
+#define SEGMENT_NAME_BYTES 48u
+#define SEGMENT_NEXT	   "log/next.tmp"
+#define SEGMENT_FIRST	   "log/first.tmp"
+
+#define BATCH_RECORDS_BYTES (4u << 20) /* a batch takes no more, where it has more than one */
+#define BATCH_BYTES_MAX	    log_batch_bytes(LOG_BATCH_RECORDS_MAX)
+
+#define CACHE_LINE 64
+
+struct segment {
+	struct segment *next; /* a later one; under `lock` */
+	struct log_file *file; /* NULL: it is not written any more */
+	uint64_t first; /* position */
+	uint64_t bytes; /* of the file */
+	uint64_t identity;
+	char name[SEGMENT_NAME_BYTES];
+};
+
+/* Filled records that stand one behind the other in the ring. */
+struct group {
+	uint64_t position; /* of the first */
+	uint32_t bytes, records;
+	uint64_t worst; /* room on disk that was taken for them */
+};
+
+struct log {
+	struct log_config config;
+	const struct log_io *io;
+	uint8_t *ring; /* ring_bytes, mapped twice, one behind the other */
+	uint64_t ring_bytes;
+	uint8_t *batch; /* BATCH_BYTES_MAX */
+
+	/* Of those who append. */
+	_Alignas(CACHE_LINE) _Atomic uint64_t tail;
+	_Atomic int64_t ring_room; /* bytes */
+	_Atomic int64_t disk_room; /* bytes, by the worst case */
+	_Atomic uint64_t refused_busy, refused_space;
+
+	_Alignas(CACHE_LINE) _Atomic uint64_t committed; /* written under `lock` */
+	_Atomic uint64_t durable, written; /* written under `lock` */
+	_Atomic bool full, failed; /* written under `lock` */
+
+	_Alignas(CACHE_LINE) _Atomic bool asleep; /* the writer: see log_kick() */
+	_Atomic bool stop; /* written under `lock` */
+	int wake_fd;
+
+	/* Of the writer alone. */
+	_Alignas(CACHE_LINE) uint64_t taken; /* all below has left the ring */
+	uint64_t offset; /* where the next batch goes, in the current segment */
+
+	pthread_mutex_t wait_lock; /* a leaf */
+	struct log_waiter *waiters; /* under wait_lock */
+
+	pthread_mutex_t lock; /* wait_lock may be taken within it */
+	pthread_cond_t changed; /* anything below, or durable, written, failed, stop */
+	struct segment *segments; /* by position; the last one is the current one */
+	struct segment *current;
+	struct segment *next; /* preallocated, without a header. NULL: it is being made */
+	uint64_t drop; /* below it segments may go */
+	uint64_t demand; /* log_await_durable(): someone waits for it */
+	bool syncing; /* the syncer syncs the current segment */
+	bool switching; /* the writer is about to change it */
+	bool ended; /* keeper and syncer end */
+	bool dirty; /* written > durable, and no sync of it has begun */
+	uint64_t dirty_ns; /* since when */
+	struct log_stats stats; /* batches, records, bytes, group, syncs ... */
+
+	pthread_t writer, keeper, syncer;
+	bool has_writer, has_keeper, has_syncer;
+};
+
+/* ring.c */
+int ring_open(struct log *l, struct error *err);
+void ring_close(struct log *l);
+/* ring_look - what may go into one batch; false: the record at `taken` is not there, or not yet
+ * filled. ring_take - copy them to @out, and give their room in memory back. The writer. */
+bool ring_look(const struct log *l, struct group *out);
+void ring_take(struct log *l, const struct group *g, uint8_t *out);
+
+/* batch.c
+ * batch_seal - header and checksums for the records that stand in l->batch behind room for the
+ * header. Returns the batch's length on disk. */
+uint64_t batch_seal(struct log *l, const struct group *g, uint64_t identity);
+void *writer_run(void *log);
+
+/* segments.c
+ * segment_make - file @name, preallocated. segment_begin - its header, synced, and its name.
+ * segment_switch - the writer goes on in the next one; 0, or -EIO: writing has failed. */
+int segment_make(struct log *l, const char *name, uint64_t bytes, struct segment **out);
+int segment_header(struct log *l, struct segment *s, uint64_t first);
+int segment_publish(struct log *l, struct segment *s, const char *from);
+int segment_switch(struct log *l);
+int segments_adopt(struct log *l, struct error *err);
+void segments_free(struct log *l);
+void *keeper_run(void *log);
+
+/* sync.c
+ * log_raise - all below @written is written, and below @durable durable; none of them falls.
+ * False: writing has failed meanwhile, and nothing was raised.
+ * log_fail - writing has failed: @what, on which file, with @rc. */
+bool log_raise(struct log *l, uint64_t written, uint64_t durable);
+void log_fail(struct log *l, const char *what, const char *name, int rc);
+void log_wake(struct log *l);
+/* log_wait_until - under the lock: sleep until something changes, or until time_now_ns() is @ns. */
+void log_wait_until(struct log *l, uint64_t ns);
+void sync_took(struct log *l, uint64_t ns);
+void *syncer_run(void *log);
