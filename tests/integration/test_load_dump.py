@@ -5,11 +5,12 @@ are refused, and how: tests/unit/kv-cli/test_record_reader.c, test_commands.c, t
 import base64
 import json
 import random
+import subprocess
 import time
 
 import pytest
 
-from kvt_process import scaled
+from kvt_process import AGENT, environment, scaled, wait_until
 
 
 def escape_tsv(data):
@@ -116,6 +117,42 @@ def test_dump_of_many_records_has_each_once(world):
     keys = [line.split(b"\t")[0] for line in cli.good("dump", "--format", "tsv").splitlines()]
     assert len(keys) == len(set(keys)) == count
     assert client.ask("scan") == {"records": str(count), "bytes": str(20 * count)}
+
+
+def test_records_of_a_pipe_are_stored_as_they_come(world):
+    """load stores many at once, and does not wait for many where there are few."""
+    server = world.server()
+    cli = world.cli(server)
+    with subprocess.Popen([*cli.base, "load", "--format", "tsv", "-"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, env=environment(None)) as load:
+        for i in range(3):
+            load.stdin.write(b"pipe\t%d\n" % i)
+            load.stdin.flush()
+            wait_until(f"line {i} is in the store",
+                       lambda want=b"%d" % i: cli("get", "pipe").out == want, 10)
+        out, _ = load.communicate()
+        assert load.returncode == 0
+        assert b"loaded 3 records" in out and b", 2 repeat a key" in out, out
+
+
+def test_load_shares_the_syncs_of_the_log(world, tmp_path):
+    """With a log one by one they would take a sync each. The last one of a key stays all the same,
+    and values may be of any size."""
+    if AGENT:
+        pytest.skip("makes a directory for the server")
+    server = world.server("--data-dir", str(tmp_path / "data"))
+    cli = world.cli(server)
+    count = scaled(2000)
+    lines = [f"k{i % (count // 2 + 7)}\t{i}\n" for i in range(count)]
+    lines.insert(count // 3, f"large\t{'v' * (3 << 20)}\n")
+    want = records_of_tsv("".join(lines).encode())
+    source = tmp_path / "source.tsv"
+    source.write_text("".join(lines))
+    cli.good("load", str(source))
+    stats = cli.stats()
+    assert stats["log_records"] >= count
+    assert stats["log_syncs"] < count / 4
+    assert records_of_tsv(cli.good("dump", "--format", "tsv")) == want
 
 
 LONG_S = 1000  # does not expire during a test

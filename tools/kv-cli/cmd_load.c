@@ -2,50 +2,28 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
  * load and verify: the records of a file, one put each, one get each and a comparison, or both.
- * Memory is bounded by two records, the set that counts repeated keys, and what differs.
+ * Memory is bounded by two records, a batch of those to be put, the set that counts repeated keys,
+ * and what differs.
+ *
+ * Puts wait in a batch (put_batch.h), which is sent when it is full or has the next record's key;
+ * and before anything is said of what was loaded, and before a wait for input: what somebody writes
+ * into a pipe, line by line, is stored line by line.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tools/kv-cli/cli.h"
-#include "tools/kv-cli/key_set.h"
-#include "tools/kv-cli/progress.h"
-#include "tools/kv-cli/record_reader.h"
+#include "tools/kv-cli/load.h"
 #include "tools/kv-cli/text.h"
 #include "tools/kv-cli/units.h"
 #include "tools/kv-cli/verify.h"
 
 #define LOAD_REPORT_MAX 10u /* differing records that are named */
 #define LOAD_EARLY_MS	1000u /* with so little time left a record may be gone before we know */
-
-struct load {
-	struct cli *cli;
-	const char *path; /* as given; "-" is stdin */
-	char what[PATH_MAX + 16]; /* "load FILE", for messages */
-	bool puts, gets; /* which passes are made */
-	uint64_t rounds; /* passes that get */
-	int fd;
-	enum record_format format;
-	uint64_t file_bytes; /* 0: not known */
-	off_t start; /* of the records in a file that is read twice */
-	struct progress progress;
-	/* what the pass under way did */
-	uint64_t records, bytes, skipped;
-	uint64_t expired; /* records that were left out as their time had passed */
-	/* results */
-	uint64_t repeated;
-	bool repeated_more; /* the set was full: there may be more */
-	double seconds, verify_seconds;
-	uint64_t loaded, loaded_bytes, loaded_expired, verified, verified_bytes;
-	size_t differing;
-	struct gkv_stats stats; /* of the pass that gets */
-};
 
 /* What a pass may say of a record: it is left out, its time has passed. No exit code. */
 #define LOAD_EXPIRED (-1)
@@ -85,6 +63,52 @@ static int load_open(struct load *l)
 	return 0;
 }
 
+static void load_count(struct load *l, size_t key_len, size_t value_len)
+{
+	l->records++;
+	l->bytes += key_len + value_len;
+}
+
+/* A record of the batch was not put, those before it were. Returns CLI_FAILED. */
+static int load_put_failed(struct load *l, size_t at)
+{
+	const struct put_batch *b = l->batch;
+	const struct gkv_item *item = &b->item[at];
+	char shown[TEXT_KEY_MAX];
+
+	progress_clear(&l->progress);
+	return cli_error(CLI_FAILED,
+			 "%s: line %" PRIu64 ": put %s: %s; %" PRIu64
+			 " records were loaded before it",
+			 l->what, b->line[at], text_key(shown, item->key, item->key_len),
+			 b->why[0] ? b->why : gkv_strerror(item->status), l->records);
+}
+
+/* Put what waits in the batch. Returns 0, or CLI_FAILED after it printed why, once. */
+static int load_send(struct load *l)
+{
+	struct put_batch *b = l->batch;
+	size_t good;
+
+	if (!b || l->failed)
+		return l->failed;
+	good = put_batch_send(b);
+	for (size_t i = 0; i < good; i++) {
+		load_count(l, b->item[i].key_len, b->item[i].len);
+		l->repeated += key_set_add(&l->keys, b->item[i].key, b->item[i].key_len);
+	}
+	if (good < b->count)
+		l->failed = load_put_failed(l, good);
+	put_batch_clear(b);
+	return l->failed;
+}
+
+/* Of the line reader, before it waits for input. */
+static int load_idle(void *arg)
+{
+	return load_send(arg) ? -ECANCELED : 0;
+}
+
 /* Report a bad record or a failed read. Returns 0 to go on, or CLI_FAILED. */
 static int load_bad(struct load *l, int rc, const struct error *err, bool report)
 {
@@ -96,10 +120,24 @@ static int load_bad(struct load *l, int rc, const struct error *err, bool report
 		}
 		return 0;
 	}
+	if (load_send(l))
+		return l->failed;
 	progress_clear(&l->progress);
 	return cli_error(CLI_FAILED, "%s: %s; %" PRIu64 " records were %s before it%s", l->what,
 			 err->text, l->records, l->puts ? "loaded" : "compared",
 			 rc == -EBADMSG ? " (--skip-bad goes on)" : "");
+}
+
+/* A signal came. Returns CLI_FAILED. */
+static int load_stopped(struct load *l, uint64_t line)
+{
+	if (load_send(l))
+		return l->failed;
+	progress_clear(&l->progress);
+	return cli_error(CLI_FAILED,
+			 "%s: stopped by a signal in line %" PRIu64 "; %" PRIu64
+			 " records were done before",
+			 l->what, line, l->records);
 }
 
 /* Read the file from its start to its end. */
@@ -114,6 +152,7 @@ static int load_pass(struct load *l, const char *verb, bool report, load_each ea
 	progress_start(&l->progress, verb, l->file_bytes);
 	if (record_reader_init(&reader, l->fd, l->format))
 		return cli_error(CLI_FAILED, "%s: no memory", l->what);
+	line_reader_idle(&reader.lines, load_idle, l);
 	while (code == 0 && (rc = record_reader_next(&reader, &record, &err)) != 0) {
 		if (rc < 0) {
 			code = load_bad(l, rc, &err, report);
@@ -125,19 +164,13 @@ static int load_pass(struct load *l, const char *verb, bool report, load_each ea
 			code = 0;
 		} else if (code) {
 			break;
-		} else {
-			l->records++;
-			l->bytes += record.key_len + record.value_len;
 		}
 		progress_show(&l->progress, reader.lines.consumed, l->records, l->bytes);
-		if (cli_stopped()) {
-			progress_clear(&l->progress);
-			code = cli_error(CLI_FAILED,
-					 "%s: stopped by a signal in line %" PRIu64 "; %" PRIu64
-					 " records were done before",
-					 l->what, record.line, l->records);
-		}
+		if (cli_stopped())
+			code = load_stopped(l, record.line);
 	}
+	if (code == 0)
+		code = load_send(l);
 	progress_clear(&l->progress);
 	record_reader_free(&reader);
 	return code;
@@ -165,28 +198,19 @@ static int load_left(struct load *l, const struct record *record, uint64_t early
 
 static int load_put(struct load *l, const struct record *record, void *arg)
 {
-	struct gkv_write_options options = { .condition = GKV_ALWAYS };
-	struct key_set *keys = arg;
-	char shown[TEXT_KEY_MAX];
-	struct gkv_meta meta;
-	const char *why;
-	int rc = load_left(l, record, 0, &options.ttl_ms);
+	uint64_t ttl_ms;
+	int rc = load_left(l, record, 0, &ttl_ms);
 
+	(void)arg;
 	if (rc)
 		return rc;
-	rc = gkv_put_with(l->cli->handle, record->key, record->key_len, record->value,
-			  record->value_len, &options, &meta);
-	if (rc == 0) {
-		l->repeated += key_set_add(keys, record->key, record->key_len);
-		return 0;
-	}
-	progress_clear(&l->progress);
-	why = gkv_error(l->cli->handle);
-	return cli_error(CLI_FAILED,
-			 "%s: line %" PRIu64 ": put %s: %s; %" PRIu64
-			 " records were loaded before it",
-			 l->what, record->line, text_key(shown, record->key, record->key_len),
-			 why[0] ? why : gkv_strerror(rc), l->records);
+	if (!put_batch_takes(l->batch, record->key, record->key_len, record->value_len) &&
+	    load_send(l))
+		return l->failed;
+	if (put_batch_add(l->batch, record->key, record->key_len, record->value, record->value_len,
+			  ttl_ms, record->line))
+		return load_send(l);
+	return 0;
 }
 
 static int load_compare(struct load *l, const struct record *record, void *arg)
@@ -218,6 +242,7 @@ static int load_compare(struct load *l, const struct record *record, void *arg)
 				 rc == -E2BIG ? "too many records differ" : "no memory",
 				 record->line);
 	}
+	load_count(l, record->key_len, record->value_len);
 	return 0;
 }
 
@@ -268,80 +293,22 @@ static int load_verify(struct load *l)
 	return code;
 }
 
-static double load_reads_per_get(const struct load *l)
-{
-	return l->stats.gets ? (double)l->stats.reads / (double)l->stats.gets : 0;
-}
-
-static json_t *load_verify_json(const struct load *l)
-{
-	return json_pack("{s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:f, s:I, s:I, s:I}", "records",
-			 (json_int_t)l->verified, "bytes", (json_int_t)l->verified_bytes,
-			 "mismatches", (json_int_t)l->differing, "seconds", l->verify_seconds,
-			 "gets_per_s", (double)l->verified / l->verify_seconds, "gets",
-			 (json_int_t)l->stats.gets, "reads", (json_int_t)l->stats.reads,
-			 "reads_per_get", load_reads_per_get(l), "rpc_fallbacks",
-			 (json_int_t)l->stats.rpc_fallbacks, "skipped", (json_int_t)l->skipped,
-			 "expired", (json_int_t)l->expired);
-}
-
-static int load_print_json(const struct load *l)
-{
-	if (!l->puts)
-		return cli_print_json(load_verify_json(l));
-	return cli_print_json(json_pack(
-		"{s:I, s:I, s:f, s:f, s:I, s:b, s:I, s:I, s:o*}", "records", (json_int_t)l->loaded,
-		"bytes", (json_int_t)l->loaded_bytes, "seconds", l->seconds, "records_per_s",
-		(double)l->loaded / l->seconds, "repeated", (json_int_t)l->repeated,
-		"repeated_is_exact", !l->repeated_more, "skipped", (json_int_t)l->skipped,
-		"expired", (json_int_t)l->loaded_expired, "verify",
-		l->gets ? load_verify_json(l) : NULL));
-}
-
-static int load_print(const struct load *l)
-{
-	char size[TEXT_SIZE_MAX];
-
-	if (l->cli->json)
-		return load_print_json(l);
-	if (l->puts)
-		printf("loaded %" PRIu64 " records, %s in %.1f s (%.0f/s)", l->loaded,
-		       text_size(size, l->loaded_bytes), l->seconds,
-		       (double)l->loaded / l->seconds);
-	if (l->repeated)
-		printf(", %s%" PRIu64 " repeat a key (the last one stays)",
-		       l->repeated_more ? "at least " : "", l->repeated);
-	if (l->puts && l->skipped)
-		printf(", %" PRIu64 " bad ones skipped", l->skipped);
-	if (l->loaded_expired)
-		printf(", skipped %" PRIu64 " expired", l->loaded_expired);
-	if (l->puts && l->gets)
-		putchar('\n');
-	if (l->gets)
-		printf("verified %" PRIu64 " records, %s in %.1f s (%.0f/s, %.2f READs per GET), "
-		       "%zu mismatches",
-		       l->verified, text_size(size, l->verified_bytes), l->verify_seconds,
-		       (double)l->verified / l->verify_seconds, load_reads_per_get(l),
-		       l->differing);
-	if (!l->puts && l->skipped)
-		printf(", %" PRIu64 " bad ones skipped", l->skipped);
-	if (l->gets && l->expired)
-		printf(", %" PRIu64 " expired", l->expired);
-	putchar('\n');
-	return cli_flush(stdout, "stdout");
-}
-
 static int load_puts(struct load *l)
 {
-	struct key_set keys = { 0 };
-	int code = load_pass(l, "loading", true, load_put, &keys);
+	int code;
 
+	l->batch = put_batch_new(l->cli->session, l->cli->handle);
+	if (!l->batch)
+		return cli_error(CLI_FAILED, "%s: no memory", l->what);
+	code = load_pass(l, "loading", true, load_put, NULL);
 	l->seconds = progress_seconds(&l->progress);
-	l->repeated_more = keys.full;
+	l->repeated_more = l->keys.full;
 	l->loaded = l->records;
 	l->loaded_bytes = l->bytes;
 	l->loaded_expired = l->expired;
-	key_set_free(&keys);
+	key_set_free(&l->keys);
+	put_batch_free(l->batch);
+	l->batch = NULL;
 	return code;
 }
 

@@ -173,7 +173,8 @@ const struct command cli_commands[] = {
 			"\n"
 			"A key that comes more than once gets its last value. A record with expiry_ms\n"
 			"keeps the time that it has left; records that have expired are left out and\n"
-			"counted.\n",
+			"counted. Many records are on their way at once: after one that could not be\n"
+			"stored, some of those that follow it may have been.\n",
 		.example = "apt-cache dumpavail | kv-cli load --format deb822 -",
 		.allowed = CLI_FORMAT | CLI_SKIP_BAD | CLI_VERIFY,
 		.operands_min = 1,

@@ -3,6 +3,7 @@
 #include "tools/kv-cli/line_reader.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,13 +24,31 @@ void line_reader_free(struct line_reader *r)
 	buffer_free(&r->split);
 }
 
+void line_reader_idle(struct line_reader *r, int (*idle)(void *arg), void *arg)
+{
+	r->idle = idle;
+	r->idle_arg = arg;
+}
+
+/* Would read(2) wait? Of a regular file it never does. */
+static bool line_reader_waits(const struct line_reader *r)
+{
+	struct pollfd ready = { .fd = r->fd, .events = POLLIN };
+
+	return poll(&ready, 1, 0) == 0;
+}
+
 /* Refill the empty input. Returns 1, 0 at the end, negative errno. */
 static int line_reader_fill(struct line_reader *r)
 {
 	ssize_t n;
+	int rc;
 
 	if (r->end)
 		return 0;
+	rc = r->idle && line_reader_waits(r) ? r->idle(r->idle_arg) : 0;
+	if (rc)
+		return rc;
 	do {
 		n = read(r->fd, r->in, LINE_READER_BYTES);
 	} while (n < 0 && errno == EINTR);

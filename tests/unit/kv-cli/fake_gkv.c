@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/include/gracekv.h"
 
-#define FAKE_MAX 4096
+#define FAKE_MAX   4096
+#define FAKE_DEPTH 64
 
 struct fake_record {
 	char *key, *value;
@@ -20,7 +22,10 @@ struct fake_record {
 struct fake_faults fake_faults;
 struct gkv_write_options fake_options;
 uint64_t fake_clock_ms;
-unsigned fake_sessions;
+unsigned fake_sessions, fake_batches, fake_submitted, fake_repeats;
+static struct gkv_request fake_flight[FAKE_DEPTH];
+static struct gkv_completion fake_done[FAKE_DEPTH];
+static unsigned fake_flying, fake_handles;
 static struct fake_record fake_records[FAKE_MAX];
 static size_t fake_used;
 static uint64_t fake_version;
@@ -59,7 +64,8 @@ void fake_clear(void)
 	fake_view = NULL;
 	fake_error = "";
 	fake_version = 0;
-	fake_sessions = 0;
+	fake_sessions = fake_handles = fake_batches = fake_submitted = fake_repeats = 0;
+	fake_flying = 0;
 	fake_clock_ms = FAKE_CLOCK_MS;
 	fake_faults = (struct fake_faults){ 0 };
 }
@@ -99,12 +105,17 @@ const char *gkv_session_describe(const struct gkv_session *session)
 int gkv_open(struct gkv_session *session, const struct gkv_handle_options *options,
 	     struct gkv **out, char *why, size_t cap)
 {
+	*out = NULL;
+	if (fake_faults.handles && fake_handles >= fake_faults.handles)
+		return -EUSERS;
+	fake_handles++;
 	*out = (struct gkv *)&fake_stats;
 	return 0;
 }
 
 void gkv_close(struct gkv *handle)
 {
+	fake_handles -= handle != NULL;
 }
 
 static bool fake_is(const char *name, const void *key, size_t len)
@@ -253,6 +264,8 @@ int gkv_put(struct gkv *handle, const void *key, size_t key_len, const void *val
 	struct fake_record *r = fake_find(key, key_len);
 
 	if ((fake_faults.fail_put && --fake_faults.fail_put == 0) || fake_used == FAKE_MAX) {
+		fake_faults.fail_put = fake_faults.fail_more > 0;
+		fake_faults.fail_more -= fake_faults.fail_more > 0;
 		fake_error = "the store is full (start kv-server with more --memory)";
 		return -ENOMEM;
 	}
@@ -267,6 +280,68 @@ int gkv_put(struct gkv *handle, const void *key, size_t key_len, const void *val
 	r->meta = (struct gkv_meta){ .version = ++fake_version, .value_len = (uint32_t)value_len };
 	if (version)
 		*version = fake_version;
+	return 0;
+}
+
+/* It is put at once, and told later; two in flight with one key may be put in either order. */
+int gkv_submit(struct gkv *handle, const struct gkv_request *requests, size_t count)
+{
+	const struct gkv_request *q = requests;
+	struct gkv_completion *done = &fake_done[fake_flying];
+
+	if (fake_flying == FAKE_DEPTH)
+		return -EAGAIN;
+	for (unsigned i = 0; i < fake_flying; i++)
+		fake_repeats += fake_flight[i].key_len == q->key_len &&
+				memcmp(fake_flight[i].key, q->key, q->key_len) == 0;
+	*done = (struct gkv_completion){ .user = q->user, .op = q->op };
+	done->status = gkv_put_with(handle, q->key, q->key_len, q->value, q->len, &q->options,
+				    &done->meta);
+	fake_flight[fake_flying++] = *q;
+	fake_submitted++;
+	return 1;
+}
+
+/* One at a time, the newest and the oldest in turn, and a look in vain before each. */
+int gkv_poll(struct gkv *handle, struct gkv_completion *out, size_t max)
+{
+	static unsigned looks;
+	const unsigned turn = looks++ % 4;
+	unsigned at;
+
+	if (turn % 2 == 0 || !fake_flying || !max)
+		return 0;
+	at = turn == 1 ? fake_flying - 1 : 0;
+	*out = fake_done[at];
+	fake_flying--;
+	memmove(&fake_done[at], &fake_done[at + 1], (fake_flying - at) * sizeof(fake_done[0]));
+	memmove(&fake_flight[at], &fake_flight[at + 1],
+		(fake_flying - at) * sizeof(fake_flight[0]));
+	return 1;
+}
+
+size_t gkv_pending(const struct gkv *handle)
+{
+	return fake_flying;
+}
+
+int gkv_fd(struct gkv *handle)
+{
+	return STDIN_FILENO; /* any: gkv_arm() lets nobody sleep */
+}
+
+int gkv_arm(struct gkv *handle)
+{
+	return -EAGAIN;
+}
+
+int gkv_mput(struct gkv *handle, struct gkv_item *items, size_t count)
+{
+	fake_batches++;
+	for (size_t i = 0; i < count; i++)
+		items[i].status =
+			gkv_put_with(handle, items[i].key, items[i].key_len, items[i].value,
+				     items[i].len, &items[i].options, &items[i].meta);
 	return 0;
 }
 
