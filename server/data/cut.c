@@ -8,7 +8,13 @@
  * consists of whole files; the rest of the file that the position lies in is out of reach behind
  * the new segment, and stays on the disk. All that is refused is refused before anything moves.
  *
- * A segment vouches that all below it is durable, so the file before it is synced first.
+ * A segment vouches that all below it is durable, so what stands in the file before it is written
+ * once more and synced first: after a failed sync the kernel may have what the disk has not, and
+ * another sync of that alone proves nothing. The bytes are the same, so a write that is torn harms
+ * nothing.
+ *
+ * ONCE. A file cut-at-POSITION says in the end that it was done. With the option left in place the
+ * next start would give up what was acknowledged since; it finds the file, and cuts nothing.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,7 +27,8 @@
 #include "common/base/time.h"
 #include "server/data/data_internal.h"
 
-#define FILES_MAX 65536u
+#define FILES_MAX   65536u
+#define PIECE_BYTES (1u << 20)
 
 struct cut {
 	struct data *d;
@@ -182,6 +189,26 @@ static int move_files(struct cut *c, struct error *err)
 	return rc;
 }
 
+/* What the file has, written once more where it stands, and synced. */
+static int write_again(const struct log_io *io, struct log_file *f)
+{
+	const int64_t size = io->size(f);
+	uint8_t *piece = aligned_alloc(LOG_BLOCK, PIECE_BYTES);
+	int64_t n = size < 0 ? size : 0;
+	int rc = piece ? 0 : -ENOMEM;
+
+	for (int64_t at = 0; rc == 0 && n >= 0 && at < size; at += n) {
+		n = io->read(f, piece, PIECE_BYTES, (uint64_t)at);
+		if (n <= 0)
+			break;
+		rc = io->write(f, piece, (size_t)n, (uint64_t)at);
+	}
+	free(piece);
+	if (rc == 0)
+		rc = n < 0 ? (int)n : io->sync(f);
+	return rc;
+}
+
 /* The file that the position lies in: what is below it is durable after this. */
 static int sync_last(const struct cut *c, struct error *err)
 {
@@ -203,7 +230,7 @@ static int sync_last(const struct cut *c, struct error *err)
 	snprintf(name, sizeof(name), "log/%016" PRIx64 ".log", last);
 	rc = io->open(io->ctx, name, LOG_OPEN_WRITE, &f);
 	if (rc == 0) {
-		rc = io->sync(f);
+		rc = write_again(io, f);
 		io->close(f);
 	}
 	return rc ? error_set(err, rc, "syncing %s/%s failed: %s", c->d->path, name, error_name(rc))
@@ -264,11 +291,59 @@ out:
 	return rc;
 }
 
+static void name_mark(const struct cut *c, char name[48])
+{
+	snprintf(name, 48, "cut-at-%" PRIu64, c->position);
+}
+
+/* Whether the log was cut there by an earlier start. */
+static bool was_cut(const struct cut *c)
+{
+	const struct log_io *io = c->d->io;
+	struct log_file *f;
+	char name[48];
+
+	name_mark(c, name);
+	if (io->open(io->ctx, name, LOG_OPEN_READ, &f))
+		return false;
+	io->close(f);
+	log_warn(
+		"data",
+		"%s: the log was cut at position %" PRIu64
+		" by an earlier start, and is not cut again (leave --recover-until out; delete %s/%s "
+		"if you mean it)",
+		c->d->path, c->position, c->d->path, name);
+	return true;
+}
+
+static int mark(const struct cut *c, struct error *err)
+{
+	const struct log_io *io = c->d->io;
+	struct log_file *f;
+	char name[48];
+	int rc;
+
+	name_mark(c, name);
+	rc = io->open(io->ctx, name, LOG_OPEN_NEW, &f);
+	if (rc == 0) {
+		rc = io->sync(f);
+		io->close(f);
+	}
+	if (rc == 0)
+		rc = io->sync_dir(io->ctx, "");
+	return rc ? error_set(err, rc, "making %s/%s failed: %s (make room there)", c->d->path,
+			      name, error_name(rc))
+		  : 0;
+}
+
 int data_cut(struct data *d, uint64_t position, struct error *err)
 {
 	struct cut c = { .d = d, .position = position };
-	int rc = list_files(&c, err);
+	int rc;
 
+	if (was_cut(&c))
+		return 0;
+	rc = list_files(&c, err);
 	if (rc == 0)
 		rc = check_position(&c, err);
 	if (rc == 0)
@@ -279,6 +354,8 @@ int data_cut(struct data *d, uint64_t position, struct error *err)
 		rc = move_files(&c, err);
 	if (rc == 0)
 		rc = write_bound(&c, err);
+	if (rc == 0)
+		rc = mark(&c, err);
 	if (rc == 0)
 		log_warn("data",
 			 "%s: the log is cut at position %" PRIu64

@@ -245,6 +245,7 @@ static int load_snapshot(struct recovery *r, struct error *err)
 		}
 		log_warn("data", "%s; the next older snapshot is taken", err->text);
 		s->why = "it is corrupt";
+		*err = (struct error){ 0 };
 	}
 	r->progress.total = r->progress.bytes + r->survey.end;
 	return data_begins(&r->survey, err);
@@ -274,7 +275,10 @@ static int explain(const struct recovery *r, int rc, struct error *err)
 		return rc;
 	}
 	if (rc != -ENOMEM)
-		return rc;
+		return error_set(err, rc,
+				 "%s has a record that this server cannot take: %s (use the "
+				 "release of GraceKV that wrote it)",
+				 r->d->path, error_name(rc));
 	memory_stats_get(r->d->store->memory, &m);
 	return error_set(err, rc,
 			 "the records of %s need more memory than the store's %" PRIu64 " MiB: it "
@@ -322,9 +326,10 @@ int data_recover(struct data *d, struct store *store, struct clients *clients, s
 		rc = load(&r, err);
 	if (rc == 0)
 		rc = recovery_begin_life(&r, err);
-	if (rc == 0) {
+	if (rc == 0)
 		recovery_tell(&r);
-	}
+	else if (!strstr(err->text, d->path))
+		error_prefix(err, "--data-dir %s", d->path);
 	if (r.tail)
 		munmap(r.tail, r.tail_room);
 	free(r.snapshot);

@@ -145,6 +145,7 @@ int store_append_del(struct store_worker *w, uint64_t hash, const struct index_h
 	reclaim_set_aside(w->reclaim, hit_bytes(old));
 	store_describe(old, out);
 	out->version = p->version;
+	out->expiry_ms = out->value_len = 0; /* as recovery remembers it */
 	index_unlock(s->index, hash);
 	fill(w, p, &e);
 	return 0;

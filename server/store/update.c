@@ -265,9 +265,12 @@ int store_append_begin(struct store_worker *w, const void *key, uint32_t key_len
 	struct index_hit hit;
 	bool there = store_look_up_newest(w, hash, key, key_len, &hit) == 0 &&
 		     !block_expired(hit.block, now_ms);
+	uint32_t base = there ? hit.block->value_len : 0;
 
-	return append_take(w, key, key_len, there ? hit.block->value_len : 0, value_len, expiry_ms,
-			   put);
+	/* Too long by a write that is pending, perhaps: store_append_commit() judges that. */
+	if (w->store->log && value_len <= VALUE_MAX && base > VALUE_MAX - value_len)
+		base = 0;
+	return append_take(w, key, key_len, base, value_len, expiry_ms, put);
 }
 
 /* The value to be appended stands in a block; it has to stand behind what is there. */

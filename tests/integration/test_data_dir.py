@@ -298,7 +298,8 @@ def test_disk_that_is_full_at_the_start(world, small_disk):
 def test_a_disk_that_fails_ends_the_server(killed, calls, slow):
     """It says why, acknowledges nothing more, and what was acknowledged is there in the next life.
     Without io_uring, whose writes strace does not see."""
-    under = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={calls},{slow},io_uring_setup",
+    under = ["strace", "-D", "-f", "-qq", "-o", "/dev/null",
+             "-e", f"trace={calls},{slow},io_uring_setup",
              "-e", "inject=io_uring_setup:error=ENOSYS",
              "-e", f"inject={slow}:delay_enter=20000",  # so the log is written the other way
              "-e", f"inject={calls}:error=EIO:when=120+"]

@@ -29,7 +29,7 @@ def fences(cli):
 def test_stopped_client_is_fenced_goes_on_and_writes_once(world):
     server = world.server("--lease", str(LEASE))
     cli, client = world.cli(server), world.client(server, 60000)
-    turns, puts = max(2, scaled(4)), 0
+    turns, puts, first = max(2, scaled(4)), 0, cli.stats()["version"]
     for turn in range(1, turns + 1):
         count = min(pace_of(client, f"pace{turn}-", 100), 60000)  # for a second, or so
         client.start("fill", f"turn{turn}-", 0, count, 100)
@@ -47,7 +47,7 @@ def test_stopped_client_is_fenced_goes_on_and_writes_once(world):
         puts += 100 + count
     stats = cli.stats()
     assert stats["records"] == puts
-    assert stats["version"] == puts, "each write was applied once"
+    assert stats["version"] - first == puts, "each write was applied once"
     said = re.findall(r"session \d+, (\S+), process (\d+): fenced: it announced nothing for its "
                       r"lease of (\d+) ms", server.stderr())
     assert said == [(client.name, str(client.pid), str(LEASE))] * turns
@@ -158,6 +158,7 @@ def test_put_waits_until_a_section_ends(world, rogue):
     server = world.server("--lease", str(20000 * SLOW), "--deferred-max", "1M", memory="32M")
     cli, client = world.cli(server), world.client(server, 60000)
     client.put(b"key", b"first")
+    first = cli.stats()["version"]
     it = rogue(server)
     assert it.ask("announce", KEEPER, 0)["wc"] == 0
     count = max(scaled(400), 120)  # some fifty of them fill the limit
@@ -165,7 +166,7 @@ def test_put_waits_until_a_section_ends(world, rogue):
     wait_until("writes are told to come again", lambda: cli.stats()["deferred_refused"] > 1, 10)
     held = cli.stats()
     assert MIB * 3 // 4 < held["deferred_bytes"] < held["deferred_bytes_max"] == MIB, held
-    assert held["version"] <= count // 2, "it waits"
+    assert held["version"] - first <= count // 2, "it waits"
     it.start("announce", KEEPER, 2000 * SLOW)
     client.answer(50)
     it.answer()

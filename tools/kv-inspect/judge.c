@@ -235,7 +235,7 @@ struct judged judge_block(const struct block *b, uint32_t len, uint64_t seed)
 		j.hash_good = hash_key(seed, b->data, b->key_len) == b->key_hash;
 	}
 	if (j.state == BLOCK_INVALID)
-		j.fault = "it is INVALID: an insert that waits for the log, or none that was ever published";
+		j.fault = "it is INVALID: an insert that waits for the log, or never published";
 	else if (j.state > BLOCK_OBSOLETE)
 		j.fault = "its state is none that a block has";
 	else if (!j.bytes)

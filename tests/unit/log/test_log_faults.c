@@ -58,6 +58,32 @@ UNIT_TEST(a_full_disk_refuses_and_recovers)
 	writing_over(&w, 0);
 }
 
+/* The end of a segment that the longest record does not fit into counts as no room. */
+UNIT_TEST(a_full_disk_has_room_for_all_that_it_took)
+{
+	const uint64_t until_ns = time_now_ns() + LONG_TIME_NS;
+	uint64_t end = 0, i = 0;
+	int rc;
+
+	writing_disk(&w);
+	sim_disk_capacity(w.disk, 2 * LOG_SEGMENT_MIN);
+	writing_open(&w, LOG_SYNC_ALWAYS, 0, 0);
+	while ((rc = try_append(w.log, 0, i, VALUE_MAX, &end)) != -ENOSPC &&
+	       time_now_ns() < until_ns) {
+		if (rc == 0)
+			i++;
+		else
+			time_sleep(NS_PER_MS);
+	}
+	assert_int_equal(rc, -ENOSPC);
+	await_committed(w.log, end);
+	assert_ok(log_close(w.log));
+	read_back(w.io, 0, counts);
+	assert_int_equal(counts[0], i);
+	assert_in_range(i, 5, 6); /* of segments that hold three each */
+	sim_disk_destroy(w.disk);
+}
+
 /* What comes after one call of a kind has failed. */
 static void after_failure(uint64_t committed, struct log_waiter *waiter)
 {
