@@ -113,8 +113,9 @@ suite_rxe() {
         for part in failures grace doctor wire; do
             near+=" --ignore=$here/integration/test_$part.py"
         done
-        # The device makes no difference: words of commands, expiry, what the store does with bytes.
-        for part in cli_prompt cli_writes load_dump terms expiry deleted_bytes; do
+        # The device makes no difference: words of commands, expiry, what the store does with bytes
+        # in memory and on a disk.
+        for part in cli_prompt cli_writes load_dump terms expiry deleted_bytes durable data_dir; do
             far+=" --ignore=$here/integration/test_$part.py"
             near+=" --ignore=$here/integration/test_$part.py"
         done
