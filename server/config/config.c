@@ -155,6 +155,11 @@ static int parse_data(struct config *c, const struct setting_values *v, struct e
 	int rc;
 
 	c->recover_until = UINT64_MAX;
+	if (!dir[0] && v->value[SET_DATA_DIR])
+		return error_set(err, -EINVAL,
+				 "%s: it is empty (give a directory, or leave it out: then nothing "
+				 "outlives the server)",
+				 settings_where(v, SET_DATA_DIR, where));
 	if (!dir[0])
 		return check_no_data(v, err);
 	if (strlen(dir) >= sizeof(c->data_dir))

@@ -58,15 +58,17 @@ static int check_log(struct check *c, struct error *err)
 
 	for (unsigned i = 0; i < s->segments; i++) {
 		const struct log_segment_info *g = &s->segment[i];
+		/* up to the next one, or there is a gap */
+		const uint64_t to = i + 1 < s->segments ? s->segment[i + 1].first : g->behind;
 		int rc;
 
 		c->records = 0;
-		rc = log_read(s, &c->io, g->first, g->behind, &reader, err);
+		rc = log_read(s, &c->io, g->first, to, &reader, err);
 		if (rc)
 			return rc;
 		printf("%s: whole, %" PRIu64 " records, positions %" PRIu64 " to %" PRIu64
 		       ", life %" PRIu64 "\n",
-		       g->name, c->records, g->first, g->behind, g->life);
+		       g->name, c->records, g->first, to, g->life);
 	}
 	if (s->end_why)
 		printf("the log ends at %s, offset %" PRIu64 ": %s\n", s->end_name, s->end_offset,

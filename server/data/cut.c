@@ -47,8 +47,8 @@ static int take_segment(void *arg, const char *file)
 	uint64_t first;
 	char end[8];
 
-	if (strlen(file) != 20 || sscanf(file, "%16" SCNx64 "%7s", &first, end) != 2 ||
-	    strcmp(end, ".log") != 0)
+	if (strlen(file) != 20 || strspn(file, "0123456789abcdef") != 16 ||
+	    sscanf(file, "%16" SCNx64 "%7s", &first, end) != 2 || strcmp(end, ".log") != 0)
 		return 0;
 	if (c->segments == FILES_MAX)
 		return -E2BIG;

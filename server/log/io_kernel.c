@@ -29,15 +29,19 @@ static int io_open(void *ctx, const char *name, enum log_open how, struct log_fi
 	};
 	struct kernel_dir *d = ctx;
 	struct log_file *f = calloc(1, sizeof(*f));
+	struct stat st;
 	int rc;
 
 	if (!f)
 		return -ENOMEM;
 	f->dir = d;
 	f->direct_fd = -1;
-	f->fd = openat(d->fd, name, flags[how] | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (f->fd < 0) {
-		rc = -errno;
+	/* O_NONBLOCK: to open a FIFO would wait for its other end */
+	f->fd = openat(d->fd, name, flags[how] | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	if (f->fd < 0 || fstat(f->fd, &st) || !S_ISREG(st.st_mode)) {
+		rc = f->fd < 0 ? -errno : -EINVAL; /* not a file */
+		if (f->fd >= 0)
+			close(f->fd);
 		free(f);
 		return rc;
 	}
@@ -147,7 +151,7 @@ static int io_list(void *ctx, const char *name, int (*each)(void *arg, const cha
 		return rc;
 	}
 	for (errno = 0; rc == 0 && (e = readdir(dir)); errno = rc ? errno : 0) {
-		if (e->d_type == DT_REG || e->d_type == DT_UNKNOWN)
+		if (e->d_type != DT_DIR) /* what is no file cannot be opened, and is told of then */
 			rc = each(arg, e->d_name);
 	}
 	if (rc == 0 && errno)
@@ -178,7 +182,7 @@ static int lock(struct kernel_dir *d, struct error *err)
 	char text[32];
 	int n;
 
-	d->lock_fd = openat(d->fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	d->lock_fd = openat(d->fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
 	if (d->lock_fd < 0)
 		return error_set(err, -errno,
 				 "making %s/" LOCK_NAME " failed: %s (give the server's user the "
@@ -201,7 +205,7 @@ static int lock(struct kernel_dir *d, struct error *err)
 /* A reader: nobody may be writing now. Without a lock file nobody ever did. */
 static int look_at_lock(struct kernel_dir *d, struct error *err)
 {
-	int fd = openat(d->fd, LOCK_NAME, O_RDONLY | O_CLOEXEC), rc = 0;
+	int fd = openat(d->fd, LOCK_NAME, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0;
 
 	if (fd < 0)
 		return 0;

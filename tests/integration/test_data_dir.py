@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
 """Data directories that a server must not start on, disks that are full, and disks that fail."""
+import os
 import re
 import shutil
 import signal
@@ -134,6 +135,19 @@ def test_meta_that_is_damaged(killed, offset):
     flip(killed.data.meta, offset)
     refusal(killed, str(killed.data.path), "meta is corrupt", "back-up")
     flip(killed.data.meta, offset)
+    killed.start()
+    assert found(killed) == RECORDS
+
+
+@pytest.mark.parametrize("what", ["meta", "segment"])
+def test_what_is_no_file_is_refused_at_once(killed, what):
+    """It does not wait for the other end of a pipe, and does not go on without."""
+    path = killed.data.meta if what == "meta" else killed.data.segments()[-1]
+    kept = path.with_suffix(".kept")
+    path.rename(kept)
+    os.mkfifo(path)
+    refusal(killed, path.name)
+    kept.replace(path)
     killed.start()
     assert found(killed) == RECORDS
 

@@ -358,8 +358,8 @@ def test_settings_that_want_a_directory(tmp_path, words):
 @pytest.mark.no_device
 @pytest.mark.parametrize("words", [["--sync", "often"], ["--sync", "-1"], ["--sync", ""],
                                    ["--log-segment", "1M"], ["--log-segment", "17G"],
-                                   ["--snapshot-every", "x"], ["--recover-until", "here"]],
-                         ids=" ".join)
+                                   ["--snapshot-every", "x"], ["--recover-until", "here"],
+                                   ["--data-dir", ""]], ids=" ".join)
 def test_wrong_values(tmp_path, words):
     assert_error(refused(tmp_path, "--data-dir", str(tmp_path / "data"), *words), 2, words[0],
                  who="kv-server")
