@@ -39,12 +39,13 @@ static int fd_for(const struct log_file *f, bool direct, const void *buf, size_t
 	return direct && f->direct_fd >= 0 && aligned(buf, len, offset) ? f->direct_fd : f->fd;
 }
 
-/* @flags: of pwritev2(). */
+/* @flags: of pwritev2(); 0: pwrite() does. */
 static int write_all(int fd, const void *buf, size_t len, uint64_t offset, int flags)
 {
 	while (len) {
 		struct iovec piece = { (void *)(uintptr_t)buf, len };
-		ssize_t n = pwritev2(fd, &piece, 1, (off_t)offset, flags);
+		ssize_t n = flags ? pwritev2(fd, &piece, 1, (off_t)offset, flags)
+				  : pwrite(fd, buf, len, (off_t)offset);
 
 		if (n < 0 && errno == EINTR)
 			continue;

@@ -36,7 +36,7 @@ static int setup(void **state)
 	};
 	struct error err;
 
-	seed = time_now_ns();
+	seed = getenv("TEST_SEED") ? strtoull(getenv("TEST_SEED"), NULL, 0) : time_now_ns();
 	print_message("seed %llu\n", (unsigned long long)seed);
 	qsbr_register();
 	return store_create(&store, &config, &err) || store_worker_create(&worker, &store, 8);
@@ -58,6 +58,7 @@ struct entry {
 };
 
 static struct entry entries[RECORDS];
+static struct entry last[KEYS]; /* of all rounds; version 0: none */
 
 static void wait_a_little(void)
 {
@@ -85,28 +86,27 @@ static void apply(const struct entry *e)
 
 static void check_all(void)
 {
-	const struct entry *last[KEYS] = { 0 };
 	struct index_stats stats;
 	struct store_result r;
 	unsigned there = 0;
 
 	for (unsigned i = 0; i < RECORDS; i++)
-		last[entries[i].key] = &entries[i];
+		last[entries[i].key] = entries[i];
 	for (unsigned key = 0; key < KEYS; key++) {
 		char name[8];
-		bool want = last[key] && !last[key]->del && !last[key]->expired;
+		bool want = last[key].version && !last[key].del && !last[key].expired;
 
 		snprintf(name, sizeof(name), "key%02u", key);
 		assert_int_equal(store_get(&worker, name, 5, 0, false, &r), want ? 0 : -ENOENT);
 		there += want;
 		if (!want)
 			continue;
-		assert_int_equal(r.version, last[key]->version);
-		assert_int_equal(r.value_len, strlen(last[key]->value));
+		assert_int_equal(r.version, last[key].version);
+		assert_int_equal(r.value_len, strlen(last[key].value));
 		assert_int_equal(block_verify(r.block, block_bytes(5, r.value_len), name, 5,
 					      r.block->key_hash, r.incarnation),
 				 BLOCK_OK);
-		assert_memory_equal(r.block->data + 5, last[key]->value, r.value_len);
+		assert_memory_equal(r.block->data + 5, last[key].value, r.value_len);
 	}
 	index_stats_get(store.index, &stats);
 	assert_int_equal(stats.records, there);
