@@ -16,7 +16,7 @@ static void failed(void *ctx, const char *why)
 	const uint64_t one = 1;
 
 	snprintf(s->log_failure, sizeof(s->log_failure), "%s", why);
-	log_error("data", "%s: %s: nothing is written any more", s->config.data_dir, why);
+	log_error("data", "%s: %s", s->config.data_dir, why);
 	/* release: pairs with durable_explain(): the words before that there are some */
 	atomic_store_explicit(&s->log_failed, true, memory_order_release);
 	atomic_store_explicit(&s->sessions.fatal, "the log has failed", memory_order_relaxed);
@@ -86,11 +86,7 @@ int durable_explain(const struct server *s, int rc, struct error *err)
 	/* acquire: pairs with failed() */
 	if (rc == 0 || !atomic_load_explicit(&s->log_failed, memory_order_acquire))
 		return rc;
-	return error_set(err, -EIO,
-			 "--data-dir %s: %.300s; what was acknowledged is there up to this moment, "
-			 "and writes that were not are not told (look at the disk and the kernel's "
-			 "log, then start the server again)",
-			 s->config.data_dir, s->log_failure);
+	return error_set(err, -EIO, "--data-dir %s: %s", s->config.data_dir, s->log_failure);
 }
 
 int64_t durable_save(void *ctx)

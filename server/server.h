@@ -26,7 +26,7 @@ struct server {
 	struct data *data; /* NULL: no data directory */
 	const struct write_door *doors[WORKERS_MAX]; /* of the workers, for data_serve() */
 	_Atomic bool log_failed;
-	char log_failure[320]; /* why, written before log_failed */
+	char log_failure[400]; /* why, written before log_failed */
 	char bound[280]; /* "HOST:PORT" */
 	char spare[sizeof(((struct config *)0)->memory_from) + 8]; /* of rdma_options */
 };

@@ -2,6 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* The next life, behind what was recovered: recover.c has the order of its steps. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "common/base/log.h"
 #include "common/base/mutant.h"
@@ -85,6 +86,23 @@ int recovery_begin_life(struct recovery *r, struct error *err)
 	return 0;
 }
 
+/* A corrupt snapshot is kept for whoever wants to look, and is none of the two that count. */
+static void set_aside(const struct recovery *r)
+{
+	const struct log_io *io = r->d->io;
+	char name[64];
+
+	for (unsigned i = 0; i < r->snapshots; i++) {
+		if (r->snapshot[i].why != recovery_corrupt)
+			continue;
+		snprintf(name, sizeof(name), "%s.corrupt", r->snapshot[i].name);
+		if (io->rename(io->ctx, r->snapshot[i].name, name) == 0)
+			log_warn("data",
+				 "%s/%s is kept as %s: delete it when you have looked at it",
+				 r->d->path, r->snapshot[i].name, name);
+	}
+}
+
 /* What a snapshot of this life starts from. */
 static void note_snapshots(struct recovery *r)
 {
@@ -104,6 +122,7 @@ void recovery_tell(struct recovery *r)
 	struct data *d = r->d;
 	uint64_t ns = r->loaded_ns;
 
+	set_aside(r);
 	note_snapshots(r);
 	d->recovery_ms = ns / NS_PER_MS;
 	d->recovery_records = r->records;

@@ -108,7 +108,7 @@ int data_check(const char *path, struct error *err)
 	c.snapshot = calloc(SNAPSHOTS_MAX, sizeof(*c.snapshot));
 	if (!c.snapshot)
 		return error_set(err, -ENOMEM, "out of memory for the list of snapshots");
-	rc = log_io_kernel(&c.io, path, false, false, err);
+	rc = log_io_kernel(&c.io, path, false, err);
 	if (rc == 0) {
 		rc = check_all(&c, err);
 		if (rc)

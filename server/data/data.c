@@ -128,7 +128,7 @@ int data_open(struct data **out, const struct data_config *config, struct error 
 	pthread_mutex_init(&d->snapshots.lock, NULL);
 	pthread_cond_init(&d->snapshots.changed, NULL);
 	if (!d->io) {
-		rc = log_io_kernel(&d->kernel, d->path, true, true, err);
+		rc = log_io_kernel(&d->kernel, d->path, true, err);
 		if (rc == 0)
 			d->io = &d->kernel;
 	}

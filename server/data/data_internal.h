@@ -8,8 +8,7 @@
 #include "server/data/data.h"
 #include "server/log/snapshot.h"
 
-#define SNAPSHOTS_MAX  64u /* in a directory; two are kept */
-#define SNAPSHOTS_KEPT 2u
+#define SNAPSHOTS_MAX 64u /* in a directory; two are kept */
 
 /* The newest snapshot that is complete. */
 struct data_newest {

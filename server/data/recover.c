@@ -28,6 +28,8 @@
 #include "common/base/time.h"
 #include "server/data/recover.h"
 
+const char recovery_corrupt[] = "it is corrupt";
+
 static int give(struct recovery *r, const struct apply_record *record, uint64_t bytes)
 {
 	if (record->version > r->version)
@@ -244,7 +246,7 @@ static int load_snapshot(struct recovery *r, struct error *err)
 			return rc;
 		}
 		log_warn("data", "%s; the next older snapshot is taken", err->text);
-		s->why = "it is corrupt";
+		s->why = recovery_corrupt;
 		*err = (struct error){ 0 };
 	}
 	r->progress.total = r->progress.bytes + r->survey.end;

@@ -21,6 +21,9 @@ struct recovery {
 	uint64_t tail_bytes, tail_room;
 };
 
+/* snapshot_info.why of a snapshot whose head and foot are right, and which is corrupt. */
+extern const char recovery_corrupt[];
+
 static inline uint64_t recovery_later(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;

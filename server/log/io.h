@@ -53,11 +53,11 @@ struct log_io {
 
 /*
  * log_io_kernel - the directory at @path, and its lock, which keeps others out until
- * log_io_kernel_close(). @make: it is made where there is none, not its parents. @writes: false:
- * nothing in it will be changed (and no lock file is made).
+ * log_io_kernel_close(). @writes: it is made where there is none, not its parents; false: nothing
+ * in it will be changed (and no lock file is made).
  * -EBUSY: a server has it, whose process id @err names. @err says in any case what to do.
  */
-int log_io_kernel(struct log_io *out, const char *path, bool make, bool writes, struct error *err);
+int log_io_kernel(struct log_io *out, const char *path, bool writes, struct error *err);
 void log_io_kernel_close(struct log_io *io);
 
 /*

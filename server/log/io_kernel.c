@@ -215,23 +215,6 @@ static int look_at_lock(struct kernel_dir *d, struct error *err)
 	return rc;
 }
 
-/* Folders that every directory has. */
-static int make_folders(struct kernel_dir *d, struct error *err)
-{
-	static const char *const folder[] = { "log", "snapshot" };
-	int rc = 0;
-
-	for (unsigned i = 0; i < 2 && rc == 0; i++)
-		rc = io_make_dir(d, folder[i]);
-	if (rc == 0)
-		rc = io_sync_dir(d, "");
-	return rc ? error_set(err, rc,
-			      "making folders in %s failed: %s (give the server's user the right "
-			      "to write there)",
-			      d->path, error_name(rc))
-		  : 0;
-}
-
 static int parent_sync(const char *path)
 {
 	char *copy = strdup(path), *slash;
@@ -283,7 +266,7 @@ static void dir_free(struct kernel_dir *d)
 	free(d);
 }
 
-int log_io_kernel(struct log_io *out, const char *path, bool make, bool writes, struct error *err)
+int log_io_kernel(struct log_io *out, const char *path, bool writes, struct error *err)
 {
 	struct kernel_dir *d = calloc(1, sizeof(*d));
 	int rc;
@@ -293,12 +276,10 @@ int log_io_kernel(struct log_io *out, const char *path, bool make, bool writes, 
 	d->fd = d->lock_fd = -1;
 	durable_begin(d);
 	d->path = strdup(path);
-	rc = d->path ? open_path(d, make && writes, err)
+	rc = d->path ? open_path(d, writes, err)
 		     : error_set(err, -ENOMEM, "out of memory for the data directory %s", path);
 	if (rc == 0)
 		rc = writes ? lock(d, err) : look_at_lock(d, err);
-	if (rc == 0 && writes)
-		rc = make_folders(d, err);
 	if (rc) {
 		dir_free(d);
 		return rc;

@@ -17,7 +17,7 @@
  * 4. No thread of the log waits for one that appends, but for the filling of the next record.
  * 5. A sleeper is woken by whatever ends its sleep: the writer by log_kick(), waiters by
  *    log_wake(), both by a pair of stores and loads that are all seq_cst; all else sleeps at
- *    `changed`, under the lock that guards what it waits for.
+ *    `changed`, or the keeper at `chores`, under the lock that guards what it waits for.
  */
 #include <assert.h>
 #include <errno.h>
@@ -162,6 +162,7 @@ static void stop_threads(struct log *l)
 	pthread_mutex_lock(&l->lock);
 	l->ended = true;
 	pthread_cond_broadcast(&l->changed);
+	pthread_cond_broadcast(&l->chores);
 	pthread_mutex_unlock(&l->lock);
 	if (l->has_keeper)
 		pthread_join(l->keeper, NULL);
@@ -175,6 +176,7 @@ static void destroy(struct log *l)
 	ring_close(l);
 	if (l->wake_fd >= 0)
 		close(l->wake_fd);
+	pthread_cond_destroy(&l->chores);
 	pthread_cond_destroy(&l->changed);
 	pthread_mutex_destroy(&l->lock);
 	pthread_mutex_destroy(&l->wait_lock);
@@ -198,6 +200,7 @@ static struct log *create(const struct log_config *config)
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&l->changed, &attr);
+	pthread_cond_init(&l->chores, &attr);
 	pthread_condattr_destroy(&attr);
 	return l;
 }

@@ -60,7 +60,8 @@ struct log {
 	struct log_waiter *waiters; /* under wait_lock */
 
 	pthread_mutex_t lock; /* wait_lock may be taken within it */
-	pthread_cond_t changed; /* anything below, or durable, written, failed, stop */
+	pthread_cond_t changed; /* what the syncer, or somebody in need of a sync, waits for */
+	pthread_cond_t chores; /* what the keeper waits for: next, drop, failed, ended */
 	struct segment *segments; /* by position; the last one is the current one */
 	struct segment *current;
 	struct segment *next; /* preallocated, without a header. NULL: it is being made */
@@ -109,7 +110,7 @@ void *keeper_run(void *log);
 bool log_raise(struct log *l, uint64_t written, uint64_t durable);
 void log_fail(struct log *l, const char *what, const char *name, int rc);
 void log_wake(struct log *l);
-/* log_wait_until - under the lock: sleep until something changes, or until time_now_ns() is @ns. */
-void log_wait_until(struct log *l, uint64_t ns);
+/* log_wait_until - under the lock: sleep at @at until told, or until time_now_ns() is @ns. */
+void log_wait_until(struct log *l, pthread_cond_t *at, uint64_t ns);
 void sync_took(struct log *l, uint64_t ns);
 void *syncer_run(void *log);

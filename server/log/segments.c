@@ -138,6 +138,7 @@ static void go_on_in(struct log *l, struct segment *s)
 				  (int64_t)(BATCH_BYTES_MAX - (old->bytes - l->offset)),
 				  memory_order_relaxed);
 	pthread_cond_broadcast(&l->changed);
+	pthread_cond_broadcast(&l->chores);
 	pthread_mutex_unlock(&l->lock);
 	l->io->close(file);
 	l->offset = LOG_BLOCK;
@@ -219,7 +220,7 @@ void log_drop(struct log *l, uint64_t position)
 	pthread_mutex_lock(&l->lock);
 	if (l->drop < position) {
 		l->drop = position;
-		pthread_cond_broadcast(&l->changed);
+		pthread_cond_broadcast(&l->chores);
 	}
 	pthread_mutex_unlock(&l->lock);
 }
@@ -283,9 +284,9 @@ void *keeper_run(void *log)
 		if (drop_one(l)) {
 			retry_ns = 0; /* there may be room now */
 		} else if (l->next) {
-			pthread_cond_wait(&l->changed, &l->lock);
+			pthread_cond_wait(&l->chores, &l->lock);
 		} else if (time_now_ns() < retry_ns) {
-			log_wait_until(l, retry_ns);
+			log_wait_until(l, &l->chores, retry_ns);
 		} else if (!make_next(l)) {
 			retry_ns = time_now_ns() + RETRY_NS;
 		}

@@ -29,7 +29,8 @@ static void raise_to(_Atomic uint64_t *position, uint64_t to)
 
 bool log_raise(struct log *l, uint64_t written, uint64_t durable)
 {
-	bool failed;
+	const uint64_t was = log_durable(l);
+	bool failed, tell;
 
 	pthread_mutex_lock(&l->lock);
 	failed = log_has_failed(l);
@@ -37,11 +38,14 @@ bool log_raise(struct log *l, uint64_t written, uint64_t durable)
 		raise_to(&l->written, written);
 		raise_to(&l->durable, durable);
 		raise_to(&l->committed, l->config.sync == LOG_SYNC_ALWAYS ? durable : written);
+		/* Nobody sleeps for a batch more that waits for its sync as others do. */
+		tell = log_durable(l) > was || l->demand > was;
 		if (!l->dirty && log_durable(l) < written) {
-			l->dirty = true;
+			l->dirty = tell = true;
 			l->dirty_ns = time_now_ns();
 		}
-		pthread_cond_broadcast(&l->changed);
+		if (tell)
+			pthread_cond_broadcast(&l->changed);
 	}
 	pthread_mutex_unlock(&l->lock);
 	log_wake(l);
@@ -57,6 +61,7 @@ void log_fail(struct log *l, const char *what, const char *name, int rc)
 	was = log_has_failed(l);
 	atomic_store_explicit(&l->failed, true, memory_order_seq_cst); /* as raise_to() */
 	pthread_cond_broadcast(&l->changed);
+	pthread_cond_broadcast(&l->chores);
 	pthread_mutex_unlock(&l->lock);
 	log_kick(l); /* the writer ends */
 	log_wake(l);
@@ -172,11 +177,11 @@ int log_await_durable(struct log *l, uint64_t position)
 	return durable ? 0 : -EIO;
 }
 
-void log_wait_until(struct log *l, uint64_t ns)
+void log_wait_until(struct log *l, pthread_cond_t *at, uint64_t ns)
 {
 	const struct timespec until = { (time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S) };
 
-	pthread_cond_timedwait(&l->changed, &l->lock, &until);
+	pthread_cond_timedwait(at, &l->lock, &until);
 }
 
 /* Under the lock: whether the time for a sync has come; if not, sleep. */
@@ -192,7 +197,7 @@ static bool sync_is_due(struct log *l)
 		if (l->config.sync == LOG_SYNC_MS && l->dirty) {
 			if (time_now_ns() >= l->dirty_ns + half_ns)
 				return true;
-			log_wait_until(l, l->dirty_ns + half_ns);
+			log_wait_until(l, &l->changed, l->dirty_ns + half_ns);
 			return false;
 		}
 	}

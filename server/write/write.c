@@ -321,8 +321,8 @@ static int apply_logged(struct write_door *d, struct write *w, bool again)
 	}
 	refused = client_log(w->ask.client, d->store->store->log);
 	if (refused == 0) {
-		d->appended =
-			true; /* the client's own record, perhaps: others may wait behind it */
+		/* The client's own record, perhaps: others may wait behind it. */
+		d->appended = true;
 		rc = apply(d, w);
 		refused = x->decision.refused;
 	}

@@ -60,7 +60,7 @@ int disk_open(struct disk *d, struct tool *t, const char *path)
 
 	*d = (struct disk){ 0 };
 	snprintf(d->path, sizeof(d->path), "%s", path);
-	rc = log_io_kernel(&d->io, path, false, false, &err);
+	rc = log_io_kernel(&d->io, path, false, &err);
 	if (rc)
 		return disk_failed(t, "opening the data directory", rc, &err);
 	rc = meta_read(&d->io, &d->meta, &err);

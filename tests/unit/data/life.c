@@ -12,6 +12,7 @@
 #include "tests/lib/unit.h"
 
 #define FIRST_SEQUENCE 1000u
+#define SECTOR	       4096u
 
 static struct life *current;
 static uint64_t next_sequence = FIRST_SEQUENCE; /* over all lives */
@@ -26,6 +27,15 @@ static void answer(struct write_door *door, struct write *w)
 static void failed(void *ctx, const char *why)
 {
 	((struct life *)ctx)->log_failed = true;
+}
+
+struct sim_disk *life_disk(void)
+{
+	struct sim_disk *d = sim_disk_create(SECTOR);
+
+	assert_non_null(d);
+	sim_disk_short_files(d, 1 << 20);
+	return d;
 }
 
 static int make_store(struct life *l, const struct life_config *c, struct error *err)
@@ -229,4 +239,11 @@ bool life_get(struct life *l, uint64_t key, uint64_t *value, uint64_t *version)
 		*version = found.version;
 	qsbr_quiescent();
 	return true;
+}
+
+uint64_t life_value(struct life *l, uint64_t key)
+{
+	uint64_t value = 0;
+
+	return life_get(l, key, &value, NULL) ? value : UINT64_MAX;
 }

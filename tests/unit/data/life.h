@@ -41,6 +41,9 @@ struct life_config {
 	bool serve; /* with the thread of snapshots */
 };
 
+/* life_disk - a new one, whose files are short. */
+struct sim_disk *life_disk(void);
+
 /* life_begin - returns what data_open() or data_recover() does; nothing is left where it fails. */
 int life_begin(struct life *l, const struct life_config *config, struct error *err);
 
@@ -65,3 +68,6 @@ int life_again(struct life *l, enum write_op op, uint64_t key, uint64_t sequence
 
 /* life_get - the value that readers find; false: there is none. @version may be NULL. */
 bool life_get(struct life *l, uint64_t key, uint64_t *value, uint64_t *version);
+
+/* life_value - the same; UINT64_MAX: there is none. */
+uint64_t life_value(struct life *l, uint64_t key);

@@ -10,17 +10,6 @@
 
 #include "tests/unit/data/life.h"
 
-#define SECTOR 4096u
-
-static struct sim_disk *new_disk(void)
-{
-	struct sim_disk *d = sim_disk_create(SECTOR);
-
-	assert_non_null(d);
-	sim_disk_short_files(d, 1 << 20);
-	return d;
-}
-
 static void begin(struct life *l, struct sim_disk *disk)
 {
 	const struct life_config config = { .disk = disk };
@@ -46,16 +35,9 @@ static bool lose_all(void *ctx, unsigned i)
 	return false;
 }
 
-static uint64_t value_of(struct life *l, uint64_t key)
-{
-	uint64_t value = 0;
-
-	return life_get(l, key, &value, NULL) ? value : UINT64_MAX;
-}
-
 UNIT_TEST(records_over_a_clean_stop)
 {
-	struct sim_disk *disk = new_disk();
+	struct sim_disk *disk = life_disk();
 	struct life l;
 
 	begin(&l, disk);
@@ -69,9 +51,9 @@ UNIT_TEST(records_over_a_clean_stop)
 	for (unsigned lives = 0; lives < 3; lives++) {
 		begin(&l, disk);
 		for (uint64_t key = 0; key < 100; key++)
-			assert_int_equal(value_of(&l, key), key % 7 == 0   ? 7
-							    : key % 5 == 0 ? UINT64_MAX
-									   : key * 3);
+			assert_int_equal(life_value(&l, key), key % 7 == 0   ? 7
+							      : key % 5 == 0 ? UINT64_MAX
+									     : key * 3);
 		life_end(&l);
 	}
 	sim_disk_destroy(disk);
@@ -80,7 +62,7 @@ UNIT_TEST(records_over_a_clean_stop)
 /* With --sync always a power cut takes nothing of what was acknowledged. */
 UNIT_TEST(records_over_a_power_cut)
 {
-	struct sim_disk *disk = new_disk(), *cut;
+	struct sim_disk *disk = life_disk(), *cut;
 	struct life l;
 
 	begin(&l, disk);
@@ -91,7 +73,7 @@ UNIT_TEST(records_over_a_power_cut)
 	sim_disk_destroy(disk);
 	begin(&l, cut);
 	for (uint64_t key = 0; key < 50; key++)
-		assert_int_equal(value_of(&l, key), key + 1);
+		assert_int_equal(life_value(&l, key), key + 1);
 	life_end(&l);
 	sim_disk_destroy(cut);
 }
@@ -102,7 +84,7 @@ UNIT_TEST(records_over_a_power_cut)
  */
 UNIT_TEST(what_was_not_durable_is_written_again)
 {
-	struct life_config config = { .disk = new_disk(), .sync = LOG_SYNC_NEVER };
+	struct life_config config = { .disk = life_disk(), .sync = LOG_SYNC_NEVER };
 	struct sim_disk *killed, *cut;
 	struct error err;
 	struct life l;
@@ -114,13 +96,13 @@ UNIT_TEST(what_was_not_durable_is_written_again)
 	sim_disk_destroy(config.disk);
 	config.disk = killed;
 	assert_ok(life_begin(&l, &config, &err));
-	assert_int_equal(value_of(&l, 49), 50); /* a reader has seen it now */
+	assert_int_equal(life_value(&l, 49), 50); /* a reader has seen it now */
 	cut = sim_disk_crash(killed, lose_all, NULL);
 	life_end(&l);
 	sim_disk_destroy(killed);
 	begin(&l, cut);
 	for (uint64_t key = 0; key < 50; key++)
-		assert_int_equal(value_of(&l, key), key + 1);
+		assert_int_equal(life_value(&l, key), key + 1);
 	life_end(&l);
 	sim_disk_destroy(cut);
 }
@@ -128,7 +110,7 @@ UNIT_TEST(what_was_not_durable_is_written_again)
 /* Versions of a life are greater than all of those before, whatever was lost of them. */
 UNIT_TEST(no_version_twice)
 {
-	struct sim_disk *disk = new_disk(), *left;
+	struct sim_disk *disk = life_disk(), *left;
 	uint64_t value, version, last = 0;
 	struct life l;
 
@@ -154,7 +136,7 @@ UNIT_TEST(no_version_twice)
 /* A retry over a restart gets its first answer, and is not applied a second time. */
 UNIT_TEST(a_retry_over_a_restart)
 {
-	struct sim_disk *disk = new_disk(), *left;
+	struct sim_disk *disk = life_disk(), *left;
 	struct client_reply first;
 	uint64_t sequence;
 	struct life l;
@@ -179,7 +161,7 @@ UNIT_TEST(a_retry_over_a_restart)
 
 UNIT_TEST(directories_that_are_refused)
 {
-	struct life_config config = { .disk = new_disk() };
+	struct life_config config = { .disk = life_disk() };
 	struct data_meta meta;
 	struct error err;
 	struct life l;
@@ -215,7 +197,7 @@ UNIT_TEST(directories_that_are_refused)
 /* The store is too small for what the log has. */
 UNIT_TEST(too_little_memory)
 {
-	struct life_config config = { .disk = new_disk() };
+	struct life_config config = { .disk = life_disk() };
 	struct error err;
 	struct life l;
 
@@ -227,7 +209,7 @@ UNIT_TEST(too_little_memory)
 	err = refused(&config, -ENOMEM);
 	assert_non_null(strstr(err.text, "--memory"));
 	begin(&l, config.disk); /* and nothing has happened to it */
-	assert_int_equal(value_of(&l, 19), 19);
+	assert_int_equal(life_value(&l, 19), 19);
 	life_end(&l);
 	sim_disk_destroy(config.disk);
 }
@@ -235,7 +217,7 @@ UNIT_TEST(too_little_memory)
 /* --recover-until: everything before, nothing after, and what is written then stays. */
 UNIT_TEST(a_log_that_is_cut)
 {
-	struct life_config config = { .disk = new_disk() };
+	struct life_config config = { .disk = life_disk() };
 	uint64_t at;
 	struct error err;
 	struct life l;
@@ -255,19 +237,19 @@ UNIT_TEST(a_log_that_is_cut)
 	if (life_begin(&l, &config, &err))
 		fail_msg("%s", err.text);
 	for (uint64_t key = 0; key < 30; key++)
-		assert_int_equal(value_of(&l, key), key < 20 ? 1 : UINT64_MAX);
+		assert_int_equal(life_value(&l, key), key < 20 ? 1 : UINT64_MAX);
 	assert_ok(life_put(&l, 100, 3, 0));
 	life_end(&l);
 	/* The option was left in place: what was acknowledged since is not given up. */
 	if (life_begin(&l, &config, &err))
 		fail_msg("%s", err.text);
-	assert_int_equal(value_of(&l, 100), 3);
+	assert_int_equal(life_value(&l, 100), 3);
 	life_end(&l);
 	for (unsigned lives = 0; lives < 2; lives++) {
 		begin(&l, config.disk);
 		for (uint64_t key = 0; key < 30; key++)
-			assert_int_equal(value_of(&l, key), key < 20 ? 1 : UINT64_MAX);
-		assert_int_equal(value_of(&l, 100), 3);
+			assert_int_equal(life_value(&l, key), key < 20 ? 1 : UINT64_MAX);
+		assert_int_equal(life_value(&l, 100), 3);
 		life_end(&l);
 	}
 	sim_disk_destroy(config.disk);
@@ -278,7 +260,7 @@ UNIT_TEST(a_disk_that_fails_meanwhile)
 {
 	const enum sim_call calls[] = { SIM_OPEN,   SIM_PREALLOCATE, SIM_WRITE, SIM_SYNC,
 					SIM_RENAME, SIM_SYNC_DIR,    SIM_READ };
-	struct sim_disk *disk = new_disk();
+	struct sim_disk *disk = life_disk();
 	unsigned fails = 0;
 	struct life l;
 
@@ -302,7 +284,7 @@ UNIT_TEST(a_disk_that_fails_meanwhile)
 			sim_disk_fail(fork, calls[c], UINT32_MAX, 0);
 			begin(&l, fork);
 			for (uint64_t key = 0; key < 20; key++)
-				assert_int_equal(value_of(&l, key), key);
+				assert_int_equal(life_value(&l, key), key);
 			life_end(&l);
 			sim_disk_destroy(fork);
 		}

@@ -13,19 +13,9 @@
 #include "server/reclaim/qsbr.h"
 #include "tests/unit/data/life.h"
 
-#define SECTOR	 4096u
 #define KEYS	 3000u
 #define PATIENCE (20 * NS_PER_S)
 #define LISTED	 8u
-
-static struct sim_disk *new_disk(void)
-{
-	struct sim_disk *d = sim_disk_create(SECTOR);
-
-	assert_non_null(d);
-	sim_disk_short_files(d, 1 << 20);
-	return d;
-}
 
 static void begin(struct life *l, struct sim_disk *disk, bool serve)
 {
@@ -34,13 +24,6 @@ static void begin(struct life *l, struct sim_disk *disk, bool serve)
 
 	if (life_begin(l, &config, &err))
 		fail_msg("%s", err.text);
-}
-
-static uint64_t value_of(struct life *l, uint64_t key)
-{
-	uint64_t value = 0;
-
-	return life_get(l, key, &value, NULL) ? value : UINT64_MAX;
 }
 
 static unsigned list(struct sim_disk *disk, struct snapshot_info *out)
@@ -70,7 +53,7 @@ static void save(struct life *l, void (*each)(struct life *l, uint64_t *state), 
 
 UNIT_TEST(a_snapshot_at_the_end)
 {
-	struct sim_disk *disk = new_disk();
+	struct sim_disk *disk = life_disk();
 	struct snapshot_info s[LISTED];
 	struct data_stats stats;
 	struct life l;
@@ -87,7 +70,7 @@ UNIT_TEST(a_snapshot_at_the_end)
 	data_stats_get(l.data, &stats);
 	assert_int_equal(stats.recovery_records, KEYS - 1); /* none comes from the log */
 	for (uint64_t key = 0; key < KEYS; key++)
-		assert_int_equal(value_of(&l, key), key == 5 ? UINT64_MAX : key);
+		assert_int_equal(life_value(&l, key), key == 5 ? UINT64_MAX : key);
 	life_end(&l);
 	assert_int_equal(list(disk, s), 1); /* nothing was written: no other one */
 	sim_disk_destroy(disk);
@@ -115,7 +98,7 @@ static void write_some(struct life *l, uint64_t *draws)
 UNIT_TEST(snapshots_while_writers_go_on)
 {
 	uint64_t seed = 20261125, draws = seed;
-	struct sim_disk *disk = new_disk(), *left;
+	struct sim_disk *disk = life_disk(), *left;
 	struct life l;
 
 	printf("seed %" PRIu64 "\n", seed);
@@ -125,7 +108,7 @@ UNIT_TEST(snapshots_while_writers_go_on)
 		for (uint64_t key = 0; key < 64; key++) {
 			uint64_t want = told[key] ? told[key] : UINT64_MAX;
 
-			assert_int_equal(value_of(&l, key), want);
+			assert_int_equal(life_value(&l, key), want);
 		}
 		for (uint64_t key = 1000; life == 0 && key < 1000 + KEYS; key++)
 			assert_ok(life_put(&l, key, key, 2));
@@ -150,7 +133,7 @@ static void append_only(struct life *l, uint64_t *state)
 /* Two are kept, the log below the older one goes, and the remembered replies are in them. */
 UNIT_TEST(what_a_snapshot_replaces)
 {
-	struct sim_disk *disk = new_disk();
+	struct sim_disk *disk = life_disk();
 	struct snapshot_info s[LISTED];
 	uint64_t count = 0, sequence;
 	struct data_stats stats;
@@ -176,7 +159,7 @@ UNIT_TEST(what_a_snapshot_replaces)
 /* A write that is committed, and that its worker has not published when a snapshot is taken. */
 UNIT_TEST(snapshots_start_before_what_is_pending)
 {
-	struct sim_disk *disk = new_disk(), *left;
+	struct sim_disk *disk = life_disk(), *left;
 	struct data_stats stats;
 	struct write w;
 	struct life l;
@@ -194,8 +177,8 @@ UNIT_TEST(snapshots_start_before_what_is_pending)
 	life_end(&l);
 	sim_disk_destroy(disk);
 	begin(&l, left, true);
-	assert_int_equal(value_of(&l, 1), 1);
-	assert_int_equal(value_of(&l, 2), 22);
+	assert_int_equal(life_value(&l, 1), 1);
+	assert_int_equal(life_value(&l, 2), 22);
 	life_end(&l);
 	sim_disk_destroy(left);
 }
@@ -203,7 +186,7 @@ UNIT_TEST(snapshots_start_before_what_is_pending)
 /* A bit of the newest is wrong: the one before it, and the log from there on, have everything. */
 UNIT_TEST(a_snapshot_that_is_corrupt)
 {
-	struct sim_disk *disk = new_disk();
+	struct sim_disk *disk = life_disk();
 	struct snapshot_info s[LISTED];
 	uint64_t count = 0;
 	uint8_t byte;
@@ -223,7 +206,7 @@ UNIT_TEST(a_snapshot_that_is_corrupt)
 	sim_disk_set(disk, s[0].name, &byte, 1, s[0].bytes / 2);
 	begin(&l, disk, false);
 	for (uint64_t key = 100; key < 100 + KEYS; key++)
-		assert_int_equal(value_of(&l, key), key < 600 ? UINT64_MAX : key);
+		assert_int_equal(life_value(&l, key), key < 600 ? UINT64_MAX : key);
 	life_end(&l);
 	sim_disk_destroy(disk);
 }
@@ -231,7 +214,7 @@ UNIT_TEST(a_snapshot_that_is_corrupt)
 /* A part of the log is gone that the snapshot had: refused, and named. */
 UNIT_TEST(a_snapshot_that_outran_its_log)
 {
-	struct life_config config = { .disk = new_disk(), .serve = true };
+	struct life_config config = { .disk = life_disk(), .serve = true };
 	struct snapshot_info s[LISTED];
 	struct sim_disk *early;
 	struct error err = { 0 };
@@ -261,7 +244,7 @@ UNIT_TEST(a_snapshot_that_outran_its_log)
 UNIT_TEST(a_snapshot_that_fails)
 {
 	const enum sim_call calls[] = { SIM_WRITE, SIM_RENAME }; /* the log does none meanwhile */
-	struct sim_disk *disk = new_disk();
+	struct sim_disk *disk = life_disk();
 	struct snapshot_info s[LISTED];
 	struct data_stats stats;
 	uint64_t count = 0;
@@ -287,7 +270,7 @@ UNIT_TEST(a_snapshot_that_fails)
 /* Where all of a store's records are, at @at; what a file of that kind cannot be. */
 UNIT_TEST(snapshots_that_lie)
 {
-	struct sim_disk *disk = new_disk();
+	struct sim_disk *disk = life_disk();
 	struct snapshot_info s[LISTED];
 	struct snapshot_foot foot;
 	struct snapshot_chunk chunk;
@@ -312,7 +295,7 @@ UNIT_TEST(snapshots_that_lie)
 	begin(&l, disk,
 	      false); /* the log has everything: there was one snapshot, and nothing went */
 	for (uint64_t key = 0; key < 100; key++)
-		assert_int_equal(value_of(&l, key), key);
+		assert_int_equal(life_value(&l, key), key);
 	life_end(&l);
 	sim_disk_destroy(disk);
 }
