@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
 """kv-server as a child process, of this machine or of the one that GRACEKV_TEST_AGENT names."""
+import contextlib
 import itertools
 import re
 import signal
+import socket
 import time
 
 from kvt_process import AGENT, CONNECT, DEVICE, HOST, Process, program
@@ -64,6 +66,15 @@ class Server(ServerSide):
         self.port = int(self.ready["port"])
         self.address = f"{self.ready['host']}:{self.port}"
         self.expected_dead = False
+        self.held = None
+
+    def hold(self):
+        """The kernel gives its port to no server of another test, which clients would find there. A
+        socket that is bound and does not listen leaves it to those that name it (socket(7))."""
+        self.held = socket.socket()
+        self.held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with contextlib.suppress(OSError):  # it is not of this machine, or not of IPv4, or taken
+            self.held.bind((self.ready["host"], self.port))
 
     def stop(self, how=signal.SIGTERM, seconds=STOP_S):
         """End it as an administrator does; it must exit 0."""
@@ -72,12 +83,14 @@ class Server(ServerSide):
         if self.state() == "T":
             self.signal(signal.SIGCONT)
         rc = self.wait(seconds)
+        self.hold()
         assert rc == 0, f"kv-server exited {rc} after signal {how}\n{self.stderr()}"
 
     def crash(self):
         """SIGKILL."""
         self.expected_dead = True
         self.kill()
+        self.hold()
 
     def finish(self):
         """At the end of a test: it must still be there, unless the test ended it."""
@@ -88,6 +101,8 @@ class Server(ServerSide):
                 self.stop()
         finally:
             self.close()
+            if self.held:
+                self.held.close()
 
 
 def refused(folder, *args, seconds=5, **how):

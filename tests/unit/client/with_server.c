@@ -2,13 +2,16 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #include "with_server.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +20,7 @@
 #define READY_MS 20000
 
 static const char *program;
+static int held = -1; /* the socket of hold() */
 
 void server_program(const char *path)
 {
@@ -31,6 +35,32 @@ void server_program(const char *path)
 void unit_begin(const char *argument)
 {
 	server_program(argument);
+}
+
+/*
+ * A port that the kernel gives to nobody else while the server of this test is gone: a client that
+ * comes back would find the server of another test there. The socket is bound and does not listen;
+ * as both sides set SO_REUSEADDR, kv-server may listen beside it (socket(7)). It is held until the
+ * next one is.
+ */
+static unsigned hold(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(at);
+	int one = 1, rc;
+
+	if (held >= 0)
+		close(held);
+	held = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert(held >= 0);
+	rc = setsockopt(held, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	assert(rc == 0);
+	rc = bind(held, (const void *)&at, len);
+	assert(rc == 0);
+	rc = getsockname(held, (void *)&at, &len);
+	assert(rc == 0);
+	return ntohs(at.sin_port);
 }
 
 static void child(unsigned port, const char *memory, int out)
@@ -53,6 +83,8 @@ pid_t server_start(unsigned *port, const char *memory)
 	int out[2], rc;
 	pid_t pid;
 
+	if (*port == 0)
+		*port = hold();
 	rc = pipe(out);
 	assert(rc == 0);
 	pid = fork();
