@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "common/base/hash.h"
+#include "common/base/mutant.h"
 #include "common/base/time.h"
 #include "server/reclaim/qsbr.h"
 
@@ -220,10 +221,20 @@ static int box_room(struct box *b, size_t room)
 	return 0;
 }
 
+/* One for all records of a key, so that they are applied in their order. */
+static struct applier *applier_of(struct apply *a, uint64_t hash, const struct apply_record *r)
+{
+	uint64_t at = (hash >> 32) * a->count >> 32;
+
+	if (MUTANT(replay_any_order) && r->is_del)
+		at = (at + 1) % a->count;
+	return &a->applier[at];
+}
+
 int apply_give(struct apply *a, const struct apply_record *r)
 {
 	uint64_t hash = hash_key(a->store->hash_seed, r->key, r->key_len);
-	struct applier *t = &a->applier[(hash >> 32) * a->count >> 32];
+	struct applier *t = applier_of(a, hash, r);
 	size_t length = (sizeof(struct item) + r->key_len + (size_t)r->value_len + 7) & ~(size_t)7;
 	struct item *i;
 

@@ -40,6 +40,8 @@ struct log_survey {
 	char end_name[48];
 	uint64_t end_offset;
 	const char *end_why; /* static text */
+	/* A last file that has a segment's name and no header: nothing was in it. Empty: none. */
+	char torn[48];
 };
 
 /*

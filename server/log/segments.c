@@ -169,11 +169,26 @@ int segment_switch(struct log *l)
 	return 0;
 }
 
+/* It would stand in the way when the log has come past its name. */
+static int delete_torn(struct log *l, const char *name, struct error *err)
+{
+	int rc = l->io->unlink(l->io->ctx, name);
+
+	return rc ? error_set(err, rc,
+			      "deleting %s, which has a segment's name and nothing in it, "
+			      "failed: %s (move it away)",
+			      name, error_name(rc))
+		  : 0;
+}
+
 int segments_adopt(struct log *l, struct error *err)
 {
 	const struct log_survey *older = l->config.older;
 	struct segment **at = &l->segments;
+	int rc = older && older->torn[0] ? delete_torn(l, older->torn, err) : 0;
 
+	if (rc)
+		return rc;
 	for (unsigned i = 0; older && i < older->segments; i++) {
 		const struct log_segment_info *info = &older->segment[i];
 

@@ -35,7 +35,6 @@ struct survey {
 	const uint64_t *store;
 	struct error *err;
 	uint64_t torn; /* first position of a last segment that was left out; UINT64_MAX: none */
-	char torn_name[48];
 };
 
 /* The position that a file in log/ has as its name; false: it is none of ours. */
@@ -215,7 +214,7 @@ static int leave_out(struct survey *s)
 	struct log_segment_info *info = &s->out->segment[--s->out->segments];
 
 	s->torn = info->first;
-	memcpy(s->torn_name, info->name, sizeof(s->torn_name));
+	memcpy(s->out->torn, info->name, sizeof(s->out->torn));
 	return 0;
 }
 
@@ -277,10 +276,10 @@ static int judge_torn(const struct survey *s)
 	if (s->torn == UINT64_MAX)
 		return 0;
 	if (out->durable > s->torn)
-		return walk_corrupt(s->torn_name, 0, s->torn,
-				    "the header of the segment is missing", s->err);
+		return walk_corrupt(out->torn, 0, s->torn, "the header of the segment is missing",
+				    s->err);
 	if (!out->end_why) {
-		memcpy(out->end_name, s->torn_name, sizeof(out->end_name));
+		memcpy(out->end_name, out->torn, sizeof(out->end_name));
 		out->end_offset = 0;
 		out->end_why = "the segment was named and never begun";
 	}

@@ -107,6 +107,49 @@ UNIT_TEST(what_was_not_durable_is_written_again)
 	sim_disk_destroy(cut);
 }
 
+/* A record that was deleted does not come back, and one that was written after that does. */
+UNIT_TEST(deletions_stay)
+{
+	struct sim_disk *disk = life_disk(), *killed;
+	struct life l;
+
+	begin(&l, disk);
+	for (uint64_t key = 0; key < 300; key++) {
+		assert_ok(life_put(&l, key, key, 0));
+		assert_ok(life_del(&l, key, 0));
+		if (key % 3 == 0)
+			assert_ok(life_put(&l, key, key + 1, 0));
+	}
+	killed = life_kill(&l); /* so that there is no snapshot */
+	sim_disk_destroy(disk);
+	begin(&l, killed);
+	for (uint64_t key = 0; key < 300; key++)
+		assert_int_equal(life_value(&l, key), key % 3 ? UINT64_MAX : key + 1);
+	life_end(&l);
+	sim_disk_destroy(killed);
+}
+
+/* A file that a disk kept the name of, and nothing else, is not in the way of later lives. */
+UNIT_TEST(a_segment_that_was_never_begun)
+{
+	struct sim_disk *disk = life_disk(), *killed;
+	struct life l;
+
+	for (unsigned life = 0; life < 3; life++) {
+		begin(&l, disk);
+		for (uint64_t key = 0; key < 100 * life; key++)
+			assert_int_equal(life_value(&l, key), key + life - 1);
+		for (uint64_t key = 0; key < 100 * (life + 1); key++)
+			assert_ok(life_put(&l, key, key + life, 0));
+		killed = life_kill(&l);
+		sim_disk_destroy(disk);
+		disk = killed;
+		if (life == 0) /* behind the log's end, and soon within it */
+			sim_disk_make(disk, "log/0000000000008000.log");
+	}
+	sim_disk_destroy(disk);
+}
+
 /* Versions of a life are greater than all of those before, whatever was lost of them. */
 UNIT_TEST(no_version_twice)
 {
