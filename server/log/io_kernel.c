@@ -13,7 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LOCK_NAME "LOCK"
+#define LOCK_NAME    "LOCK"
+#define ZEROES_BYTES (256u << 10)
 
 static int result(int rc)
 {
@@ -59,14 +60,35 @@ static void io_close(struct log_file *f)
 	free(f);
 }
 
+/* Where the file system cannot reserve blocks (NFS before 4.2, 9P): zeroes, in large pieces.
+ * posix_fallocate() would write a byte to each block, one call for every 4 KiB. */
+static int fill_with_zeroes(struct log_file *f, uint64_t bytes)
+{
+	static const char zeroes[ZEROES_BYTES];
+	uint64_t done = 0;
+
+	while (done < bytes) {
+		const uint64_t left = bytes - done;
+		ssize_t n = pwrite(f->fd, zeroes, left < ZEROES_BYTES ? left : ZEROES_BYTES,
+				   (off_t)done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -ENOSPC;
+		done += (uint64_t)n;
+	}
+	return 0;
+}
+
 static int io_preallocate(struct log_file *f, uint64_t bytes)
 {
 	int rc;
 
 	do
-		rc = posix_fallocate(f->fd, 0, (off_t)bytes);
-	while (rc == EINTR);
-	return -rc;
+		rc = result(fallocate(f->fd, 0, 0, (off_t)bytes));
+	while (rc == -EINTR);
+	return rc == -EOPNOTSUPP ? fill_with_zeroes(f, bytes) : rc;
 }
 
 static int io_sync(struct log_file *f)

@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.skipif(bool(AGENT), reason="looks into the directory o
 
 ENOSPC = -28
 RECORDS = 400
+SEGMENT = 64 << 20  # bytes, the least
 
 
 @pytest.fixture
@@ -334,6 +335,26 @@ def test_a_disk_that_fails_ends_the_server(killed, calls, slow):
     assert found(killed) == RECORDS
     seen = killed.client().ask("check", "during", 0, acknowledged, 200)
     assert seen["found"] == str(acknowledged)
+
+
+@pytest.mark.skipif(SANITIZED or not shutil.which("strace"), reason="strace is between")
+def test_a_file_system_that_reserves_no_blocks(lives):
+    """Its blocks are written instead, in large pieces: the log finds room there in any case."""
+    trace = lives.data.path.parent / "trace"
+    lives.args = ("--log-segment", str(SEGMENT))
+    lives.start(under=["strace", "-D", "-f", "-qq", "-o", trace, "-P", lives.data.path / "log/next.tmp",
+                       "-e", "trace=fallocate,pwrite64",
+                       "-e", "inject=fallocate:error=EOPNOTSUPP"])
+    lives.client().ask("fill", "record", 0, RECORDS, 1000, seconds=60)
+    wait_until("there is a segment, and the next one",
+               lambda: len(list((lives.data.path / "log").iterdir())) == 2, 10)
+    for segment in (lives.data.path / "log").iterdir():
+        wait_until("it has its blocks", lambda: segment.stat().st_blocks * 512 >= SEGMENT, 10)
+    lives.again()
+    assert found(lives) == RECORDS
+    calls = trace.read_text()
+    assert "EOPNOTSUPP (Operation not supported) (INJECTED)" in calls
+    assert calls.count("pwrite64") < 4 * SEGMENT / (256 << 10)
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
