@@ -95,16 +95,19 @@ static uint64_t expiry_of(const struct write_request *ask)
  * There is no memory (-ENOMEM), too much waits for grace periods (-EBUSY), or memory grows
  * (-EAGAIN). Where some is on its way the client is told to come again, for as long as sessions may
  * take to let go of it, or to be fenced; and so at the first time, as what was missing may have
- * come since. Anything else is its own status.
+ * come since. What grows comes in any case, or fails and is no longer on its way: only the client's
+ * deadline bounds that. Anything else is its own status.
  */
 static int short_status(const struct write_door *d, const struct write_request *ask, int rc)
 {
 	struct store *s = d->store->store;
 	bool comes;
 
-	if (rc == 0 || (rc != -ENOMEM && rc != -EBUSY && rc != -EAGAIN))
+	if (rc == -EAGAIN)
+		return -EBUSY;
+	if (rc != -ENOMEM && rc != -EBUSY)
 		return rc;
-	comes = rc == -EAGAIN || reclaim_wanting(s->reclaim) || store_sweeps(s);
+	comes = reclaim_wanting(s->reclaim) || store_sweeps(s);
 	if (rc == -ENOMEM && !comes && ask->waited_ms)
 		return -ENOMEM;
 	return reclaim_patience_over(s->reclaim, ask->waited_ms) ? -ENOMEM : -EBUSY;

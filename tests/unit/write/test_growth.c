@@ -24,6 +24,7 @@ static struct store_worker worker;
 static struct clients *clients;
 static struct client_entry *client;
 static unsigned answers, busy, waits;
+static uint32_t waited_ms; /* the client's word */
 
 static void answer(struct write_door *door, struct write *w)
 {
@@ -62,7 +63,7 @@ static int set_up(void **state)
 	struct error err;
 	bool resumed;
 
-	answers = busy = waits = 0;
+	answers = busy = waits = waited_ms = 0;
 	door = (struct write_door){ .store = &worker, .answer = answer };
 	qsbr_register();
 	if (store_create(&store, &config, &err) || store_worker_create(&worker, &store, 8) ||
@@ -93,6 +94,7 @@ static void run(enum write_op op, uint64_t sequence)
 					.generation = 7,
 					.sequence = sequence,
 					.op = op,
+					.waited_ms = waited_ms,
 					.operand = 1,
 					.key_len = 3,
 					.value_len = 100,
@@ -120,4 +122,14 @@ UNIT_TEST(a_batch_waits_once_for_memory_that_grows, set_up, tear_down)
 	fake_clock_ahead(PAUSE_MS + 1); /* others were served: it may wait again */
 	run(WRITE_PUT, ++sequence);
 	assert_in_range(waits, 2, 3 + took_ms / (WAIT_MS + PAUSE_MS));
+}
+
+/* A slow machine is no full store, however long its growth takes. */
+UNIT_TEST(a_client_that_has_waited_for_long_waits_on, set_up, tear_down)
+{
+	waited_ms = 60000;
+	run(WRITE_PUT, 1);
+	run(WRITE_INCR, 2);
+	assert_int_equal(answers, 2);
+	assert_int_equal(busy, 2);
 }
