@@ -52,7 +52,10 @@ def perftest_once(folder, server, command, column):
             if near.returncode() == 0:
                 break
             near.close()
-            assert far.running() and time.monotonic() < deadline, out + near.stderr()
+            out += near.stderr()
+            if not far.running():
+                return 0, out  # they had met
+            assert time.monotonic() < deadline, out
             time.sleep(0.1)
         assert far.wait(10) == 0, far.stderr()
         return rows(out)[0][column], out
@@ -64,8 +67,9 @@ def perftest_once(folder, server, command, column):
 
 def perftest(folder, server, *command, column=TYPICAL):
     """A figure of one program; its server is where kv-server is. perftest counts cycles, and where
-    an emulated counter jumps it says 0, which is no figure: it is asked once more."""
-    for _ in range(2):
+    an emulated counter jumps it says 0, which is no figure; on a busy machine its far end may take
+    the queue pair down before the near one has its acknowledgements. Then it is asked again."""
+    for _ in range(3):
         figure, out = perftest_once(folder, server, command, column)
         if figure > 0:
             break
