@@ -11,22 +11,23 @@
  *	3. DRAIN, when the device has said that the last receive came back, or that has taken too
  *	   long (receives.c): nothing is posted on it any more, nor is the life line touched. Sends
  *	   complete in order, so when a marker after them has come back, all have. Receives that it
- *	   had taken stand in the completion queue, which is first in, first out: once it was empty,
- *	   or as many were polled as it holds, they have come back. Then the table forgets it, so
- *	   that another queue pair may have its number.
+ *	   had taken stand in the completion queue, which is first in, first out: once a poll has
+ *	   emptied it, or as many were polled as it holds, they have come back. Then the table
+ *	   forgets it, so that another queue pair may have its number.
  *	4. The queue-pair thread destroys the queue pair (conn_destroy()).
- *	5. DETACH: what of it is still in the completion queue names the connection, so it is
- *	   polled, and what its requests held is released.
+ *	5. DETACH: what of it is still in the completion queue names the connection, so it is waited
+ *	   for in the same way, and what its requests held is released.
  *
- * The worker answers others all the time: a marker, and an answer, is waited for between polls. A
- * connection whose marker does not come is given up after a second: its queue pair goes all the
- * same.
+ * The worker answers others all the time: a marker, an answer, and what stands in the completion
+ * queue is waited for between polls, never in a loop of its own. While others keep that queue from
+ * being empty such a loop takes as long as all that they have asked for, and the commands that
+ * would end them wait behind it. A connection whose marker does not come is given up after a
+ * second: its queue pair goes all the same.
  */
 #include "server/worker/worker_internal.h"
 
 #include "common/base/time.h"
 #include "common/rdma/post.h"
-#include "server/reclaim/qsbr.h"
 
 #define DRAIN_NS (1 * NS_PER_S) /* for the marker after all sends of a failed queue pair */
 
@@ -81,22 +82,34 @@ void worker_drain(struct worker *w, struct conn *c)
 	c->failed = true;
 	c->until_ns = time_now_ns() + DRAIN_NS;
 	c->drained = true;
+	c->sweeps = false;
 	if (!c->alive)
 		post_marker(c);
 	add_leaving(w, c);
 }
 
-/* What stands in the completion queue, in the order of its coming. */
-static void poll_what_came(struct worker *w)
+/* From now on, what stands in the completion queue is waited for. */
+static void sweep(const struct worker *w, struct conn *c)
 {
-	for (unsigned seen = 0; seen < CQ_ENTRIES;) { /* others may keep it from being empty */
-		int n = worker_poll(w);
+	c->sweeps = true;
+	c->emptied = w->emptied;
+	c->polled = w->polled;
+}
 
-		if (n <= 0)
-			break;
-		seen += (unsigned)n;
-		qsbr_quiescent();
-	}
+/* Whether all of it was polled since. */
+static bool swept(const struct worker *w, const struct conn *c)
+{
+	return w->emptied != c->emptied || w->polled - c->polled >= CQ_ENTRIES;
+}
+
+/* Whether nothing of it can come any more. */
+static bool drained(const struct worker *w, struct conn *c, uint64_t now)
+{
+	if (c->sweeps)
+		return swept(w, c);
+	if (c->drained || now >= c->until_ns)
+		sweep(w, c); /* and not before: its last completion may have come just now */
+	return false;
 }
 
 /* Whether what has arrived was answered and the answers have left. @n: as worker_leave(). */
@@ -109,42 +122,45 @@ static bool answered(struct conn *c, int n, uint64_t now)
 	return c->marked && c->drained;
 }
 
-void worker_leave(struct worker *w, int n)
-{
-	struct conn *done = NULL, *drained = NULL, *c;
-	const uint64_t now = time_now_ns();
-
-	for (struct conn **at = &w->leaving; (c = *at);) {
-		const bool drains = c->command == CONN_DRAIN;
-		struct conn **to = drains ? &drained : &done;
-
-		if (drains ? !c->drained && now < c->until_ns : !answered(c, n, now)) {
-			at = &c->next_leaving;
-			continue;
-		}
-		*at = c->next_leaving;
-		c->next_leaving = *to;
-		*to = c;
-	}
-	if (drained)
-		poll_what_came(w);
-	for (; drained; drained = c) {
-		c = drained->next_leaving;
-		conn_unlink(w, drained);
-		worker_obeyed(w, drained, 0);
-	}
-	for (; done; done = c) {
-		c = done->next_leaving;
-		worker_obeyed(w, done, 0);
-	}
-}
-
 void worker_detach(struct worker *w, struct conn *c)
 {
-	poll_what_came(w);
+	sweep(w, c);
+	add_leaving(w, c);
+}
+
+static void forget(struct worker *w, struct conn *c)
+{
 	if (c->credits)
 		receives_death(&w->receives, c->gave_back);
 	rpc_abandon(&w->rpc, c);
 	atomic_fetch_sub_explicit(&w->rpc.counters.connections, 1, memory_order_relaxed);
-	worker_obeyed(w, c, 0);
+}
+
+/* Go on with the command of @c. Returns whether it is done. */
+static bool leave(struct worker *w, struct conn *c, int n, uint64_t now)
+{
+	if (c->command == CONN_ANSWER)
+		return answered(c, n, now);
+	if (!(c->command == CONN_DRAIN ? drained(w, c, now) : swept(w, c)))
+		return false;
+	if (c->command == CONN_DRAIN)
+		conn_unlink(w, c);
+	else
+		forget(w, c);
+	return true;
+}
+
+void worker_leave(struct worker *w, int n)
+{
+	const uint64_t now = time_now_ns();
+	struct conn *c;
+
+	for (struct conn **at = &w->leaving; (c = *at);) {
+		if (leave(w, c, n, now)) {
+			*at = c->next_leaving;
+			worker_obeyed(w, c, 0);
+		} else {
+			at = &c->next_leaving;
+		}
+	}
 }

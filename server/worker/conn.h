@@ -132,6 +132,8 @@ struct conn {
 	bool failed; /* broke, or is being taken apart: ignored from then on */
 	bool attached; /* queue-pair thread */
 	bool marked, drained; /* the marker after all sends was posted, and came back */
+	bool sweeps; /* what stood in the completion queue is waited for, since the worker had */
+	uint64_t emptied, polled; /* these counts */
 	struct conn *next_leaving;
 	bool gave_back; /* the device said so: its last receive. Queue-pair thread, until DETACH */
 	receives_time came; /* when it was attached */

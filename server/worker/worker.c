@@ -108,6 +108,8 @@ int worker_poll(struct worker *w)
 	worker_prefetch(w, wc, n);
 	for (int i = 0; i < n; i++)
 		handle(w, &wc[i]);
+	w->polled += n > 0 ? (unsigned)n : 0;
+	w->emptied += n < POLL_BATCH; /* ibv_poll_cq(3) */
 	if (n > 0 && w->receives.pending)
 		receives_flush(&w->receives);
 	write_flush(&w->rpc.door);

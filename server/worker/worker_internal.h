@@ -34,6 +34,8 @@ struct worker {
 	/* Worker thread. */
 	bool stopping;
 	bool spun_in_vain; /* it was idle, and had to sleep in the end */
+	uint64_t polled; /* completions */
+	uint64_t emptied; /* polls that left none */
 	struct conn *leaving; /* those whose command takes its time: apart.c */
 	uint64_t tidy_at_ns; /* not before */
 	unsigned tidy_back_off; /* doublings of the wait, since there was no memory for it */

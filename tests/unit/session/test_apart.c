@@ -21,6 +21,7 @@
 #include "common/rdma/exchange.h"
 #include "common/rdma/qp.h"
 #include "common/rdma/tcp.h"
+#include "server/worker/rpc.h"
 #include "tests/lib/fake_clock.h"
 #include "tools/lib/server_thread.h"
 
@@ -31,14 +32,16 @@
 #define RACK	 16u
 #define HELD_MAX 8u
 #define VERB_MS	 500u
+#define BUSY	 4u /* clients that are never silent */
+#define BUSY_MS	 2u /* for each request of theirs */
 
 static struct server_thread server;
 static pthread_t client;
 static _Atomic unsigned fails, destroys, fails_before; /* the first destroy */
-static _Atomic bool holds, verb_waits, clock_waits, clock_is_held;
+static _Atomic bool holds, verb_waits, clock_waits, clock_is_held, is_slow, ends;
 static _Atomic uint64_t verb_saw_ms; /* how far the root's clock went meanwhile */
 static struct conn *held[HELD_MAX];
-static _Atomic unsigned held_count;
+static _Atomic unsigned held_count, puts_done;
 
 /* A client process, as the server sees it. */
 struct member {
@@ -52,6 +55,8 @@ int __real_rdma_qp_fail(struct rdma_qp *qp);
 int __wrap_rdma_qp_fail(struct rdma_qp *qp);
 void __real_conn_detach(struct conn *c);
 void __wrap_conn_detach(struct conn *c);
+void __real_rpc_receive(struct rpc_worker *w, struct conn *c, const void *frame, uint32_t len);
+void __wrap_rpc_receive(struct rpc_worker *w, struct conn *c, const void *frame, uint32_t len);
 void __real_leases_take(struct leases *all);
 void __wrap_leases_take(struct leases *all);
 
@@ -82,6 +87,13 @@ void __wrap_conn_detach(struct conn *c)
 		held[atomic_fetch_add(&held_count, 1)] = c;
 	else
 		__real_conn_detach(c);
+}
+
+void __wrap_rpc_receive(struct rpc_worker *w, struct conn *c, const void *frame, uint32_t len)
+{
+	if (atomic_load(&is_slow))
+		time_sleep(BUSY_MS * NS_PER_MS);
+	__real_rpc_receive(w, c, frame, len);
 }
 
 /* The clock thread's. */
@@ -292,5 +304,40 @@ UNIT_TEST(a_slot_waits_for_the_clock_thread, set_up, tear_down)
 	assert_int_equal(sessions(), 1);
 	assert_true(clock_is_told());
 	let_go();
+	await_sessions(0);
+}
+
+static void *keep_busy(void *arg)
+{
+	struct member m;
+
+	join(&m, 20000);
+	while (!atomic_load(&ends)) {
+		assert_int_equal(gkv_put(m.kv, "key", 3, "value", 5, NULL), 0);
+		atomic_fetch_add(&puts_done, 1);
+	}
+	leave(&m);
+	return NULL;
+}
+
+/* Others keep the worker's completion queue from being empty: it obeys commands all the same. */
+UNIT_TEST(one_leaves_a_worker_that_is_never_idle, set_up, tear_down)
+{
+	pthread_t thread[BUSY];
+	struct member m;
+
+	join(&m, 20000);
+	for (unsigned i = 0; i < BUSY; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, keep_busy, NULL), 0);
+	await_sessions(1 + BUSY);
+	atomic_store(&is_slow, true);
+	for (unsigned i = 0; i < WAIT_MS && atomic_load(&puts_done) < 8 * BUSY; i++)
+		time_sleep(NS_PER_MS);
+	leave(&m);
+	await_sessions(BUSY);
+	atomic_store(&is_slow, false);
+	atomic_store(&ends, true);
+	for (unsigned i = 0; i < BUSY; i++)
+		pthread_join(thread[i], NULL);
 	await_sessions(0);
 }
