@@ -342,8 +342,8 @@ def test_a_file_system_that_reserves_no_blocks(lives):
     """Its blocks are written instead, in large pieces: the log finds room there in any case."""
     trace = lives.data.path.parent / "trace"
     lives.args = ("--log-segment", str(SEGMENT))
-    lives.start(under=["strace", "-D", "-f", "-qq", "-o", trace, "-P", lives.data.path / "log/next.tmp",
-                       "-e", "trace=fallocate,pwrite64",
+    lives.start(under=["strace", "-D", "-f", "-qq", "-o", trace,
+                       "-P", lives.data.path / "log/next.tmp", "-e", "trace=fallocate,pwrite64",
                        "-e", "inject=fallocate:error=EOPNOTSUPP"])
     lives.client().ask("fill", "record", 0, RECORDS, 1000, seconds=60)
     wait_until("there is a segment, and the next one",
