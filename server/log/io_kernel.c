@@ -60,25 +60,25 @@ static void io_close(struct log_file *f)
 	free(f);
 }
 
-/* Where the file system cannot reserve blocks (NFS before 4.2, 9P): zeroes, in large pieces.
- * posix_fallocate() would write a byte to each block, one call for every 4 KiB. */
+static int io_sync(struct log_file *f)
+{
+	return result(fsync(f->fd));
+}
+
+/* Where the file system cannot reserve blocks (NFS before 4.2, 9P): zeroes, in large pieces, and
+ * synced, as such a file system may say only then that there is no room. posix_fallocate() would
+ * write a byte to each block, one call for every 4 KiB, and not sync them. */
 static int fill_with_zeroes(struct log_file *f, uint64_t bytes)
 {
 	static const char zeroes[ZEROES_BYTES];
-	uint64_t done = 0;
+	int rc = 0;
 
-	while (done < bytes) {
-		const uint64_t left = bytes - done;
-		ssize_t n = pwrite(f->fd, zeroes, left < ZEROES_BYTES ? left : ZEROES_BYTES,
-				   (off_t)done);
+	for (uint64_t at = 0; at < bytes && !rc; at += ZEROES_BYTES) {
+		const uint64_t left = bytes - at;
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -ENOSPC;
-		done += (uint64_t)n;
+		rc = kernel_write(f, zeroes, left < ZEROES_BYTES ? left : ZEROES_BYTES, at);
 	}
-	return 0;
+	return rc ? rc : io_sync(f);
 }
 
 static int io_preallocate(struct log_file *f, uint64_t bytes)
@@ -89,11 +89,6 @@ static int io_preallocate(struct log_file *f, uint64_t bytes)
 		rc = result(fallocate(f->fd, 0, 0, (off_t)bytes));
 	while (rc == -EINTR);
 	return rc == -EOPNOTSUPP ? fill_with_zeroes(f, bytes) : rc;
-}
-
-static int io_sync(struct log_file *f)
-{
-	return result(fsync(f->fd));
 }
 
 static int64_t io_read(struct log_file *f, void *buf, size_t len, uint64_t offset)

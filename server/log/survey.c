@@ -34,7 +34,7 @@ struct survey {
 	const struct log_io *io;
 	const uint64_t *store;
 	struct error *err;
-	uint64_t torn; /* first position of a last segment that was left out; UINT64_MAX: none */
+	uint64_t torn_at; /* first position of a last segment that was left out; UINT64_MAX: none */
 };
 
 /* The position that a file in log/ has as its name; false: it is none of ours. */
@@ -213,7 +213,7 @@ static int leave_out(struct survey *s)
 {
 	struct log_segment_info *info = &s->out->segment[--s->out->segments];
 
-	s->torn = info->first;
+	s->torn_at = info->first;
 	memcpy(s->out->torn, info->name, sizeof(s->out->torn));
 	return 0;
 }
@@ -273,11 +273,11 @@ static int judge_torn(const struct survey *s)
 {
 	struct log_survey *out = s->out;
 
-	if (s->torn == UINT64_MAX)
+	if (s->torn_at == UINT64_MAX)
 		return 0;
-	if (out->durable > s->torn)
-		return walk_corrupt(out->torn, 0, s->torn, "the header of the segment is missing",
-				    s->err);
+	if (out->durable > s->torn_at)
+		return walk_corrupt(out->torn, 0, s->torn_at,
+				    "the header of the segment is missing", s->err);
 	if (!out->end_why) {
 		memcpy(out->end_name, out->torn, sizeof(out->end_name));
 		out->end_offset = 0;
@@ -289,7 +289,9 @@ static int judge_torn(const struct survey *s)
 int log_survey_look(struct log_survey *out, const struct log_io *io, const uint64_t store[2],
 		    struct error *err)
 {
-	struct survey s = { .out = out, .io = io, .store = store, .err = err, .torn = UINT64_MAX };
+	struct survey s = {
+		.out = out, .io = io, .store = store, .err = err, .torn_at = UINT64_MAX
+	};
 	int rc;
 
 	*out = (struct log_survey){ 0 };

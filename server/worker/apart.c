@@ -102,8 +102,8 @@ static bool swept(const struct worker *w, const struct conn *c)
 	return w->emptied != c->emptied || w->polled - c->polled >= CQ_ENTRIES;
 }
 
-/* Whether nothing of it can come any more. */
-static bool drained(const struct worker *w, struct conn *c, uint64_t now)
+/* Whether all that was posted on it has come back, and was polled. */
+static bool is_drained(const struct worker *w, struct conn *c, uint64_t now)
 {
 	if (c->sweeps)
 		return swept(w, c);
@@ -139,15 +139,19 @@ static void forget(struct worker *w, struct conn *c)
 /* Go on with the command of @c. Returns whether it is done. */
 static bool leave(struct worker *w, struct conn *c, int n, uint64_t now)
 {
-	if (c->command == CONN_ANSWER)
+	const enum conn_command command = c->command;
+
+	if (command == CONN_ANSWER)
 		return answered(c, n, now);
-	if (!(c->command == CONN_DRAIN ? drained(w, c, now) : swept(w, c)))
-		return false;
-	if (c->command == CONN_DRAIN)
+	if (command == CONN_DRAIN && is_drained(w, c, now)) {
 		conn_unlink(w, c);
-	else
+		return true;
+	}
+	if (command == CONN_DETACH && swept(w, c)) {
 		forget(w, c);
-	return true;
+		return true;
+	}
+	return false;
 }
 
 void worker_leave(struct worker *w, int n)

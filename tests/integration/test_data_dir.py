@@ -343,7 +343,8 @@ def test_a_file_system_that_reserves_no_blocks(lives):
     trace = lives.data.path.parent / "trace"
     lives.args = ("--log-segment", str(SEGMENT))
     lives.start(under=["strace", "-D", "-f", "-qq", "-o", trace,
-                       "-P", lives.data.path / "log/next.tmp", "-e", "trace=fallocate,pwrite64",
+                       "-P", lives.data.path / "log/next.tmp",
+                       "-e", "trace=fallocate,pwrite64,fsync",
                        "-e", "inject=fallocate:error=EOPNOTSUPP"])
     lives.client().ask("fill", "record", 0, RECORDS, 1000, seconds=60)
     wait_until("there is a segment, and the next one",
@@ -354,6 +355,7 @@ def test_a_file_system_that_reserves_no_blocks(lives):
     assert found(lives) == RECORDS
     calls = trace.read_text()
     assert "EOPNOTSUPP (Operation not supported) (INJECTED)" in calls
+    assert "fsync" in calls, "where there is no room, that shows before a write"
     assert calls.count("pwrite64") < 4 * SEGMENT / (256 << 10)
 
 

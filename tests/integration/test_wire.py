@@ -285,13 +285,13 @@ def test_gids_that_lead_nowhere_do_not_stop_the_server(shared, kv_layout, cli):
     mapped = bytes(10) + b"\xff\xff"
     waited = 0
     for last in range(12):
+        began = time.monotonic()
         with wire.Raw(shared) as raw:
             raw.send(wire.frame(wire.HELLO, wire.hello(kv_layout)))
             assert raw.receive_frame().type == wire.WELCOME
             raw.send(qp_open(gid=mapped + socket.inet_aton(f"203.0.113.{last}")))
-            asked = time.monotonic()
             frame = raw.receive_frame(10)
-            waited += time.monotonic() - asked
+            waited += time.monotonic() - began
             assert frame.type == wire.REFUSE and len(wire.refusal(frame.payload)[1]) > 20
         assert cli("put", "beside", "them").rc == 0
     assert waited < 10, "a second for each would be 12"
