@@ -110,7 +110,7 @@ def compare(mine, theirs, limit, figures, what, judged=not AGENT):
         ratio = ratio_after(ROUNDS[1])
     figures("figures", f"{what.format(*map(quiet, zip(*rounds)))}:"
                        f" {ratio:.2f}, {f'at most {limit}' if judged else 'not judged here'}"
-                       f" (rounds: {' '.join(f'{a:.0f}/{b:.0f}' for a, b in rounds)})")
+                       f" (rounds: {' '.join(f'{a / b:.2f}' for a, b in rounds)})")
     assert ratio <= limit or not judged, rounds
 
 

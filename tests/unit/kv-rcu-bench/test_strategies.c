@@ -15,8 +15,10 @@
 #define SANITIZED false
 #endif
 
-#define MS	 1000000ull
-#define ATTEMPTS 20u /* a machine that is busy may let a thread run too little */
+#define MS	    1000000ull
+#define DURATION_NS (150 * MS)
+#define ATTEMPTS    20u /* a machine that is busy may let a thread run too little */
+#define LONGER	    5u /* attempts, after which they take twice as long */
 
 static struct rcu_setup setup(void)
 {
@@ -24,7 +26,7 @@ static struct rcu_setup setup(void)
 		.readers = 3,
 		.updaters = 2,
 		.objects = 3,
-		.duration_ns = 150 * MS,
+		.duration_ns = DURATION_NS,
 		.pause_ns = 1000,
 		.deferred_max = 100000,
 	};
@@ -65,6 +67,7 @@ UNIT_TEST(every_strategy_frees_all_and_nothing_early)
 		if (left_out(s))
 			continue;
 		for (unsigned n = 0; n < ATTEMPTS && (!updates || !reads || !graces); n++) {
+			how.duration_ns = DURATION_NS << n / LONGER;
 			run(s, &how, &f);
 			if (f.failures)
 				fail_msg("%s: %llu reads of freed objects", s->name,
