@@ -236,8 +236,8 @@ static void *writer(void *arg)
 	return NULL;
 }
 
-/* The most changes of direction along the lines of any of some READs of what a writer changes, until
- * there are @want. */
+/* The most changes of direction along the lines of any of some READs of what a writer changes,
+ * until there are @want. */
 static unsigned most_turns(const char *weak, unsigned want)
 {
 	struct weakness w = { .weak = weak, .timeout = 14, .retry_cnt = 7, .mapped = true };
