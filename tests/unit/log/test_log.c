@@ -165,9 +165,9 @@ static void over_segments(enum log_sync sync, uint32_t value_len, unsigned recor
 
 UNIT_TEST(segments_follow_each_other)
 {
-	over_segments(LOG_SYNC_ALWAYS, VALUE_MAX, 10);
-	over_segments(LOG_SYNC_MS, (3 << 20) + 1, 60);
-	over_segments(LOG_SYNC_NEVER, 70000, 2500);
+	over_segments(LOG_SYNC_ALWAYS, VALUE_MAX, 8);
+	over_segments(LOG_SYNC_MS, (3 << 20) + 1, 46);
+	over_segments(LOG_SYNC_NEVER, 70000, 2000);
 }
 
 UNIT_TEST(segments_are_dropped_but_for_the_current_one)
