@@ -155,11 +155,11 @@ def stopped_at_work(world, server):
     def puts():
         return cli.stats()["rpc_puts"]
     for _ in range(10):
+        before = puts()  # it may have written all by the time that it is asked after
         process = Process([program("pipeline")],
                           world.folder / f"pipeline.{len(world.clients)}.stderr",
                           env=env(server.address))
         world.clients.append(process)
-        before = puts()
         wait_until("it is at work", lambda: not process.running() or puts() >= before + 200, 20,
                    step=0)
         if process.running():

@@ -6,6 +6,7 @@
 README.md beside this file says how. Run by tests/run linearizability, and by hand for hours.
 """
 import json
+import math
 import pathlib
 import random
 import shutil
@@ -27,6 +28,7 @@ from kvt_server import ServerFailed  # noqa: E402
 from options import CannotRun, look_at, options_of  # noqa: E402
 
 STEP_S = 0.002
+MORE_ROUNDS = 2
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -171,16 +173,24 @@ def keep(options, folder):
     return target
 
 
+def lacks(options, total):
+    return report.lacks(total, bool(options.mutant or options.nemesis))
+
+
 def run(options, base):
-    """All rounds. Returns the figures and what went wrong, or None."""
+    """All rounds, and some more where they have not met what they are for.
+
+    Returns the figures and what went wrong, or None.
+    """
     total = {"seed": options.seed, "device": kvt_process.DEVICE, "data_dir": options.data_dir,
              "rounds": 0, "seconds": 0.0}
+    rounds_max = MORE_ROUNDS + math.ceil(options.seconds / options.round)
     while True:
         folder = base / f"round.{total['rounds']}"
         folder.mkdir()
         one = Round(options, total["rounds"], folder)
         seconds = options.round
-        if not options.operations:
+        if not options.operations and total["seconds"] < options.seconds - 0.5:
             seconds = min(seconds, options.seconds - total["seconds"])
         wrong = one.work(seconds, Teller(total.get("operations", 0)))
         go_on()
@@ -195,7 +205,8 @@ def run(options, base):
         shutil.rmtree(folder)
         done = (total["operations"] >= options.operations if options.operations
                 else total["seconds"] >= options.seconds - 0.5)
-        if done:
+        if done and (options.operations or total["rounds"] >= rounds_max
+                     or not lacks(options, total)):
             return total, None
 
 
@@ -244,7 +255,7 @@ def main(argv):
     total, wrong = attempt(options)
     if sys.stderr.isatty():
         print("\r", end="", file=sys.stderr)
-    wrong = wrong or report.lacks(total, bool(options.mutant or options.nemesis))
+    wrong = wrong or lacks(options, total)
     print(json.dumps(total) if options.json else report.table(total))
     if wrong:
         print(f"WRONG {wrong}")

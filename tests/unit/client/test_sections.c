@@ -134,11 +134,19 @@ static int wait_for_housekeeper(void *arg, const void *key, size_t key_len, cons
 	return 2;
 }
 
-/* The same of a visitor that takes long. */
+/* The same of a visitor that takes long. On a busy machine the scan itself may have met the end of
+ * all GETs before it visits, and nothing is left to the housekeeper: then once more. */
 UNIT_TEST(test_sections_end_beside_a_visitor, set_up, tear_down)
 {
-	submit_gets();
-	assert_int_equal(gkv_scan(kv, NULL, wait_for_housekeeper, NULL), 1);
+	int rc = 2;
+
+	for (unsigned i = 0; i < 3 && rc == 2; i++) {
+		if (i)
+			expect_gets();
+		submit_gets();
+		rc = gkv_scan(kv, NULL, wait_for_housekeeper, NULL);
+	}
+	assert_int_equal(rc, 1);
 	assert_int_equal(kv->sections, 0);
 	expect_gets();
 }
