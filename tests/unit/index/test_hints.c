@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/time.h"
 #include "server/reclaim/qsbr.h"
 #include "server/reclaim/reclaim.h"
 #include "tests/lib/no_device.h"
@@ -32,8 +31,6 @@
 #define ROUNDS	   75000
 #define ROUNDS_MAX (1600 * ROUNDS) /* on a machine that lets the reader run late */
 #define FOLLOWED   100000 /* the mutant is seen in some 10 of them, with a sanitizer in 70 */
-#define FEW	   20000 /* these are enough after SPAN_NS */
-#define SPAN_NS	   (20 * NS_PER_S)
 #define LOOKS	   1000 /* for a newer value, within one section */
 
 static struct table table;
@@ -46,16 +43,8 @@ static void name_of(unsigned i, char key[24])
 	snprintf(key, 24, "key-%u", i);
 }
 
-static bool enough(uint64_t begun_ns)
-{
-	unsigned n = atomic_load_explicit(&followed, memory_order_relaxed);
-
-	return n >= FOLLOWED || (n >= FEW && time_now_ns() - begun_ns > SPAN_NS);
-}
-
 static void *write_all(void *arg)
 {
-	const uint64_t begun_ns = time_now_ns();
 	struct table mine = table;
 	struct reclaim_worker *worker;
 
@@ -63,7 +52,7 @@ static void *write_all(void *arg)
 	    reclaim_worker_create(&worker, reclaim, 0))
 		abort();
 	qsbr_register();
-	for (uint64_t n = 2; n < ROUNDS || (!enough(begun_ns) && n < ROUNDS_MAX); n++) {
+	for (uint64_t n = 2; n < ROUNDS || (followed < FOLLOWED && n < ROUNDS_MAX); n++) {
 		unsigned i = (unsigned)(n % KEYS);
 		struct memory_place old;
 		int replaced = 0;
@@ -173,7 +162,7 @@ UNIT_TEST(a_hint_is_never_behind)
 	assert_int_equal(atomic_load(&stale), 0);
 	assert_int_equal(atomic_load(&reused), 0);
 	assert_int_equal(atomic_load(&absent), 0);
-	assert_true(atomic_load(&followed) >= FEW);
+	assert_true(atomic_load(&followed) >= FOLLOWED);
 	memory_stats_get(table.memory, &stats);
 	for (unsigned c = 0; c < stats.classes; c++)
 		used += stats.class[c].blocks_used;
