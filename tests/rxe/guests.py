@@ -33,6 +33,7 @@ STOPPED_POLL_S = 0.002
 # What the others have to end in, once a job has failed.
 GRACE_S = 10
 LISTEN_S = 1
+COUNTED_KHZ = 1000000  # of the time stamp counter where instructions are counted: nanoseconds
 TAIL_LINES = 200
 DEATH = re.compile(r"-\[ cut here \]-|Kernel panic|BUG: |Oops: ")
 PR_SET_PDEATHSIG = 1
@@ -68,6 +69,14 @@ def tsc_khz():
         del read, place
     span_ns, span_ticks = min(samples)
     return span_ticks * 1000000 // span_ns
+
+
+def clock(options):
+    """Where instructions are counted, each takes two nanoseconds, however busy the host is, and the
+    time stamp counter counts those nanoseconds."""
+    if options.count:
+        return ["-accel", "tcg,thread=single", "-icount", "shift=1"]
+    return ["-accel", "tcg,thread=multi"]
 
 
 def network(kind, guest, cable):
@@ -125,7 +134,7 @@ class Guest:
         cpus = f"{options.cpus},maxcpus={options.cpus + 1}"
         return [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                 "-name", f"gracekv-rxe-{self.number}",
-                "-machine", "q35,smbus=off,sata=off,vmport=off", "-accel", "tcg,thread=multi",
+                "-machine", "q35,smbus=off,sata=off,vmport=off", *clock(options),
                 "-cpu", "max", "-smp", cpus, "-m", f"{options.memory}M",
                 "-kernel", str(options.boot / "kernel"), "-initrd", str(options.boot / "initrd"),
                 "-append", " ".join(words), "-serial", f"file:{self.console}",
@@ -304,6 +313,9 @@ def arguments():
                         help="of each guest (default %(default)s)")
     parser.add_argument("--cpus", type=int, default=1,
                         help="of each guest; emulated, one is the fastest (default %(default)s)")
+    parser.add_argument("--count", action="store_true",
+                        help="let a guest's time be made of its instructions, not of the host's"
+                        " time: what is measured there does not depend on how busy the host is")
     parser.add_argument("--silence", type=float, default=120, metavar="S",
                         help="end guests that print nothing for this long (default %(default)s)")
     parser.add_argument("--show", action="store_true", help="print the jobs' output on success too")
@@ -321,7 +333,7 @@ def main():
     for name in ("kernel", "initrd"):
         if not (options.boot / name).is_file():
             raise NoGuest(f"{options.boot}/{name} is not there (make it with make-boot)")
-    options.tsc_khz = tsc_khz()
+    options.tsc_khz = COUNTED_KHZ if options.count else tsc_khz()
     options.dir.mkdir(parents=True, exist_ok=True)
     # An exception, so that the guests are ended
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))

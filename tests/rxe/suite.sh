@@ -16,8 +16,9 @@ make_rxe_boot() {
     rxe_boot=$("$here/rxe/make-boot" "$work/build-rxe") && [ -n "$rxe_boot" ]
 }
 
-# rxe_start FOLDER NAME SECONDS JOB... - boot guests, in the background; sets rxe_runner. They leave
-# report and counts in their folder, and are ended when they print nothing for SECONDS.
+# rxe_start FOLDER NAME SECONDS [--count] JOB... - boot guests, in the background; sets rxe_runner.
+# They leave report and counts in their folder, and are ended when they print nothing for SECONDS.
+# --count: their time is made of instructions (guests.py --help).
 rxe_start() {
     local folder=$work/build-rxe/$1 log=$logs/rxe-$1.log name=$2 seconds=$3
     shift 3
@@ -36,7 +37,7 @@ rxe_follow() {
     wait "$1"
 }
 
-# rxe_finish RUNNER FOLDER NAME SECONDS JOB... - what rxe_start began, with its arguments: show the
+# rxe_finish RUNNER ARGUMENTS-OF-rxe_start... - what rxe_start began, with its arguments: show the
 # report, count; where a guest failed, show what the guests printed. Where the kernel of a guest
 # died nothing has come to an end: all of it runs once more, and that counts.
 rxe_finish() {
@@ -65,8 +66,8 @@ rxe_finish() {
     fi
 }
 
-# rxe_alone FOLDER NAME SECONDS JOB... - both, with nothing beside it.
-rxe_alone() {
+# rxe_run ARGUMENTS-OF-rxe_start... - both, one after the other.
+rxe_run() {
     rxe_start "$@"
     rxe_finish "$rxe_runner" "$@"
 }
@@ -76,20 +77,21 @@ rxe_linearizability() {
     local seconds=25
     [ -z "${GRACEKV_TEST_ONLY:-}" ] && lin_build || return 0
     [ "$full" = 1 ] && seconds=600
-    rxe_alone linearizability "rxe (linearizability)" $((seconds * 3 + 120)) \
+    rxe_run linearizability "rxe (linearizability)" $((seconds * 3 + 120)) \
         "$here/rxe/job linearizability $lin_checker --seconds $seconds --round $seconds"
 }
 
-# rxe_integration CASES SECONDS JOB-ONE JOB-TWO - in one guest and between two, side by side: each
-# waits a good deal of its time.
+# rxe_integration CASES SECONDS JOB-ONE JOB-TWO JOB-RATIOS - in one guest, and beside it between two
+# and what else the host's being busy does not matter to: each waits a good deal of its time.
 rxe_integration() {
     local -x GRACEKV_TEST_CASES=$1
     local alone=(one "rxe (one guest)" "$2" "$3") one
     rxe_start "${alone[@]}"
     one=$rxe_runner
-    rxe_alone two "rxe (two guests)" "$2" "$here/rxe/job server" "$4"
-    rxe_alone up "rxe (rxe-up and rxe-down)" 200 "$here/rxe/test_rxe_up.sh"
+    rxe_run two "rxe (two guests)" "$2" "$here/rxe/job server" "$4"
+    rxe_run up "rxe (rxe-up and rxe-down)" 200 "$here/rxe/test_rxe_up.sh"
     rxe_linearizability
+    rxe_run ratios "rxe (ratios)" 300 --count "$5"
     rxe_finish "$one" "${alone[@]}"
 }
 
@@ -120,8 +122,8 @@ suite_rxe() {
             near+=" --ignore=$here/integration/test_$part.py"
         done
     fi
-    rxe_integration "$cases" "$seconds" "$job one $select$near" "$job client $select$far"
-    # Alone: they are about time.
-    rxe_alone ratios "rxe (ratios)" 300 "$job ratios $select"
-    rxe_alone failure "rxe (peer failure)" 300 "$job server" "$job failure $select"
+    rxe_integration "$cases" "$seconds" "$job one $select$near" "$job client $select$far" \
+        "$job ratios $select"
+    # Alone: it is about time.
+    rxe_run failure "rxe (peer failure)" 300 "$job server" "$job failure $select"
 }
