@@ -60,7 +60,8 @@
  *   -EREMOTEIO    writes only: outcome unknown. The connection was lost while the request was on
  *                 its way, and the server met again has no memory of it. It was applied once, or
  *                 never.
- *   -ENOMEM       the server's store is full, or this process has no memory
+ *   -ENOMEM       the server's store is full or found no room in time, or this process has no
+ *                 memory
  *   -ENOSPC       writes only: the server's disk is full, and nothing was changed
  *   -EPERM        the session belongs to the parent of this process
  *   -ENODEV       the session's RDMA device has failed, and could not be opened again in the time

@@ -99,6 +99,10 @@ static const char *advice(const struct rpc_call *c, int rc)
 {
 	switch (rc) {
 	case -ENOMEM:
+		if (c->reply && c->reply->status == -EBUSY)
+			return " (it found no room in time, and nothing was changed: its memory "
+			       "grows or waits for grace periods, or its disk is slow; allow more "
+			       "time, and look at its stats)";
 		return " (its store is full, and nothing was changed: delete records, or start it "
 		       "with more --memory)";
 	case -ENOSPC:

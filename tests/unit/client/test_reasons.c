@@ -17,6 +17,7 @@
 #include "client/src/flight/async.h"
 #include "client/src/keeper/housekeeper.h"
 #include "client/src/link/trace.h"
+#include "client/src/request/rpc.h"
 #include "tests/lib/unit.h"
 #include "flight.h"
 #include "with_server.h"
@@ -290,6 +291,19 @@ UNIT_TEST(test_an_attempt_that_was_not_begun, set_up, tear_down)
 	assert_int_equal(c.status, -ECONNREFUSED);
 	expect_words("Connection refused");
 	expect_words("waiting for its turn");
+}
+
+/* A server that says "not now" until the call's time is over may have much room. */
+UNIT_TEST(test_no_room_in_time_is_not_a_full_store, set_up, tear_down)
+{
+	struct rpc_reply reply = { .status = -EBUSY };
+	struct rpc_call c = { .op = RPC_PUT, .reply = &reply };
+
+	assert_int_equal(rpc_refused(kv, &c, -ENOMEM), -ENOMEM);
+	expect_words("no room in time");
+	reply.status = -ENOMEM;
+	assert_int_equal(rpc_refused(kv, &c, -ENOMEM), -ENOMEM);
+	expect_words("its store is full");
 }
 
 /* What waits for the next attempt does not where there will be none. */
