@@ -130,7 +130,8 @@ class Guest:
         # A place for one CPU more, never filled: for a machine that can have only one, TCG emits no
         # memory barriers (CF_PARALLEL), though qemu's own thread shares the virtio rings with it.
         # The guest's test "does the device want a kick" then runs before its write of the ring is
-        # seen, a kick is lost, and the network card stands still for good.
+        # seen, a kick is lost, and the network card stands still for good. With --count there are
+        # no barriers in any case: it is for a guest without a peer.
         cpus = f"{options.cpus},maxcpus={options.cpus + 1}"
         return [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                 "-name", f"gracekv-rxe-{self.number}",

@@ -96,7 +96,7 @@ rxe_integration() {
 }
 
 suite_rxe() {
-    local job=$here/rxe/job select='-m "not no_device"' far="" near="" timed="" part
+    local job=$here/rxe/job select='-m "not no_device"' far="" near="" part
     local seconds=600 cases=1
     build build-test || return 0
     check "rxe: pytest in a venv" make_venv
@@ -106,7 +106,7 @@ suite_rxe() {
     [ -n "${GRACEKV_TEST_ONLY:-}" ] && select+=" -k $(printf %q "$GRACEKV_TEST_ONLY")"
     # What a busy host changes runs where instructions are counted.
     for part in ratios cpu; do
-        timed+=" --ignore=$here/integration/test_$part.py"
+        near+=" --ignore=$here/integration/test_$part.py"
     done
     if [ "$full" = 1 ]; then
         seconds=1800 cases=0
@@ -126,7 +126,7 @@ suite_rxe() {
             near+=" --ignore=$here/integration/test_$part.py"
         done
     fi
-    rxe_integration "$cases" "$seconds" "$job one $select$near$timed" "$job client $select$far" \
+    rxe_integration "$cases" "$seconds" "$job one $select$near" "$job client $select$far" \
         "$job ratios $select"
     # Alone: it is about time.
     rxe_run failure "rxe (peer failure)" 300 "$job server" "$job failure $select"
