@@ -9,6 +9,8 @@
 #include "common/base/time.h"
 #include "server/log/log_internal.h"
 
+#define SPIN_NS 50000u /* as workers do */
+
 uint64_t batch_seal(struct log *l, const struct group *g, uint64_t identity)
 {
 	const uint64_t bytes = log_batch_bytes(g->bytes);
@@ -73,6 +75,7 @@ static int commit_group(struct log *l, const struct group *g)
 		return -EIO;
 	ring_take(l, g, l->batch + sizeof(struct log_batch_header));
 	bytes = batch_seal(l, g, l->current->identity);
+	ahead_claim(l, bytes);
 	if (write_batch(l, bytes))
 		return -EIO;
 	l->offset += bytes;
@@ -113,21 +116,52 @@ static void sleep_for_more(struct log *l)
 	atomic_store_explicit(&l->asleep, false, memory_order_relaxed);
 }
 
+struct idling {
+	uint64_t since_ns; /* 0: it is at work */
+	bool in_vain; /* it looked, and slept in the end */
+};
+
+/*
+ * Those whose writes were in the last batch are about to write again, and waking a thread takes
+ * about the time of a fast disk's sync: so look a while longer. Where to yield is dear
+ * (base/time.c) look on, unless it was in vain the time before: as workers do.
+ */
+static void idle(struct log *l, struct idling *i)
+{
+	const uint64_t now = time_now_ns();
+
+	if (!i->since_ns)
+		i->since_ns = now;
+	if (now - i->since_ns < SPIN_NS && (time_yield() || !i->in_vain))
+		return;
+	i->in_vain = true;
+	sleep_for_more(l);
+	i->since_ns = 0;
+}
+
+static void at_work(struct idling *i)
+{
+	i->in_vain &= !i->since_ns;
+	i->since_ns = 0;
+}
+
 void *writer_run(void *log)
 {
 	struct log *l = log;
 	struct group g;
+	struct idling idling = { 0 };
 
 	while (!log_has_failed(l)) {
 		if (ring_look(l, &g)) {
 			if (commit_group(l, &g))
 				break;
+			at_work(&idling);
 		} else if (atomic_load_explicit(&l->tail, memory_order_relaxed) != l->taken) {
 			time_give_way(); /* the next one is being filled */
 		} else if (atomic_load_explicit(&l->stop, memory_order_acquire)) {
 			break;
 		} else {
-			sleep_for_more(l);
+			idle(l, &idling);
 		}
 	}
 	return NULL;

@@ -7,7 +7,8 @@
  *
  * Names are relative to the data directory: "meta", "log/0000000000000000.log". All functions may
  * be called by any thread; of one file, by one at a time, except that sync() may run beside
- * write(): it covers what was written before it began. They sleep. 0 or a negative errno, where
+ * write(): it covers what was written before it began, and that two may write it where their ranges
+ * are apart. They sleep. 0 or a negative errno, where
  * nothing else is said. What write() or preallocate() has changed is durable after sync() of that
  * file, or after write_durable(); which names there are, after sync_dir() of their folder.
  */
@@ -27,6 +28,9 @@ enum log_open {
 
 struct log_io {
 	void *ctx;
+	/* write_durable() is faster where zeroes were written before than where room was only
+	 * preallocated. Stands before log_open(). */
+	bool zeroes_pay;
 	int (*open)(void *ctx, const char *name, enum log_open how, struct log_file **out);
 	void (*close)(struct log_file *f);
 	/* Room on the disk for the file's first @bytes, which read as zeroes where not written. It
@@ -61,8 +65,9 @@ int log_io_kernel(struct log_io *out, const char *path, bool writes, struct erro
 void log_io_kernel_close(struct log_io *io);
 
 /*
- * log_io_kernel_measure - which way to write and sync is the fastest on this disk: tries each a few
- * times on a file of its own, and takes it from then on. @said: in words, for the log, with the
- * figure and the file system's name (that of one in memory, or on the network, says so).
+ * log_io_kernel_measure - which way to write and sync is the fastest on this disk, and whether
+ * zeroes pay: tries each a few times on a file of its own, and takes it from then on. @said: in
+ * words, for the log, with the figure and the file system's name (that of one in memory, or on the
+ * network, says so).
  */
 int log_io_kernel_measure(struct log_io *io, char said[256], struct error *err);

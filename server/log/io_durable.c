@@ -4,8 +4,9 @@
  * Writing a batch so that it is durable, by the way that is the fastest on this disk. Which that is
  * depends on file system and device: with O_DIRECT a batch goes to the device without a copy, and
  * fdatasync() then has little to do; RWF_DSYNC can be one command (FUA) where both know it;
- * io_uring asks for both in one system call. So each is tried a few times, and the least median
- * wins.
+ * io_uring asks for both in one system call. So each is tried a few times, on blocks of its own,
+ * and the least median wins: that of blocks which were written before, where it is so much less
+ * that the log writes zeroes ahead (ahead.c).
  *
  * Whatever the way: 0 says that the device has the bytes, and an error ends writing for good
  * (log.c). Nothing is tried twice, but what was interrupted, and the rest of a short write.
@@ -23,10 +24,15 @@
 #include "common/layout/log_format.h"
 #include "server/log/io_kernel.h"
 
-#define TRIES	   9u
+#define TRIES_MIN  9u
+#define TRIES	   32u
+#define TRIES_NS   (20 * NS_PER_MS) /* of a way; not below TRIES_MIN */
 #define TRY_BYTES  LOG_BLOCK
 #define TRY_NAME   "measure.tmp"
 #define FILE_BYTES (1u << 20)
+#define WAYS	   (2 * DURABLE_HOWS)
+
+static_assert(WAYS * TRIES * TRY_BYTES <= FILE_BYTES, "each way has blocks of its own");
 
 static bool aligned(const void *buf, size_t len, uint64_t offset)
 {
@@ -159,21 +165,24 @@ static int compare(const void *a, const void *b)
 }
 
 /* The median of a few tries, in ns; UINT64_MAX: it does not work here. */
-static uint64_t try_way(struct log_file *f, struct durable_way way, const void *buf)
+static uint64_t try_blocks(struct log_file *f, struct durable_way way, const void *buf,
+			   uint64_t offset)
 {
+	const uint64_t begun_ns = time_now_ns();
 	uint64_t took[TRIES];
+	unsigned n = 0;
 
 	if ((way.how == DURABLE_URING && !f->dir->has_ring) || (way.direct && f->direct_fd < 0))
 		return UINT64_MAX;
-	for (unsigned i = 0; i < TRIES; i++) {
+	while (n < TRIES && (n < TRIES_MIN || time_now_ns() - begun_ns < TRIES_NS)) {
 		uint64_t start = time_now_ns();
 
-		if (write_by(f, way, buf, TRY_BYTES, (uint64_t)i * TRY_BYTES))
+		if (write_by(f, way, buf, TRY_BYTES, offset + (uint64_t)n * TRY_BYTES))
 			return UINT64_MAX;
-		took[i] = time_now_ns() - start;
+		took[n++] = time_now_ns() - start;
 	}
-	qsort(took, TRIES, sizeof(took[0]), compare);
-	return took[TRIES / 2];
+	qsort(took, n, sizeof(took[0]), compare);
+	return took[n / 2];
 }
 
 /* File systems by the numbers of statfs(2), where there is something to say of them. */
@@ -218,25 +227,58 @@ static const char *const how_names[DURABLE_HOWS] = {
 	[DURABLE_URING] = "io_uring, writes linked with fdatasync",
 };
 
-static void measure(struct log_file *f, const void *buf, char said[256])
+/* The least medians of all ways, in ns: of blocks that were preallocated only, and of the same ones
+ * once they are written. */
+struct fastest {
+	uint64_t fresh_ns, written_ns;
+	struct durable_way fresh, written;
+};
+
+static void least(uint64_t ns, struct durable_way way, uint64_t *least_ns, struct durable_way *of)
+{
+	if (ns >= *least_ns)
+		return;
+	*least_ns = ns;
+	*of = way;
+}
+
+static struct fastest try_all(struct log_file *f, const void *buf)
+{
+	struct fastest best = { .fresh_ns = UINT64_MAX, .written_ns = UINT64_MAX };
+
+	for (unsigned i = 0; i < WAYS; i++) {
+		const struct durable_way way = { (enum durable_how)(i / 2), i % 2 };
+		const uint64_t offset = (uint64_t)i * TRIES * TRY_BYTES;
+
+		least(try_blocks(f, way, buf, offset), way, &best.fresh_ns, &best.fresh);
+		least(try_blocks(f, way, buf, offset), way, &best.written_ns, &best.written);
+	}
+	return best;
+}
+
+/* Zeroes ahead cost writes of their own: they must gain a tenth. */
+static bool zeroes_pay(const struct fastest *best)
+{
+	return best->fresh_ns != UINT64_MAX && best->written_ns < best->fresh_ns / 10 * 9;
+}
+
+static void measure(struct log_io *io, struct log_file *f, const void *buf, char said[256])
 {
 	struct kernel_dir *d = f->dir;
-	uint64_t least = UINT64_MAX;
-	const char *fs, *more;
+	const struct fastest best = try_all(f, buf);
+	const unsigned long long fresh_us = best.fresh_ns / 1000, us = best.written_ns / 1000;
+	const char *fs, *more = remark(d->fd, &fs);
+	char took[80] = "";
 
-	for (unsigned i = 0; i < 2 * DURABLE_HOWS; i++) {
-		const struct durable_way way = { (enum durable_how)(i / 2), i % 2 };
-		uint64_t ns = try_way(f, way, buf);
-
-		if (ns < least) {
-			least = ns;
-			d->way = way;
-		}
-	}
-	more = remark(d->fd, &fs);
-	snprintf(said, 256, "%s%s, %llu us for 4 KiB, on %s%s", how_names[d->way.how],
-		 d->way.direct ? " and O_DIRECT" : "",
-		 (unsigned long long)(least == UINT64_MAX ? 0 : least / 1000), fs, more);
+	io->zeroes_pay = zeroes_pay(&best);
+	d->way = io->zeroes_pay ? best.written : best.fresh;
+	if (io->zeroes_pay)
+		snprintf(took, sizeof(took), ", %llu us for 4 KiB over zeroes (%llu without)", us,
+			 fresh_us);
+	else if (best.fresh_ns != UINT64_MAX)
+		snprintf(took, sizeof(took), ", %llu us for 4 KiB", fresh_us);
+	snprintf(said, 256, "%s%s%s, on %s%s", how_names[d->way.how],
+		 d->way.direct ? " and O_DIRECT" : "", took, fs, more);
 }
 
 int log_io_kernel_measure(struct log_io *io, char said[256], struct error *err)
@@ -254,7 +296,7 @@ int log_io_kernel_measure(struct log_io *io, char said[256], struct error *err)
 	rc = posix_memalign(&buf, LOG_BLOCK, TRY_BYTES) ? -ENOMEM : io->preallocate(f, FILE_BYTES);
 	if (rc == 0) {
 		memset(buf, 0, TRY_BYTES);
-		measure(f, buf, said);
+		measure(io, f, buf, said);
 	} else {
 		error_set(err, rc, "%s has no room for a file of 1 MiB: %s (make room there)",
 			  d->path, error_name(rc));

@@ -6,6 +6,7 @@
  *	batch.c     the writer: one batch of all that has come, written and synced, again and again
  *	sync.c      positions, who waits for them, syncs by time or on demand, and the failure
  *	segments.c  the keeper: files made ahead, and dropped
+ *	ahead.c     the keeper: zeroes where the writer will come
  *
  * What holds throughout:
  * 1. taken <= tail, and written, durable and committed are positions of batches' ends. They grow
@@ -107,6 +108,7 @@ static int begin_first(struct log *l, struct error *err)
 				 "at the kernel's messages; the log is as it was)",
 				 s->name, error_name(rc));
 	l->taken = end;
+	ahead_begin(l, l->offset);
 	/* relaxed: no other thread is there yet */
 	atomic_store_explicit(&l->tail, end, memory_order_relaxed);
 	atomic_store_explicit(&l->written, end, memory_order_relaxed);
@@ -174,6 +176,7 @@ static void destroy(struct log *l)
 {
 	segments_free(l);
 	ring_close(l);
+	ahead_close(l);
 	if (l->wake_fd >= 0)
 		close(l->wake_fd);
 	pthread_cond_destroy(&l->chores);
@@ -217,7 +220,14 @@ int log_open(struct log **out, const struct log_config *config, struct error *er
 		return error_set(err, -ENOMEM,
 				 "there is no memory for the log (give the server "
 				 "more memory)");
-	rc = ring_open(l, err);
+	rc = ahead_open(l);
+	if (rc)
+		error_set(err, rc,
+			  "taking memory for the log failed: %s (give the server more "
+			  "memory)",
+			  error_name(rc));
+	if (!rc)
+		rc = ring_open(l, err);
 	if (!rc)
 		rc = segments_adopt(l, err);
 	if (!rc)

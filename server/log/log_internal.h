@@ -37,6 +37,7 @@ struct log {
 	uint8_t *ring; /* ring_bytes, mapped twice, one behind the other */
 	uint64_t ring_bytes;
 	uint8_t *batch; /* BATCH_BYTES_MAX */
+	const void *zeroes; /* NULL: none are written ahead */
 
 	/* Of those who append. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t tail;
@@ -72,6 +73,13 @@ struct log {
 	bool ended; /* keeper and syncer end */
 	bool dirty; /* written > durable, and no sync of it has begun */
 	uint64_t dirty_ns; /* since when */
+	/* Offsets in the current segment (ahead.c). */
+	uint64_t claimed; /* the writer has written all below it, or is about to */
+	uint64_t zeroed; /* below it zeroes were written, or would have come too late */
+	struct {
+		uint64_t from, until; /* equal: the keeper writes none now */
+	} zeroing;
+	bool small; /* the last batch was */
 	struct log_stats stats; /* batches, records, bytes, group, syncs ... */
 
 	pthread_t writer, keeper, syncer;
@@ -91,6 +99,21 @@ void ring_take(struct log *l, const struct group *g, uint8_t *out);
  * header. Returns the batch's length on disk. */
 uint64_t batch_seal(struct log *l, const struct group *g, uint64_t identity);
 void *writer_run(void *log);
+
+/* ahead.c
+ * ahead_open - returns 0 or a negative errno; ahead_close() is called in any case.
+ * ahead_begin - the current segment is another one, whose first batch will stand at @offset. Under
+ * the lock, once there are threads.
+ * ahead_claim - the writer, before it writes a batch of @bytes; may wait for one write.
+ * ahead_due - another piece is to be zeroed; ahead_fill - do that, leaving the lock meanwhile;
+ * ahead_busy - that is going on in the current segment. These three under the lock. */
+int ahead_open(struct log *l);
+void ahead_close(struct log *l);
+void ahead_begin(struct log *l, uint64_t offset);
+void ahead_claim(struct log *l, uint64_t bytes);
+bool ahead_due(const struct log *l);
+void ahead_fill(struct log *l);
+bool ahead_busy(const struct log *l);
 
 /* segments.c
  * segment_make - file @name, preallocated. segment_begin - its header, synced, and its name.

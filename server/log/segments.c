@@ -133,6 +133,7 @@ static void go_on_in(struct log *l, struct segment *s)
 	l->next = NULL;
 	l->dirty = false;
 	l->switching = false;
+	ahead_begin(l, LOG_BLOCK);
 	/* relaxed: a count of bytes */
 	atomic_fetch_add_explicit(&l->disk_room,
 				  (int64_t)(BATCH_BYTES_MAX - (old->bytes - l->offset)),
@@ -151,7 +152,7 @@ int segment_switch(struct log *l)
 
 	pthread_mutex_lock(&l->lock);
 	l->switching = true;
-	while (l->syncing)
+	while (l->syncing || ahead_busy(l))
 		pthread_cond_wait(&l->changed, &l->lock);
 	s = l->next;
 	pthread_mutex_unlock(&l->lock);
@@ -296,7 +297,9 @@ void *keeper_run(void *log)
 
 	pthread_mutex_lock(&l->lock);
 	while (!l->ended && !log_has_failed(l)) {
-		if (drop_one(l)) {
+		if (!l->switching && ahead_due(l)) {
+			ahead_fill(l);
+		} else if (drop_one(l)) {
 			retry_ns = 0; /* there may be room now */
 		} else if (l->next) {
 			pthread_cond_wait(&l->chores, &l->lock);

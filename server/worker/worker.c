@@ -32,6 +32,7 @@
  * dear (base/time.c) spin on, unless it was in vain the time before.
  */
 #define SPIN_YIELD_NS	  10000u
+#define LOG_SPIN_NS	  200000u /* instead, while a write waits for the log */
 #define TIDY_BUSY_NS	  (5 * NS_PER_MS) /* between a few merges each, of a busy worker */
 #define TIDY_NS		  (100 * NS_PER_MS) /* the index waits for memory: ask again, ... */
 #define LEAVING_NS	  (1 * NS_PER_MS) /* asleep at most, while connections leave */
@@ -176,6 +177,12 @@ static void sleep_until_work(struct worker *w)
 	atomic_fetch_add_explicit(&w->rpc.counters.wakeups, 1, memory_order_relaxed);
 }
 
+/* A fast disk's sync is over before a thread that sleeps would be awake. */
+static uint64_t spin_ns(const struct worker *w)
+{
+	return write_waits(&w->rpc.door) ? LOG_SPIN_NS : WORKER_SPIN_NS;
+}
+
 static void idle(struct worker *w, uint64_t *idle_since)
 {
 	uint64_t now = time_now_ns();
@@ -187,7 +194,7 @@ static void idle(struct worker *w, uint64_t *idle_since)
 		time_relax();
 		return;
 	}
-	if (now - *idle_since < WORKER_SPIN_NS && (time_yield() || !w->spun_in_vain))
+	if (now - *idle_since < spin_ns(w) && (time_yield() || !w->spun_in_vain))
 		return;
 	w->spun_in_vain = true;
 	if (rdma_cq_arm(&w->cq) == 0 && worker_poll(w) == 0 && !mailbox_any(&w->commands))
