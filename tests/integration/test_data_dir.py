@@ -317,7 +317,7 @@ def test_a_disk_that_fails_ends_the_server(killed, calls, slow):
              "-e", f"trace={calls},{slow},io_uring_setup",
              "-e", "inject=io_uring_setup:error=ENOSYS",
              "-e", f"inject={slow}:delay_enter=20000",  # so the log is written the other way
-             "-e", f"inject={calls}:error=EIO:when=120+"]
+             "-e", f"inject={calls}:error=EIO:when=600+"]  # behind those that try the disk
     killed.start(under=under)
     client = killed.client()
     client.start("stream", "during", 0, 100000, 200)
