@@ -56,10 +56,10 @@ void ahead_begin(struct log *l, uint64_t offset)
 /* Under the lock. Where the next piece would begin. */
 static uint64_t next_piece(const struct log *l)
 {
-	const uint64_t least = l->claimed + GAP_BYTES;
+	uint64_t least = l->claimed + GAP_BYTES;
 
 	if (MUTANT(zero_behind) && l->claimed > 2 * LOG_BLOCK)
-		return l->claimed - LOG_BLOCK;
+		least = l->claimed - LOG_BLOCK;
 	return l->zeroed > least ? l->zeroed : least;
 }
 

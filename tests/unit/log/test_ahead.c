@@ -118,7 +118,7 @@ static void check_all(uint64_t count)
 /* Through a whole segment, and on in the next one. */
 UNIT_TEST(small_batches_find_zeroes)
 {
-	const uint64_t until_ns = time_now_ns() + 4 * LONG_TIME_NS;
+	const uint64_t until_ns = time_now_ns() + 2 * LONG_TIME_NS;
 	uint64_t i = 0;
 
 	open_watched(LOG_SYNC_ALWAYS, true);
