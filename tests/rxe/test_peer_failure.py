@@ -194,19 +194,21 @@ def test_client_killed(world, server, there, how):
     settled(server, world, 1)
 
 
-def last_answer(ping):
-    """When the peer stopped to answer: the beginning of the gap, in seconds since 1970."""
-    last = None
+def next_answer(ping):
+    """When the peer answered, in seconds since 1970."""
     while (line := ping.read_line(20)) is not None:
-        match = re.match(r"\[(\d+\.\d+)\] \d+ bytes from", line)
-        if not match:
-            continue
-        now = float(match.group(1))
-        if last and now - last > LIFELINE_S:
-            ping.kill()
-            return last
-        last = now
+        if match := re.match(r"\[(\d+\.\d+)\] \d+ bytes from", line):
+            return float(match.group(1))
     raise AssertionError("ping came to its end and saw no gap")
+
+
+def last_answer(ping):
+    """When the peer stopped to answer: the beginning of the gap."""
+    last = now = next_answer(ping)
+    while now - last <= LIFELINE_S:
+        last, now = now, next_answer(ping)
+    ping.kill()
+    return last
 
 
 def log_time(text, words):
@@ -229,6 +231,7 @@ def test_client_s_guest_stopped(world, server, there):
     idle.put(b"key", b"idle")
     bystander = Bystander(there, server, 6)
     ping = there.start("ping", "-D", "-i", "0.1", "-c", "600", os.environ["RXE_HOST"])
+    next_answer(ping)
     busy.start("stream", "s", 0, 1000000, 20000)
     time.sleep(0.7)
     stop_guest(2, 5)
