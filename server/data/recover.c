@@ -302,7 +302,6 @@ static int load(struct recovery *r, struct error *err)
 	rc = apply_start(&r->apply, d->store, threads, d->config.stopping, d->config.ctx, err);
 	if (rc)
 		return rc;
-	progress_begin(&r->progress, 0);
 	rc = load_snapshot(r, err);
 	if (rc == 0)
 		rc = load_log(r, err);
@@ -323,6 +322,7 @@ int data_recover(struct data *d, struct store *store, struct clients *clients, s
 
 	d->store = store;
 	d->clients = clients;
+	progress_begin(&r.progress, 0);
 	rc = plan(&r, err);
 	if (rc == 0)
 		rc = load(&r, err);

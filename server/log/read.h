@@ -23,6 +23,7 @@ struct log_segment_info {
 	uint64_t first; /* position */
 	uint64_t identity, life, durable, clock_ms;
 	uint64_t bytes; /* of the file */
+	/* Of the last segment, and where log_survey_look() found it, of all: */
 	uint64_t behind; /* position behind its last record that counts */
 	uint64_t batches, records; /* in it, that count */
 	char name[48];
@@ -45,12 +46,13 @@ struct log_survey {
 };
 
 /*
- * log_survey_make - look at headers of segments and batches, and of the last segment at all of it.
- * Records before are checked by log_read(). @store: the directory's identity; NULL: any.
+ * log_survey_make - look at the headers of segments, and at all of the last segment. Records before
+ * are checked by log_read(). @store: the directory's identity; NULL: any.
  * Returns 0, also where there is no segment; -EUCLEAN: corrupt; -EXDEV: a segment is of another
  * directory; others as they come from the disk. @err says which file, where, and what can be done.
- * log_survey_look - the same for people: where it fails, *out has what was found until then, and
- * log_survey_free() is due. Of a corrupt last segment, out->end is how far it is whole.
+ * log_survey_look - the same for people, with the headers of all batches, which takes as long as
+ * reading the log does. Where it fails, *out has what was found until then, and log_survey_free()
+ * is due. Of a corrupt last segment, out->end is how far it is whole.
  */
 int log_survey_look(struct log_survey *out, const struct log_io *io, const uint64_t store[2],
 		    struct error *err);

@@ -7,16 +7,17 @@
  *
  * 1. The appender takes room in memory, then room on disk, then its position. Room in memory is at
  *    most what the writer gave back, so a position's bytes are free: positions drawn are at most
- *    what was taken in all. The giving back is a release, the taking an acquire; whose position
- * lies
- *    behind that of an appender that took later room learns of it through `tail`, which both
- * change. 2. The word at offset 8 of a record, its length with key_len, kind and handle, is 0 until
- * the
+ *    what was taken in all. The giving back is a release, the taking an acquire; an appender whose
+ *    position lies behind that of one that took later room learns of it through `tail`, which both
+ *    change.
+ * 2. The word at offset 8 of a record, its length with key_len, kind and handle, is 0 until the
  *    record is filled: all bytes of the ring are 0 when their room is given back. It is never 0 in
- * a
- *    filled one, since length is not.
+ *    a filled one, since length is not.
  * 3. The writer looks at it only below `tail`, takes whole records in order of position, copies
  *    them, zeroes them, and gives their room back.
+ * 4. Any record is taken only where the longest one would be. Otherwise short ones, which find room
+ *    again as soon as a few of them were written, would keep it from ever being enough for long
+ *    ones.
  * An appender waits for nobody. The writer waits for the one whose record is the next.
  */
 #include <errno.h>
@@ -118,14 +119,15 @@ void ring_close(struct log *l)
 		munmap(l->batch, BATCH_BYTES_MAX);
 }
 
-/* All or nothing. It may fail where another one that fails has just taken too much. */
-static bool take(_Atomic int64_t *room, int64_t bytes)
+/* All or nothing, and nothing below @least, which is @bytes or more. It may fail where another one
+ * that fails has just taken too much. */
+static bool take(_Atomic int64_t *room, int64_t bytes, int64_t least)
 {
 	/* relaxed: a guess, that spares the others our failing */
-	if (atomic_load_explicit(room, memory_order_relaxed) < bytes)
+	if (atomic_load_explicit(room, memory_order_relaxed) < least)
 		return false;
 	/* acquire: pairs with ring_take(), the bytes are zero */
-	if (atomic_fetch_sub_explicit(room, bytes, memory_order_acquire) >= bytes)
+	if (atomic_fetch_sub_explicit(room, bytes, memory_order_acquire) >= least)
 		return true;
 	/* relaxed: nothing was done with it. It goes on what a release began. */
 	atomic_fetch_add_explicit(room, bytes, memory_order_relaxed);
@@ -144,9 +146,10 @@ int log_append_begin(struct log *l, uint32_t key_len, uint32_t value_len, struct
 
 	if (log_has_failed(l))
 		return -EIO;
-	if (!take(&l->ring_room, length))
+	if (!take(&l->ring_room, length, LOG_RECORD_MAX))
 		return refused(&l->refused_busy, -EBUSY);
-	if (!take(&l->disk_room, (int64_t)log_batch_bytes(length))) {
+	if (!take(&l->disk_room, (int64_t)log_batch_bytes(length),
+		  (int64_t)log_batch_bytes(LOG_RECORD_MAX))) {
 		/* relaxed: as in take() */
 		atomic_fetch_add_explicit(&l->ring_room, length, memory_order_relaxed);
 		return log_is_full(l) ? refused(&l->refused_space, -ENOSPC)

@@ -3,9 +3,10 @@
 /*
  * Which segments there are, and where the log ends (read.h has the rule).
  *
- * Segments but the last: their batches' headers are counted up to the successor's first position,
- * and nothing of them is refused here. Whether a record that is needed is right, log_read() finds,
- * with its place; what lies below the snapshot that recovery begins with may be wrong, or gone.
+ * Segments but the last: nothing of them is refused here. Whether a record that is needed is right,
+ * log_read() finds, with its place; what lies below the snapshot that recovery begins with may be
+ * wrong, or gone. Nor are they read here, as that would be all of the log: their batches' headers
+ * are counted for people alone. Clocks do not go back, so the last batch of all has the latest.
  *
  * The last: every record is looked at, up to the first wrong place, which ends the log. Behind it,
  * each block of the file may be the header of a batch: the identity of the segment is in its
@@ -33,6 +34,7 @@ struct survey {
 	struct log_survey *out;
 	const struct log_io *io;
 	const uint64_t *store;
+	bool all; /* batches of all segments are counted */
 	struct error *err;
 	uint64_t torn_at; /* first position of a last segment that was left out; UINT64_MAX: none */
 };
@@ -244,28 +246,43 @@ static int read_headers(struct survey *s)
 	return 0;
 }
 
-static int read_batches(const struct survey *s)
+/* Of the i-th segment. */
+static int read_batches(const struct survey *s, unsigned i)
 {
 	struct log_survey *out = s->out;
+	struct log_segment_info *info = &out->segment[i];
+	struct log_walk w;
+	int rc = walk_open(&w, s->io, info->name);
 
-	for (unsigned i = 0; i < out->segments; i++) {
-		struct log_segment_info *info = &out->segment[i];
-		struct log_walk w;
-		int rc = walk_open(&w, s->io, info->name);
+	if (rc)
+		walk_failed(&w, rc, s->err);
+	else
+		walk_start(&w, info->identity, info->first);
+	if (!rc && i + 1 < out->segments)
+		rc = count_batches(s, &w, info, out->segment[i + 1].first);
+	else if (!rc)
+		rc = find_end(s, &w, info);
+	walk_close(&w);
+	return rc;
+}
 
-		if (rc)
-			walk_failed(&w, rc, s->err);
-		else
-			walk_start(&w, info->identity, info->first);
-		if (!rc && i + 1 < out->segments)
-			rc = count_batches(s, &w, info, out->segment[i + 1].first);
-		else if (!rc)
-			rc = find_end(s, &w, info);
-		walk_close(&w);
-		if (rc)
-			return rc;
+/* Of all segments; or from the last one back to one that has a batch. */
+static int read_segments(const struct survey *s)
+{
+	const struct log_survey *out = s->out;
+	int rc = 0;
+
+	if (s->all) {
+		for (unsigned i = 0; i < out->segments && !rc; i++)
+			rc = read_batches(s, i);
+		return rc;
 	}
-	return 0;
+	for (unsigned i = out->segments; i-- > 0 && !rc;) {
+		rc = read_batches(s, i);
+		if (out->segment[i].batches)
+			break;
+	}
+	return rc;
 }
 
 /* A segment that was left out must not have been needed. */
@@ -286,11 +303,11 @@ static int judge_torn(const struct survey *s)
 	return 0;
 }
 
-int log_survey_look(struct log_survey *out, const struct log_io *io, const uint64_t store[2],
-		    struct error *err)
+static int look(struct log_survey *out, const struct log_io *io, const uint64_t store[2], bool all,
+		struct error *err)
 {
 	struct survey s = {
-		.out = out, .io = io, .store = store, .err = err, .torn_at = UINT64_MAX
+		.out = out, .io = io, .store = store, .all = all, .err = err, .torn_at = UINT64_MAX
 	};
 	int rc;
 
@@ -311,14 +328,20 @@ int log_survey_look(struct log_survey *out, const struct log_io *io, const uint6
 		out->first = out->segment[0].first;
 		out->durable = out->segment[out->segments - 1].first;
 	}
-	rc = read_batches(&s);
+	rc = read_segments(&s);
 	return rc ? rc : judge_torn(&s);
+}
+
+int log_survey_look(struct log_survey *out, const struct log_io *io, const uint64_t store[2],
+		    struct error *err)
+{
+	return look(out, io, store, true, err);
 }
 
 int log_survey_make(struct log_survey *out, const struct log_io *io, const uint64_t store[2],
 		    struct error *err)
 {
-	int rc = log_survey_look(out, io, store, err);
+	int rc = look(out, io, store, false, err);
 
 	if (rc)
 		log_survey_free(out);

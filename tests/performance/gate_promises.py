@@ -260,8 +260,8 @@ LOG = Group(
 
 SNAPSHOT = Group(
     "snapshot", "/tests/performance/snapshot", ("--build", "{build}"),
-    ("--build", "{build}", "--keys", "100000", "--rounds", "1", "--seconds", "1", "--memory",
-     "1G"), 240, 1800, (
+    ("--build", "{build}", "--keys", "100000", "--rounds", "1", "--recoveries", "1", "--seconds",
+     "0.5", "--memory", "1G"), 720, 1800, (
         Promise("p99 of a GET beside snapshots / without, 10 M records", "at most", 1.5,
                 spread("figures.get_p99")),
         Promise("rate of PUTs beside snapshots / without", "at least", 0.8,
@@ -275,8 +275,8 @@ SNAPSHOT = Group(
                 lambda doc: Figure(100 * number(doc, "extra_memory.max")), "%"),
         Promise("bytes a second of a snapshot, of one core", "at least", 0.5,
                 ratio("bytes_per_s", scale=1e-9), "GB/s"),
-        Promise("recovery of a log with values of 1 KiB, for a second of CPU", "at least", 1,
-                ratio("recovery_of_log.bytes_per_cpu_s", scale=1e-9), "GB")),
+        Promise("recovery of a log of 1 KiB values: GB for a second of CPU, or times a plain read's"
+                " rate", "at least", 1, spread("recovery_of_log.kept"))),
     full=(("keys", 10**7),), needs=("bin/kv-server", "bin/kv-cli", "bin/kv-bw", "bin/kv-lat"))
 
 GROUPS = (INDEX, GROWTH, GRACE, RECLAIM, GET, WARM, DEPTH, REDIS, ZIPF, ZIPF_FEW, LOG, SNAPSHOT,

@@ -83,7 +83,11 @@ struct seg seg_begin(struct sim_disk *d, uint64_t first, uint64_t life, uint64_t
 		.bytes = 1 << 20,
 		.clock_ms = 1000 * life,
 	};
-	struct seg s = { .d = d, .identity = h.identity, .position = first, .offset = LOG_BLOCK };
+	struct seg s = { .d = d,
+			 .identity = h.identity,
+			 .position = first,
+			 .offset = LOG_BLOCK,
+			 .clock_ms = h.clock_ms };
 	static const uint8_t zero[LOG_BLOCK];
 
 	h.checksum = log_segment_checksum(&h);
@@ -101,7 +105,7 @@ void seg_batch(struct seg *s, unsigned records, uint64_t *number, uint64_t durab
 		.magic = LOG_BATCH_MAGIC,
 		.position = s->position,
 		.durable = durable,
-		.clock_ms = 5,
+		.clock_ms = ++s->clock_ms,
 		.records = records,
 	};
 	uint64_t room = log_batch_bytes((uint64_t)records * 1024);

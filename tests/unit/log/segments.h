@@ -16,6 +16,7 @@ struct seg {
 	uint64_t position; /* of the next record */
 	uint64_t offset; /* of the next batch */
 	uint64_t batch_at; /* offset of the last one */
+	uint64_t clock_ms; /* of the last header */
 };
 
 #define SEG_STORE          \
@@ -23,10 +24,10 @@ struct seg {
 		0x51, 0x52 \
 	}
 
-/* seg_begin - a segment with its header; the file is made. */
+/* seg_begin - a segment with its header, of 1000 ms a life; the file is made. */
 struct seg seg_begin(struct sim_disk *d, uint64_t first, uint64_t life, uint64_t durable);
 
-/* seg_batch - @records records, numbered by *@number, which it counts on. */
+/* seg_batch - @records records, numbered by *@number, which it counts on; 1 ms later. */
 void seg_batch(struct seg *s, unsigned records, uint64_t *number, uint64_t durable);
 
 /* seg_flip - turns a bit of the file. */

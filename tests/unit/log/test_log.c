@@ -141,6 +141,40 @@ UNIT_TEST(a_ring_that_is_full_refuses_and_recovers)
 	sim_disk_destroy(w.disk);
 }
 
+static _Atomic bool no_more;
+
+static void *append_short(void *writer)
+{
+	for (uint64_t i = 0; !atomic_load(&no_more); i++)
+		append(w.log, (unsigned)(uintptr_t)writer, i, 64 << 10);
+	return NULL;
+}
+
+/* Those with short records take what room there is, as soon as there is some. */
+UNIT_TEST(long_records_get_room_beside_short_ones)
+{
+	uint64_t end = 0, n = 0;
+	pthread_t thread[3];
+
+	writing_disk(&w);
+	writing_open(&w, LOG_SYNC_ALWAYS, 0, 0);
+	sim_disk_delay(w.disk, SIM_SYNC, 40 * NS_PER_MS);
+	atomic_store(&no_more, false);
+	for (uintptr_t i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, append_short, (void *)(i + 1)),
+				 0);
+	while (try_append(w.log, 0, n, 64 << 10, &end) == 0)
+		n++;
+	append(w.log, 0, n, VALUE_MAX);
+	atomic_store(&no_more, true);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(pthread_join(thread[i], NULL), 0);
+	assert_ok(log_close(w.log));
+	read_back(w.io, 0, counts);
+	assert_int_equal(counts[0], n + 1);
+	sim_disk_destroy(w.disk);
+}
+
 /* Any length of records, the longest included, over several segments. */
 static void over_segments(enum log_sync sync, uint32_t value_len, unsigned records)
 {

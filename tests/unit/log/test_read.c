@@ -77,15 +77,37 @@ UNIT_TEST(segments_follow_each_other, begin, end)
 	assert_ok(found_read(&found, d, 0, &s, &err));
 	assert_numbers(0, 12);
 	assert_int_equal(s.segments, 2);
-	assert_int_equal(s.segment[0].records, 7);
-	assert_int_equal(s.segment[0].batches, 2);
-	assert_int_equal(s.segment[0].behind, a.position);
+	assert_int_equal(s.segment[0].batches, 0); /* not looked at */
 	assert_int_equal(s.segment[1].records, 5);
 	assert_int_equal(s.end, b.position);
 	assert_int_equal(s.durable, a.position);
 	assert_int_equal(s.life, 2);
-	assert_int_equal(s.clock_ms, 2000);
+	assert_int_equal(s.clock_ms, 2001);
 	assert_null(s.end_why);
+	log_survey_free(&s);
+	assert_ok(log_survey_look(&s, sim_disk_io(d), NULL, &err));
+	assert_int_equal(s.segment[0].records, 7);
+	assert_int_equal(s.segment[0].batches, 2);
+	assert_int_equal(s.segment[0].behind, a.position);
+	log_survey_free(&s);
+}
+
+/* Segments are made ahead of time, and so are their headers. */
+UNIT_TEST(the_clock_of_the_last_batch, begin, end)
+{
+	struct log_survey s;
+	uint64_t number = 0;
+	struct seg a = seg_begin(d, 0, 3, 0), b;
+
+	seg_batch(&a, 3, &number, 0);
+	b = seg_begin(d, a.position, 5, a.position);
+	seg_batch(&b, 3, &number, a.position);
+	seg_begin(d, b.position, 4, b.position);
+	assert_ok(found_read(&found, d, 0, &s, &err));
+	assert_numbers(0, 6);
+	assert_int_equal(s.segments, 3);
+	assert_int_equal(s.clock_ms, 5001);
+	assert_int_equal(s.segment[0].batches, 0);
 	log_survey_free(&s);
 }
 
