@@ -302,10 +302,12 @@ static int load(struct recovery *r, struct error *err)
 	rc = apply_start(&r->apply, d->store, threads, d->config.stopping, d->config.ctx, err);
 	if (rc)
 		return rc;
+	memory_growth_ahead(d->store->memory, true);
 	rc = load_snapshot(r, err);
 	if (rc == 0)
 		rc = load_log(r, err);
 	applied = apply_end(r->apply);
+	memory_growth_ahead(d->store->memory, false);
 	r->loaded_ns = time_now_ns() - r->progress.begun_ns;
 	progress_end(&r->progress);
 	if (applied)

@@ -59,8 +59,17 @@ bool slabs_few(const struct memory *m)
 
 void growth_consider(struct memory *m)
 {
-	if (slabs_few(m))
+	const bool ahead = m->growth.ahead && m->slabs_free <= memory_extent_most(m) / SLAB_BYTES;
+
+	if (ahead || slabs_few(m))
 		growth_order(m, EXTENT_DATA, SLAB_BYTES);
+}
+
+void memory_growth_ahead(struct memory *m, bool ahead)
+{
+	pthread_mutex_lock(&m->pool_lock);
+	m->growth.ahead = ahead;
+	pthread_mutex_unlock(&m->pool_lock);
 }
 
 bool growth_claims(const struct memory *m)

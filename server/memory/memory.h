@@ -169,6 +169,12 @@ void memory_cache_destroy(struct memory_cache *cache);
 int memory_alloc(struct memory_cache *cache, uint32_t bytes, struct memory_place *place,
 		 struct block **block);
 
+/*
+ * memory_growth_ahead - records come as fast as memory can be had for them, until it is called with
+ * false: growth begins an extent's length before it is needed, not shortly before. Any thread.
+ */
+void memory_growth_ahead(struct memory *m, bool ahead);
+
 /* memory_growth_wait - until one of the growths under way has ended either way; at most @ms. */
 void memory_growth_wait(struct memory *m, unsigned ms);
 

@@ -171,6 +171,7 @@ struct growth {
 	uint64_t ended; /* growths, either way */
 	_Atomic bool stop; /* written under pool_lock */
 	_Atomic bool filling; /* written under pool_lock: fill.c */
+	bool ahead; /* under pool_lock: memory_growth_ahead() */
 	bool started;
 };
 

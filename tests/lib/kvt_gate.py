@@ -98,7 +98,7 @@ def documents(good=True):
                 "figures": {name: spread(high) for name in ("over_fio_1", "over_fio_64",
                                                             "over_redis_64")}},
         "snapshot": {"keys": 10**7, "bytes_per_s": high * 1e9, "extra_memory": spread(low / 1e3),
-                     "recovery_of_log": {"kept": spread(high)},
+                     "recovery_of_log": {"kept": spread(high), "floor_gb_per_cpu_s": spread(1)},
                      "figures": {"get_p99": spread(low), "put_rate": spread(high),
                                  "get_max_us_saving": spread(low * 1e3),
                                  "get_max_us_rest": spread(low * 1e3)}},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* Extents: limits, sizes, the table that clients fetch, failing hooks, growth. */
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/sysinfo.h>
@@ -296,4 +297,43 @@ UNIT_TEST(growth_comes_before_need_and_then_sleeps)
 	assert_true(cpu_ns() - cpu < 5 * NS_PER_MS);
 	memory_cache_destroy(cache);
 	recorder_end(&r, m);
+}
+
+/* The fewest slabs that are free while 40 are taken, each when no growth is under way. */
+static unsigned fewest_free(bool ahead)
+{
+	struct recorder r = { 0 };
+	const struct memory_config config = {
+		.bytes_max = 160 * MIB,
+		.extent_bytes_max = 32 * MIB,
+		.hooks = { recorder_register, recorder_unregister, &r },
+	};
+	unsigned fewest = UINT_MAX;
+	struct memory_cache *cache;
+	struct memory_place place;
+	struct memory_stats stats;
+	struct block *b;
+	struct memory *m;
+	struct error err;
+
+	assert_int_equal(memory_create(&m, &config, &err), 0);
+	memory_growth_ahead(m, ahead);
+	assert_int_equal(memory_cache_create(&cache, m), 0);
+	memory_growth_wait(m, 5000);
+	for (unsigned i = 0; i < 60; i++) {
+		assert_int_equal(memory_alloc(cache, MIB / 2 + 1, &place, &b), 0);
+		memory_growth_wait(m, 5000);
+		memory_stats_get(m, &stats);
+		if (i >= 20 && stats.slabs_free < fewest)
+			fewest = (unsigned)stats.slabs_free;
+	}
+	memory_cache_destroy(cache);
+	recorder_end(&r, m);
+	return fewest;
+}
+
+UNIT_TEST(growth_is_an_extent_ahead_where_that_was_asked_for)
+{
+	assert_in_range(fewest_free(false), 1, 31);
+	assert_in_range(fewest_free(true), 32, 96);
 }
