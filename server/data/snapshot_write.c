@@ -21,8 +21,11 @@
  * complete snapshot never has what its log could have lost.
  *
  * READERS ARE NOT HELD UP. Blocks are found in short read-side sections and then held by hazards,
- * not by the section, while they are copied and written. After each chunk the thread rests for a
- * part of the time that the chunk took, unless the server stops.
+ * not by the section, while they are copied and written. Where the cores are wanted by others, which
+ * the thread learns from being preempted, it leaves them most of the time: from then on it rests
+ * after each chunk, for a multiple of the processor's time that the chunk took, until it was not
+ * preempted for some chunks, or the server stops. A low priority would not do: the thread takes a
+ * bucket's lock now and then, and should not be preempted longer with it than others are.
  */
 #include "server/data/snapshot_write.h"
 
@@ -31,6 +34,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "common/base/mutant.h"
 #include "common/base/random.h"
@@ -40,8 +44,9 @@
 
 #define CHUNK_BYTES (1u << 20) /* usual length, header included */
 #define SYNC_BYTES  (64u << 20) /* written between two syncs, so that the last one is short */
-#define REST_PART   2u /* a rest takes the time of a chunk, divided by this */
-#define REST_MAX_NS (5 * NS_PER_MS)
+#define REST_TIMES  8u /* a rest takes the processor's time of a chunk, times this */
+#define REST_MAX_NS (40 * NS_PER_MS)
+#define RESTS	    16u /* after chunks, from the last preemption on */
 
 static const char temporary[] = "snapshot/next.tmp";
 
@@ -51,7 +56,9 @@ struct sink {
 	struct snapshot_chunk *chunk; /* with its body behind it; SNAPSHOT_BLOCK aligned */
 	uint64_t room; /* bytes of it */
 	uint64_t identity, offset, synced;
-	uint64_t since_ns; /* when the last chunk was written */
+	uint64_t cpu_ns; /* the thread's, when the last chunk was written */
+	long preempted; /* how often it was */
+	unsigned rests; /* that are left */
 	uint32_t number, used, items; /* of the chunk: used and items of its body so far */
 	struct snapshot_foot foot;
 };
@@ -72,13 +79,27 @@ static bool is_stopping(struct data *d)
 	return stopping;
 }
 
+static uint64_t ns_of(const struct timeval *t)
+{
+	return (uint64_t)t->tv_sec * NS_PER_S + (uint64_t)t->tv_usec * 1000;
+}
+
 static void rest(struct sink *s)
 {
-	uint64_t took_ns = time_now_ns() - s->since_ns, ns = took_ns / REST_PART;
+	uint64_t cpu_ns, ns;
+	struct rusage used;
 
-	if (!is_stopping(s->d))
-		time_sleep(ns < REST_MAX_NS ? ns : REST_MAX_NS);
-	s->since_ns = time_now_ns();
+	getrusage(RUSAGE_THREAD, &used);
+	cpu_ns = ns_of(&used.ru_utime) + ns_of(&used.ru_stime);
+	ns = (cpu_ns - s->cpu_ns) * REST_TIMES;
+	if (used.ru_nivcsw != s->preempted)
+		s->rests = RESTS;
+	s->preempted = used.ru_nivcsw;
+	s->cpu_ns = cpu_ns;
+	if (!s->rests || is_stopping(s->d))
+		return;
+	s->rests--;
+	time_sleep(ns < REST_MAX_NS ? ns : REST_MAX_NS);
 }
 
 /* Write the chunk, and begin another. */
@@ -335,9 +356,11 @@ static int write_all(struct sink *s, struct reclaim_worker *hazards, struct erro
 int snapshot_take(struct data *d, struct reclaim_worker *hazards, struct data_newest *out,
 		  struct error *err)
 {
-	struct sink s = { .d = d, .since_ns = time_now_ns() };
-	uint64_t begun_ns = s.since_ns;
+	struct sink s = { .d = d };
+	uint64_t begun_ns = time_now_ns();
 	int rc = sink_room(&s, CHUNK_BYTES, err);
+
+	rest(&s); /* counts from here on */
 
 	if (rc == 0) {
 		rc = d->io->open(d->io->ctx, temporary, LOG_OPEN_NEW, &s.file);

@@ -136,6 +136,10 @@ static inline struct segment *index_entry_segment(const struct index *ix, uint64
 			     (uint64_t)directory_entry_segment(entry) * SEGMENT_BYTES);
 }
 
+/* index_bucket_fetch - the bucket of a hash into the caches, and with @write what its writers touch
+ * beside it. Returns the bucket. In a read-side section. */
+const struct bucket *index_bucket_fetch(const struct index *ix, uint64_t hash, bool write);
+
 /* index_segment_of - must hold shape, or the hash's stripe. */
 static inline struct index_segment index_segment_of(const struct index *ix, uint64_t hash)
 {

@@ -152,9 +152,7 @@ int index_lookup_locked(const struct index *ix, uint64_t hash, const void *key, 
 	return rc;
 }
 
-/* The bucket of a hash, and what its writers touch beside it. */
-static inline const struct bucket *prefetch_bucket(const struct index *ix, uint64_t hash,
-						   bool write)
+const struct bucket *index_bucket_fetch(const struct index *ix, uint64_t hash, bool write)
 {
 	uint64_t entry = index_entry(index_directory(ix), hash);
 	const struct bucket *bucket = &index_entry_segment(ix, entry)->bucket[hash_bucket(hash)];
@@ -196,7 +194,7 @@ void index_prefetch(const struct index *ix, const uint64_t *hash, unsigned count
 
 	assert(count <= INDEX_PREFETCH_MAX);
 	for (unsigned i = 0; i < count; i++)
-		bucket[i] = prefetch_bucket(ix, hash[i], write);
+		bucket[i] = index_bucket_fetch(ix, hash[i], write);
 	for (unsigned i = 0; i < count; i++)
 		prefetch_blocks(ix, bucket[i], hash[i], write);
 }

@@ -56,6 +56,30 @@ static unsigned look_at(const struct index *ix, const struct bucket *bucket,
 	return live;
 }
 
+#define AHEAD 4u /* buckets: what is fetched has come when the walk does */
+
+/* The lock is not held. What the walk will come to, if segments there are as deep as this one: the
+ * bucket twice AHEAD from here, and the blocks of the one in between, which was fetched by then. */
+static void fetch_ahead(const struct index *ix, uint64_t hash, unsigned depth)
+{
+	const uint64_t step = (UINT64_MAX >> depth) + 1;
+	const struct bucket *bucket = index_bucket_fetch(ix, hash + AHEAD * step, false);
+
+	index_bucket_fetch(ix, hash + 2 * AHEAD * step, false);
+	for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
+		/* relaxed: nothing is read there */
+		uint64_t slot = atomic_load_explicit(&bucket->slot[i], memory_order_relaxed);
+		const uint8_t *b;
+
+		if (!slot)
+			continue;
+		b = memory_map_at(ix->map, slot_extent(slot), slot_offset(slot));
+		__builtin_prefetch(b);
+		if (slot_size_code(slot) > 1)
+			__builtin_prefetch(b + OFFSET_UNIT);
+	}
+}
+
 bool index_walk(struct index *ix, uint64_t *at, const struct block **out,
 		struct memory_place *place, unsigned *count)
 {
@@ -63,6 +87,7 @@ bool index_walk(struct index *ix, uint64_t *at, const struct block **out,
 	uint64_t hash = (*at & ((1ull << SUB_BITS) - 1)) << (64 - DEPTH_MAX), behind;
 	struct index_segment seg;
 	struct bucket *bucket;
+	unsigned depth;
 
 	*count = 0;
 	if (stripe >= INDEX_STRIPES)
@@ -77,8 +102,10 @@ bool index_walk(struct index *ix, uint64_t *at, const struct block **out,
 		bucket = index_next(seg.segment,
 				    atomic_load_explicit(&bucket->header, memory_order_relaxed));
 	}
-	behind = (hash | UINT64_MAX >> directory_entry_depth(seg.entry)) + 1;
+	depth = directory_entry_depth(seg.entry);
+	behind = (hash | UINT64_MAX >> depth) + 1;
 	index_unlock(ix, hash);
+	fetch_ahead(ix, hash, depth);
 	behind = (behind & UINT64_MAX >> STRIPE_DEPTH) >> (64 - DEPTH_MAX);
 	*at = (uint64_t)(stripe + !behind) << SUB_BITS | behind;
 	*count = n;

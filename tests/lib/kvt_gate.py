@@ -97,7 +97,7 @@ def documents(good=True):
         "log": {"rounds": 5, "no_fio": "", "no_redis": "",
                 "figures": {name: spread(high) for name in ("over_fio_1", "over_fio_64",
                                                             "over_redis_64")}},
-        "snapshot": {"keys": 10**7, "bytes_per_s": high * 1e9, "extra_memory": spread(low / 1e3),
+        "snapshot": {"keys": 10**7, "bytes_per_cpu_s": high * 1e9, "extra_memory": spread(low / 1e3),
                      "recovery_of_log": {"kept": spread(high), "floor_gb_per_cpu_s": spread(1)},
                      "figures": {"get_p99": spread(low), "put_rate": spread(high),
                                  "get_max_us_saving": spread(low * 1e3),

@@ -273,8 +273,8 @@ SNAPSHOT = Group(
                      " kernel's time slices are in both"),
         Promise("memory beside snapshots, more than without, of the records'", "at most", 1,
                 lambda doc: Figure(100 * number(doc, "extra_memory.max")), "%"),
-        Promise("bytes a second of a snapshot, of one core", "at least", 0.5,
-                ratio("bytes_per_s", scale=1e-9), "GB/s"),
+        Promise("snapshot, for a second of CPU", "at least", 0.5,
+                ratio("bytes_per_cpu_s", scale=1e-9), "GB"),
         Promise("recovery of a log of 1 KiB values: GB for a second of CPU, or times a plain read's"
                 " rate", "at least", 1,
                 ratio("recovery_of_log.kept.median", "recovery_of_log.kept",
