@@ -21,11 +21,11 @@
  * complete snapshot never has what its log could have lost.
  *
  * READERS ARE NOT HELD UP. Blocks are found in short read-side sections and then held by hazards,
- * not by the section, while they are copied and written. Where the cores are wanted by others, which
- * the thread learns from being preempted, it leaves them most of the time: from then on it rests
- * after each chunk, for a multiple of the processor's time that the chunk took, until it was not
- * preempted for some chunks, or the server stops. A low priority would not do: the thread takes a
- * bucket's lock now and then, and should not be preempted longer with it than others are.
+ * not by the section, while they are copied and written. Where others want the cores, which the
+ * thread learns from being preempted, it leaves them most of the time: from then on it rests after
+ * each chunk, for a multiple of the processor's time that the chunk took, until some chunks went by
+ * without, or the server stops. A low priority would not do: the thread takes a bucket's lock now
+ * and then, and should not be preempted longer with it than others are.
  */
 #include "server/data/snapshot_write.h"
 
