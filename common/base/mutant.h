@@ -55,6 +55,8 @@
 	X(cut_corrupt_middle, "what is corrupt below the durable position ends the log")         \
 	X(read_past_cut, "a segment is read to its end, wherever the next one begins")           \
 	X(zero_behind, "zeroes ahead of the log's writer begin where it has written")            \
+	X(change_twice,                                                                          \
+	  "a transaction goes over a connection that was kept, which may send it twice")         \
 	X(retry_fsync, "the log syncs again where a sync has failed, and goes on")               \
 	X(replay_any_order, "recovery applies a deletion without regard to what came before it")
 

@@ -12,9 +12,10 @@ declare -A built=()
 
 # Debian's names. clang-format-14 is the version that the style is checked with.
 packages=(build-essential g++ meson ninja-build pkg-config git libibverbs-dev librdmacm-dev liburcu-dev
-    libxxhash-dev libinih-dev libjansson-dev libedit-dev libsystemd-dev libcmocka-dev python3
-    python3-venv clang-format-14 shellcheck ibverbs-providers ibverbs-utils perftest
-    scdoc groff-base redis-server redis-tools memcached liburing-dev fio libfaketime strace)
+    libxxhash-dev libinih-dev libjansson-dev libedit-dev libcurl4-openssl-dev nettle-dev
+    libsystemd-dev libcmocka-dev python3 python3-venv clang-format-14 shellcheck ibverbs-providers
+    ibverbs-utils perftest scdoc groff-base redis-server redis-tools memcached liburing-dev fio libfaketime strace
+    etcd-server openssl)
 
 missing_packages() {
     local name
