@@ -57,6 +57,11 @@
 	X(zero_behind, "zeroes ahead of the log's writer begin where it has written")            \
 	X(change_twice,                                                                          \
 	  "a transaction goes over a connection that was kept, which may send it twice")         \
+	X(ring_no_flow, "a ring is written on, whatever was taken out of it")                    \
+	X(ring_free_early, "a batch is said to be taken before it was copied out of the ring")   \
+	X(ring_no_place, "a batch of an earlier lap of a ring is taken")                         \
+	X(ring_no_key, "a ring's checksums have no seed")                                        \
+	X(ring_head_only, "a batch is taken when its header has come")                           \
 	X(retry_fsync, "the log syncs again where a sync has failed, and goes on")               \
 	X(replay_any_order, "recovery applies a deletion without regard to what came before it")
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * What a disk can give wrong to the decoders of log, meta and snapshots: turned bits, lost ends,
+ * What a disk can give wrong to the decoders of log, meta and snapshots, and a peer to that of a
+ * ring: turned bits, lost ends,
  * bytes of chance, and bytes of chance whose checksum is right. Every input lies in memory of
  * exactly its length, so that the address sanitizer sees what reads outside.
  */
@@ -13,12 +14,14 @@
 #include "common/base/hash.h"
 #include "common/layout/log_format.h"
 #include "common/layout/meta_format.h"
+#include "common/layout/ring_format.h"
 #include "common/layout/snapshot_format.h"
 #include "tests/lib/unit.h"
 
 #define IDENTITY 0x1234567890abcdefull
 #define POSITION 4096u
 #define NUMBER	 3u
+#define PLACE	 ((uint64_t)RING_UNIT * 77)
 #define ROUNDS	 20000u
 
 static uint64_t random_state;
@@ -273,12 +276,53 @@ static void chunk_check(const void *out, uint64_t len)
 	}
 }
 
+static size_t ring_make(uint8_t *out)
+{
+	struct ring_batch b = { .magic = RING_MAGIC,
+				.place = PLACE,
+				.position = POSITION,
+				.committed = POSITION,
+				.term = 3,
+				.ring_term = 4,
+				.kind = RING_TELL };
+
+	b.checksum = ring_batch_checksum(&b, IDENTITY);
+	memcpy(out, &b, sizeof(b));
+	return sizeof(b);
+}
+
+static int ring_decode(const void *bytes, uint64_t len, const void **out, const char **why)
+{
+	return ring_batch_decode(bytes, len, IDENTITY, PLACE, (const struct ring_batch **)out, why);
+}
+
+static void ring_seal(uint8_t *bytes, size_t len)
+{
+	struct ring_batch *b = (void *)bytes;
+
+	if (len < sizeof(*b))
+		return;
+	if (below(2)) /* else hardly anything passes */
+		memset(b->zero, 0, sizeof(b->zero));
+	b->checksum = ring_batch_checksum(b, IDENTITY);
+}
+
+static void ring_check(const void *out, uint64_t len)
+{
+	const struct ring_batch *b = out;
+
+	assert_true(ring_batch_bytes(b->bytes) <= len);
+	assert_true(b->place == PLACE && b->term <= b->ring_term);
+	assert_true(b->kind == RING_RECORDS ? b->bytes && b->records : !b->bytes && !b->records);
+}
+
 static const struct format formats[] = {
 	{ "segment", segment_make, segment_decode, segment_seal, segment_check },
 	{ "batch", batch_make, batch_decode, batch_seal, batch_check },
 	{ "record", record_make, record_decode, record_seal, record_check },
 	{ "meta", meta_make, meta_decode_any, meta_seal, meta_check },
 	{ "chunk", chunk_make, chunk_decode, chunk_seal, chunk_check },
+	{ "ring", ring_make, ring_decode, ring_seal, ring_check },
 };
 
 #define FORMATS	  (sizeof(formats) / sizeof(*formats))
