@@ -62,6 +62,7 @@
 	X(ring_no_place, "a batch of an earlier lap of a ring is taken")                         \
 	X(ring_no_key, "a ring's checksums have no seed")                                        \
 	X(ring_head_only, "a batch is taken when its header has come")                           \
+	X(commit_alone, "the log commits what its mirrors do not hold")                          \
 	X(retry_fsync, "the log syncs again where a sync has failed, and goes on")               \
 	X(replay_any_order, "recovery applies a deletion without regard to what came before it")
 

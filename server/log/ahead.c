@@ -32,7 +32,7 @@ static_assert(PIECE_BYTES % LOG_BLOCK == 0 && GAP_BYTES % LOG_BLOCK == 0, "piece
 
 int ahead_open(struct log *l)
 {
-	if (!l->io->zeroes_pay || l->config.sync != LOG_SYNC_ALWAYS)
+	if (!l->io || !l->io->zeroes_pay || l->config.sync != LOG_SYNC_ALWAYS)
 		return 0;
 	l->zeroes = mmap(NULL, PIECE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (l->zeroes != MAP_FAILED)

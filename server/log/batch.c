@@ -66,15 +66,13 @@ static void count(struct log *l, const struct group *g, uint64_t bytes)
 	pthread_mutex_unlock(&l->lock);
 }
 
-static int commit_group(struct log *l, const struct group *g)
+/* What stands in l->batch, to the disk. Holders get it meanwhile. */
+static int to_disk(struct log *l, const struct group *g)
 {
 	const uint64_t end = g->position + g->bytes;
-	uint64_t bytes = log_batch_bytes(g->bytes);
+	const uint64_t bytes = batch_seal(l, g, l->current->identity);
 
-	if (bytes > l->current->bytes - l->offset && segment_switch(l))
-		return -EIO;
-	ring_take(l, g, l->batch + sizeof(struct log_batch_header));
-	bytes = batch_seal(l, g, l->current->identity);
+	holders_send(l, g);
 	ahead_claim(l, bytes);
 	if (write_batch(l, bytes))
 		return -EIO;
@@ -83,6 +81,34 @@ static int commit_group(struct log *l, const struct group *g)
 	atomic_fetch_add_explicit(&l->disk_room, (int64_t)(g->worst - bytes), memory_order_relaxed);
 	count(l, g, bytes);
 	return log_raise(l, end, l->config.sync == LOG_SYNC_ALWAYS ? end : 0) ? 0 : -EIO;
+}
+
+/* The same without a disk: what was taken is as good as written. */
+static int to_holders(struct log *l, const struct group *g)
+{
+	const uint64_t end = g->position + g->bytes;
+
+	holders_send(l, g);
+	/* relaxed: as above; what was taken comes back */
+	atomic_fetch_add_explicit(&l->disk_room, (int64_t)g->worst, memory_order_relaxed);
+	count(l, g, g->bytes);
+	return log_raise(l, end, end) ? 0 : -EIO;
+}
+
+static int commit_group(struct log *l, const struct group *g)
+{
+	const uint64_t bytes = log_batch_bytes(g->bytes);
+	int rc;
+
+	if (l->io && bytes > l->current->bytes - l->offset && segment_switch(l))
+		return -EIO;
+	if (!holders_buffer(l))
+		return -EIO;
+	ring_take(l, g, l->batch + sizeof(struct log_batch_header));
+	rc = l->io ? to_disk(l, g) : to_holders(l, g);
+	if (!rc)
+		holders_await(l, g->position + g->bytes);
+	return rc;
 }
 
 /*
@@ -135,6 +161,7 @@ static void idle(struct log *l, struct idling *i)
 	if (now - i->since_ns < SPIN_NS && (time_yield() || !i->in_vain))
 		return;
 	i->in_vain = true;
+	holders_tell(l);
 	sleep_for_more(l);
 	i->since_ns = 0;
 }

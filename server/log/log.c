@@ -3,6 +3,7 @@
 /*
  * The log of a life: begun, asked, ended. The other files are
  *	ring.c      who appends, and the memory between them and the writer
+ *	holders.c   mirrors, which must hold what is committed
  *	batch.c     the writer: one batch of all that has come, written and synced, again and again
  *	sync.c      positions, who waits for them, syncs by time or on demand, and the failure
  *	segments.c  the keeper: files made ahead, and dropped
@@ -11,9 +12,9 @@
  * What holds throughout:
  * 1. taken <= tail, and written, durable and committed are positions of batches' ends. They grow
  *    only. A batch is given to the disk in one piece, after the one before it was.
- * 2. What is committed is durable (--sync always), or in the kernel's hands. `committed` is raised
- *    after the call that did it had returned 0, and never after any call has failed: `failed` is
- *    set, and `committed` raised, under one lock.
+ * 2. What is committed is durable (--sync always), or in the kernel's hands, and held by each
+ *    mirror that must. `committed` is raised after the call that did it had returned 0, and never
+ *    after any call has failed: `failed` is set, and `committed` raised, under one lock.
  * 3. A call that failed is not made again. The writer ends with it; so do keeper and syncer.
  * 4. No thread of the log waits for one that appends, but for the filling of the next record.
  * 5. A sleeper is woken by whatever ends its sleep: the writer by log_kick(), waiters by
@@ -80,6 +81,17 @@ static int write_tail(struct log *l, struct segment *s)
 	return l->config.tail_bytes ? l->io->sync(s->file) : 0;
 }
 
+/* All below @end is written, durable and committed. */
+static void begin_at(struct log *l, uint64_t end)
+{
+	l->taken = end;
+	/* relaxed: no other thread is there yet */
+	atomic_store_explicit(&l->tail, end, memory_order_relaxed);
+	atomic_store_explicit(&l->written, end, memory_order_relaxed);
+	atomic_store_explicit(&l->durable, end, memory_order_relaxed);
+	atomic_store_explicit(&l->committed, end, memory_order_relaxed);
+}
+
 /* All of it is there before it has its name, so a crash leaves the log as it was. */
 static int begin_first(struct log *l, struct error *err)
 {
@@ -107,15 +119,24 @@ static int begin_first(struct log *l, struct error *err)
 				 "beginning the log's segment %s failed: %s (look at the disk and "
 				 "at the kernel's messages; the log is as it was)",
 				 s->name, error_name(rc));
-	l->taken = end;
 	ahead_begin(l, l->offset);
-	/* relaxed: no other thread is there yet */
-	atomic_store_explicit(&l->tail, end, memory_order_relaxed);
-	atomic_store_explicit(&l->written, end, memory_order_relaxed);
-	atomic_store_explicit(&l->durable, end, memory_order_relaxed);
-	atomic_store_explicit(&l->committed, end, memory_order_relaxed);
+	begin_at(l, end);
+	/* relaxed: as there */
 	atomic_store_explicit(&l->disk_room, (int64_t)(s->bytes - l->offset), memory_order_relaxed);
 	return 0;
+}
+
+static int begin(struct log *l, struct error *err)
+{
+	int rc;
+
+	if (!l->io) { /* whoever must hold the tail has it already */
+		begin_at(l, l->config.first + l->config.tail_bytes);
+		atomic_store_explicit(&l->disk_room, INT64_MAX / 2, memory_order_relaxed);
+		return 0;
+	}
+	rc = segments_adopt(l, err);
+	return rc ? rc : begin_first(l, err);
 }
 
 static int start(pthread_t *thread, bool *has, void *(*run)(void *), struct log *l,
@@ -139,9 +160,9 @@ static int start_threads(struct log *l, struct error *err)
 		rc = -errno;
 	if (!rc)
 		rc = start(&l->writer, &l->has_writer, writer_run, l, "gkv-log");
-	if (!rc)
+	if (!rc && l->io)
 		rc = start(&l->keeper, &l->has_keeper, keeper_run, l, "gkv-log-keep");
-	if (!rc && l->config.sync != LOG_SYNC_ALWAYS)
+	if (!rc && l->io && l->config.sync != LOG_SYNC_ALWAYS)
 		rc = start(&l->syncer, &l->has_syncer, syncer_run, l, "gkv-log-sync");
 	if (rc)
 		return error_set(err, rc,
@@ -198,6 +219,10 @@ static struct log *create(const struct log_config *config)
 	l->config.segment_bytes &= ~(uint64_t)(LOG_BLOCK - 1);
 	l->io = config->io;
 	l->wake_fd = -1;
+	/* relaxed: no other thread is there yet */
+	atomic_store_explicit(&l->held,
+			      config->mirror ? config->first + config->tail_bytes : UINT64_MAX,
+			      memory_order_relaxed);
 	pthread_mutex_init(&l->wait_lock, NULL);
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_condattr_init(&attr);
@@ -213,7 +238,7 @@ int log_open(struct log **out, const struct log_config *config, struct error *er
 	struct log *l;
 	int rc;
 
-	assert(config->segment_bytes >= LOG_SEGMENT_MIN);
+	assert(!config->io || config->segment_bytes >= LOG_SEGMENT_MIN);
 	assert(config->first % 8 == 0 && config->tail_bytes % 8 == 0);
 	l = create(config);
 	if (!l)
@@ -229,9 +254,7 @@ int log_open(struct log **out, const struct log_config *config, struct error *er
 	if (!rc)
 		rc = ring_open(l, err);
 	if (!rc)
-		rc = segments_adopt(l, err);
-	if (!rc)
-		rc = begin_first(l, err);
+		rc = begin(l, err);
 	if (!rc)
 		rc = start_threads(l, err);
 	l->config.tail = NULL; /* they are the caller's again */
@@ -301,7 +324,7 @@ void log_stats_get(struct log *l, struct log_stats *out)
 	out->written = atomic_load_explicit(&l->written, memory_order_relaxed);
 	out->tail = log_tail(l);
 	out->pending_bytes = out->tail - out->committed;
-	out->first = l->segments->first;
+	out->first = l->segments ? l->segments->first : l->config.first;
 	for (const struct segment *s = l->segments; s; s = s->next) {
 		out->segments++;
 		out->segment_bytes += s->bytes;

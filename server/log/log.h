@@ -10,8 +10,10 @@
  *	tail       all that was appended
  *	written    given to the kernel: a killed process loses nothing below
  *	durable    synced: a power cut loses nothing below
- *	committed  what --sync makes of it: durable (always), else written. Writes below are
- *	           published and acknowledged.
+ *	committed  what --sync makes of it: durable (always), else written; and held by all that
+ *	           must (mirror.h). Writes below are published and acknowledged.
+ *
+ * A log without a disk is what mirrors need: written and durable are what was taken for them.
  *
  * A record of a key has a lower position than the next one of that key if their writers append
  * under one lock; the log itself orders nothing else.
@@ -23,6 +25,7 @@
 #include "common/base/error.h"
 #include "common/layout/log_format.h"
 #include "server/log/io.h"
+#include "server/log/mirror.h"
 
 enum log_sync { LOG_SYNC_ALWAYS, LOG_SYNC_MS, LOG_SYNC_NEVER };
 
@@ -37,7 +40,8 @@ struct log_waiter {
 };
 
 struct log_config {
-	const struct log_io *io; /* stays until log_close() */
+	const struct log_io *io; /* stays until log_close(); NULL: there is no disk */
+	const struct log_mirror *mirror; /* the same; NULL: nobody else must hold it */
 	enum log_sync sync;
 	unsigned sync_ms; /* LOG_SYNC_MS: durable within that time */
 	uint64_t segment_bytes; /* LOG_SEGMENT_MIN at least */

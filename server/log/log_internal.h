@@ -36,7 +36,8 @@ struct log {
 	const struct log_io *io;
 	uint8_t *ring; /* ring_bytes, mapped twice, one behind the other */
 	uint64_t ring_bytes;
-	uint8_t *batch; /* BATCH_BYTES_MAX */
+	uint8_t *batch; /* BATCH_BYTES_MAX: one of the buffers */
+	uint8_t *buffers; /* one, or LOG_BUFFERS where there are mirrors */
 	const void *zeroes; /* NULL: none are written ahead */
 
 	/* Of those who append. */
@@ -47,6 +48,7 @@ struct log {
 
 	_Alignas(CACHE_LINE) _Atomic uint64_t committed; /* written under `lock` */
 	_Atomic uint64_t durable, written; /* written under `lock` */
+	_Atomic uint64_t held; /* below it by all that must; UINT64_MAX: nobody. The writer's */
 	_Atomic bool full, failed; /* written under `lock` */
 
 	_Alignas(CACHE_LINE) _Atomic bool asleep; /* the writer: see log_kick() */
@@ -56,6 +58,7 @@ struct log {
 	/* Of the writer alone. */
 	_Alignas(CACHE_LINE) uint64_t taken; /* all below has left the ring */
 	uint64_t offset; /* where the next batch goes, in the current segment */
+	uint64_t told; /* the committed position that the mirrors were told last */
 
 	pthread_mutex_t wait_lock; /* a leaf */
 	struct log_waiter *waiters; /* under wait_lock */
@@ -99,6 +102,16 @@ void ring_take(struct log *l, const struct group *g, uint8_t *out);
  * header. Returns the batch's length on disk. */
 uint64_t batch_seal(struct log *l, const struct group *g, uint64_t identity);
 void *writer_run(void *log);
+
+/* holders.c: the mirrors, if there are any. The writer.
+ * holders_buffer - make l->batch one that may be written. False: the log has failed.
+ * holders_send - the batch that stands there.
+ * holders_await - until all that must hold it do, or the log has failed.
+ * holders_tell - that more is committed, if they do not know. */
+bool holders_buffer(struct log *l);
+void holders_send(struct log *l, const struct group *g);
+void holders_await(struct log *l, uint64_t end);
+void holders_tell(struct log *l);
 
 /* ahead.c
  * ahead_open - returns 0 or a negative errno; ahead_close() is called in any case.

@@ -78,6 +78,25 @@ static int map_twice(struct log *l, int fd)
 	return 0;
 }
 
+static uint64_t buffers_bytes(const struct log *l)
+{
+	return BATCH_BYTES_MAX * (l->config.mirror ? LOG_BUFFERS : 1);
+}
+
+static int map_buffers(struct log *l)
+{
+	l->buffers = mmap(NULL, buffers_bytes(l), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (l->buffers == MAP_FAILED) {
+		l->buffers = NULL;
+		return -errno;
+	}
+	l->batch = l->buffers;
+	return l->config.mirror ? l->config.mirror->memory(l->config.mirror->ctx, l->buffers,
+							   buffers_bytes(l))
+				: 0;
+}
+
 int ring_open(struct log *l, struct error *err)
 {
 	autoclose int fd = -1;
@@ -94,14 +113,8 @@ int ring_open(struct log *l, struct error *err)
 		rc = -errno;
 	if (!rc)
 		rc = map_twice(l, fd);
-	if (!rc) {
-		l->batch = mmap(NULL, BATCH_BYTES_MAX, PROT_READ | PROT_WRITE,
-				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (l->batch == MAP_FAILED) {
-			rc = -errno;
-			l->batch = NULL;
-		}
-	}
+	if (!rc)
+		rc = map_buffers(l);
 	if (rc)
 		return error_set(err, rc,
 				 "taking %llu MiB of memory for the log failed: %s (give the "
@@ -115,8 +128,8 @@ void ring_close(struct log *l)
 {
 	if (l->ring)
 		munmap(l->ring, 2 * l->ring_bytes);
-	if (l->batch)
-		munmap(l->batch, BATCH_BYTES_MAX);
+	if (l->buffers)
+		munmap(l->buffers, buffers_bytes(l));
 }
 
 /* All or nothing, and nothing below @least, which is @bytes or more. It may fail where another one

@@ -16,8 +16,15 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "common/base/mutant.h"
 #include "common/base/time.h"
 #include "server/log/log_internal.h"
+
+/* Under the lock. */
+static uint64_t log_written(const struct log *l)
+{
+	return atomic_load_explicit(&l->written, memory_order_relaxed); /* the lock orders it */
+}
 
 static void raise_to(_Atomic uint64_t *position, uint64_t to)
 {
@@ -25,6 +32,16 @@ static void raise_to(_Atomic uint64_t *position, uint64_t to)
 	 * was done to make it true */
 	if (atomic_load_explicit(position, memory_order_relaxed) < to)
 		atomic_store_explicit(position, to, memory_order_seq_cst);
+}
+
+/* Under the lock: what the disk and all other holders have. */
+static uint64_t committed_by(const struct log *l, uint64_t disk)
+{
+	/* relaxed: stored by who calls, or by the writer, which calls when it has stored it. What
+	 * is held does so since a completion, which no order of ours is needed for. */
+	const uint64_t held = atomic_load_explicit(&l->held, memory_order_relaxed);
+
+	return held < disk && !MUTANT(commit_alone) ? held : disk;
 }
 
 bool log_raise(struct log *l, uint64_t written, uint64_t durable)
@@ -37,7 +54,9 @@ bool log_raise(struct log *l, uint64_t written, uint64_t durable)
 	if (!failed) {
 		raise_to(&l->written, written);
 		raise_to(&l->durable, durable);
-		raise_to(&l->committed, l->config.sync == LOG_SYNC_ALWAYS ? durable : written);
+		raise_to(&l->committed,
+			 committed_by(l, l->config.sync == LOG_SYNC_ALWAYS ? log_durable(l)
+									   : log_written(l)));
 		/* Nobody sleeps for a batch more that waits for its sync as others do. */
 		tell = log_durable(l) > was || l->demand > was;
 		if (!l->dirty && log_durable(l) < written) {

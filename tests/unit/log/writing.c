@@ -40,10 +40,12 @@ static void make_values(void)
 		*v = unit_random(&seed);
 }
 
-void writing_open(struct writing *w, enum log_sync sync, unsigned sync_ms, uint64_t first)
+static void open_log(struct writing *w, enum log_sync sync, unsigned sync_ms, uint64_t first,
+		     const struct log_mirror *mirror)
 {
 	const struct log_config config = {
 		.io = w->io,
+		.mirror = mirror,
 		.sync = sync,
 		.sync_ms = sync_ms,
 		.segment_bytes = LOG_SEGMENT_MIN,
@@ -60,6 +62,17 @@ void writing_open(struct writing *w, enum log_sync sync, unsigned sync_ms, uint6
 	make_values();
 	if (log_open(&w->log, &config, &err))
 		fail_msg("%s", err.text);
+}
+
+void writing_open(struct writing *w, enum log_sync sync, unsigned sync_ms, uint64_t first)
+{
+	open_log(w, sync, sync_ms, first, NULL);
+}
+
+void writing_open_mirrored(struct writing *w, enum log_sync sync, unsigned sync_ms,
+			   const struct log_mirror *mirror)
+{
+	open_log(w, sync, sync_ms, 0, mirror);
 }
 
 void writing_over(struct writing *w, int rc)

@@ -36,6 +36,9 @@ void writing_failed(void *ctx, const char *why);
 void writing_disk(struct writing *w);
 /* writing_open - a log from @first on, of 64 MiB segments. */
 void writing_open(struct writing *w, enum log_sync sync, unsigned sync_ms, uint64_t first);
+/* writing_open_mirrored - from 0 on, with a mirror, and without a disk where w->io is NULL. */
+void writing_open_mirrored(struct writing *w, enum log_sync sync, unsigned sync_ms,
+			   const struct log_mirror *mirror);
 /* writing_over - the log is closed, with @rc, and the disk gone. */
 void writing_over(struct writing *w, int rc);
 
