@@ -63,6 +63,12 @@
 	X(ring_no_key, "a ring's checksums have no seed")                                        \
 	X(ring_head_only, "a batch is taken when its header has come")                           \
 	X(commit_alone, "the log commits what its mirrors do not hold")                          \
+	X(same_term, "a configuration is changed within its term")                               \
+	X(join_in_sync, "a member that comes counts as one in sync")                             \
+	X(take_over_unsynced, "a member takes over that is not in sync")                         \
+	X(read_proves, "a read that shows the old configuration ends a proposal")                \
+	X(any_nonce, "another one's configuration of the next term is taken for ours")           \
+	X(believe_older, "a configuration that is older than one before is believed")            \
 	X(retry_fsync, "the log syncs again where a sync has failed, and goes on")               \
 	X(replay_any_order, "recovery applies a deletion without regard to what came before it")
 

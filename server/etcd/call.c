@@ -21,6 +21,7 @@
 #define STATUS_FORBIDDEN 403
 #define STATUS_NOT_FOUND 404
 #define STATUS_TOO_MANY	 429
+#define STATUS_FAILED	 500
 #define WORDS_MAX	 160
 
 static json_t *parse(const struct http_answer *a)
@@ -37,7 +38,7 @@ int call_refused(const struct etcd *e, unsigned at, const struct http_answer *a,
 {
 	json_t *j = parse(a);
 	const char *words = json_string_value(json_object_get(j, "message"));
-	int rc = -EPROTO;
+	int rc;
 
 	if (!words)
 		words = json_string_value(json_object_get(j, "error"));
@@ -64,6 +65,8 @@ int call_refused(const struct etcd *e, unsigned at, const struct http_answer *a,
 			       e->endpoint[at], WORDS_MAX, words ? words : "no reason was given");
 		break;
 	default:
+		/* It has no leader, or no time. */
+		rc = words && a->status >= STATUS_FAILED ? -EREMOTEIO : -EPROTO;
 		error_set(err, rc, "%s: status %ld: %.*s", e->endpoint[at], a->status, WORDS_MAX,
 			  words ? words : "this is no etcd with a JSON gateway");
 		break;

@@ -47,8 +47,8 @@ struct etcd_value {
  * etcd_get - read a key, linearizably: what was changed before the call began is seen. The caller
  * frees with etcd_value_free(), whatever is returned.
  * Returns 0, also where there is no such key; -EACCES: refused; -EPROTO: no etcd answers there;
- * -ETIMEDOUT, -EHOSTUNREACH: nobody answers; -ECANCELED: etcd_wake(). @err says it of each
- * endpoint.
+ * -EREMOTEIO: one does, and cannot: it has no leader, or no quorum; -ETIMEDOUT, -EHOSTUNREACH:
+ * nobody answers; -ECANCELED: etcd_wake(). @err says it of each endpoint.
  */
 int etcd_get(struct etcd *e, const char *key, struct etcd_value *out, struct error *err);
 void etcd_value_free(struct etcd_value *v);

@@ -187,7 +187,7 @@ UNIT_TEST(what_fails_for_good)
 UNIT_TEST(what_may_have_been_done)
 {
 	both((struct fake_answer){ NULL, FAKE_REPLY, 503, "{\"error\":\"request timed out\"}" },
-	     -EPROTO, -EINPROGRESS);
+	     -EREMOTEIO, -EINPROGRESS);
 	both((struct fake_answer){ .way = FAKE_CLOSE }, -EPROTO, -EINPROGRESS);
 	both((struct fake_answer){ .way = FAKE_HANG }, -ETIMEDOUT, -EINPROGRESS);
 	both((struct fake_answer){ NULL, FAKE_BYTES, 0, "SSH-2.0-server\r\n" }, -EPROTO,

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * The configuration of a group, as etcd has it: a JSON object, one key for each group. It is
+ * changed as a whole, to the one of the next term, by whom it names as writer.
+ *
+ *	{"format": 1, "term": 12, "primary": LIFE, "lease_ms": 300, "min_in_sync": 1,
+ *	 "members": [{"node": "a", "life": LIFE, "address": "HOST:PORT", "in_sync": true}, ...],
+ *	 "writer": LIFE, "nonce": "16 hex digits", "why": "text for people"}
+ *
+ * LIFE is 16 hexadecimal digits, as a string: what a node has drawn when it started. A member is a
+ * node in one life; a server that was started again is another member, and lacks what was
+ * acknowledged meanwhile.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/error.h"
+
+#define GROUP_MEMBERS_MAX 8u
+#define GROUP_NODE_MAX	  64u /* bytes, the 0 included */
+#define GROUP_ADDRESS_MAX 280u
+#define GROUP_WHY_MAX	  160u
+#define GROUP_LEASE_MIN	  10u /* ms */
+#define GROUP_LEASE_MAX	  60000u
+
+struct group_member {
+	uint64_t life; /* not 0 */
+	bool in_sync; /* else it learns */
+	char node[GROUP_NODE_MAX];
+	char address[GROUP_ADDRESS_MAX]; /* "HOST:PORT", for clients and for members */
+};
+
+struct group_config {
+	uint64_t term; /* from 1 */
+	uint64_t primary; /* the life of a member in sync */
+	uint32_t lease_ms;
+	uint32_t min_in_sync; /* with fewer, the primary included, writes are refused */
+	uint32_t count;
+	struct group_member member[GROUP_MEMBERS_MAX];
+	uint64_t writer, nonce; /* a life, and what tells two proposals of one writer apart */
+	char why[GROUP_WHY_MAX];
+};
+
+/*
+ * group_config_decode - from etcd. Untrusted: whatever it is, @out is one that the rules below
+ * allow, or -EPROTO is returned, with @err. -ENOTSUP: of a later version of GraceKV.
+ * group_config_encode - to be freed. NULL: there is no memory.
+ */
+int group_config_decode(const char *bytes, size_t len, struct group_config *out, struct error *err);
+char *group_config_encode(const struct group_config *c);
+
+/* group_find, group_find_node - a member, or NULL. group_in_sync - how many are. */
+const struct group_member *group_find(const struct group_config *c, uint64_t life);
+const struct group_member *group_find_node(const struct group_config *c, const char *node);
+unsigned group_in_sync(const struct group_config *c);
+
+/*
+ * What may become of a configuration: @c becomes that of the next term, by @writer. 0, or a
+ * negative errno with @err: then @c is as it was.
+ *
+ * group_found - there was none: @first is alone, and primary. lease_ms and min_in_sync are set.
+ * group_add - @m learns. An earlier life of its node goes, but for the primary's: -EBUSY. -ENOSPC:
+ *	there are as many members as there may be.
+ * group_promote - a member that learns is in sync. -EINVAL: it is none.
+ * group_remove - a member goes. -EINVAL: it is none, or the primary.
+ * group_take_over - @writer, which is in sync, is primary, and the primary goes. -EPERM: it is not
+ *	in sync, or the primary itself.
+ * group_switch - the primary gives way to @to, which is in sync, and stays in sync itself. -EPERM.
+ * group_return - a primary that was alone in sync has its log again, in another life, and is
+ *	alone: all others go. -EPERM: @before is not that primary.
+ */
+void group_found(struct group_config *c, const struct group_member *first);
+int group_add(struct group_config *c, uint64_t writer, const struct group_member *m,
+	      struct error *err);
+int group_promote(struct group_config *c, uint64_t writer, uint64_t life, struct error *err);
+int group_remove(struct group_config *c, uint64_t writer, uint64_t life, const char *why,
+		 struct error *err);
+int group_take_over(struct group_config *c, uint64_t writer, const char *why, struct error *err);
+int group_switch(struct group_config *c, uint64_t writer, uint64_t to, struct error *err);
+int group_return(struct group_config *c, uint64_t before, const struct group_member *now,
+		 struct error *err);
