@@ -69,6 +69,14 @@
 	X(read_proves, "a read that shows the old configuration ends a proposal")                \
 	X(any_nonce, "another one's configuration of the next term is taken for ours")           \
 	X(believe_older, "a configuration that is older than one before is believed")            \
+	X(lease_no_drift, "a backup waits for as long as it has promised, by whatever clock")    \
+	X(lease_keeps_time, "a term that is learned does not begin a backup's time once more")   \
+	X(lease_same_beat, "a beat that was seen before is promised again")                      \
+	X(lease_answers_on, "a backup that takes over answers beats")                            \
+	X(lease_any_answer, "an answer is taken for a later beat's")                             \
+	X(lease_most, "a primary relies on the latest promise, not on the first to end")         \
+	X(fresh_one_change, "a client trusts a clock that has changed once")                     \
+	X(fresh_no_drift, "a client takes the server's clock to be as fast as its own")          \
 	X(retry_fsync, "the log syncs again where a sync has failed, and goes on")               \
 	X(replay_any_order, "recovery applies a deletion without regard to what came before it")
 
