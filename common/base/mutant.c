@@ -3,9 +3,7 @@
 #include "common/base/mutant.h"
 
 #ifdef GRACEKV_MUTANTS
-#include <assert.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,19 +23,17 @@ static const char *const rules[MUTANT_COUNT] = {
 #undef MUTANT_RULE
 };
 
-static uint64_t chosen; /* a bit each */
+static bool chosen[MUTANT_COUNT];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static_assert(MUTANT_COUNT <= 64, "a bit each");
 
 static bool choose_one(const char *name, size_t len)
 {
 	for (unsigned i = 0; i < MUTANT_COUNT; i++) {
 		if (strlen(names[i]) != len || memcmp(name, names[i], len) != 0)
 			continue;
-		if (!(chosen >> i & 1))
+		if (!chosen[i])
 			fprintf(stderr, "mutant %s: %s\n", names[i], rules[i]);
-		chosen |= 1ull << i;
+		chosen[i] = true;
 		return true;
 	}
 	return false;
@@ -71,7 +67,7 @@ static void choose(void)
 bool mutant_on(enum mutant m)
 {
 	pthread_once(&once, choose);
-	return chosen >> m & 1;
+	return chosen[m];
 }
 
 void mutant_linger(unsigned us)

@@ -77,6 +77,8 @@
 	X(lease_most, "a primary relies on the latest promise, not on the first to end")         \
 	X(fresh_one_change, "a client trusts a clock that has changed once")                     \
 	X(fresh_no_drift, "a client takes the server's clock to be as fast as its own")          \
+	X(revoke_nothing, "a backup looks what it has, and leaves the primary its rights")       \
+	X(hold_when_posted, "a peer holds what was posted to it")                                \
 	X(retry_fsync, "the log syncs again where a sync has failed, and goes on")               \
 	X(replay_any_order, "recovery applies a deletion without regard to what came before it")
 

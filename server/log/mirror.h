@@ -24,7 +24,8 @@ struct log_mirror {
 	void *ctx;
 	/*
 	 * memory - where all records stand that are sent: before the first is. To be registered.
-	 * Returns 0 or a negative errno: then log_open() fails.
+	 * Returns 0 or a negative errno: then log_open() fails. @base NULL: it is about to go;
+	 * nothing is sent any more.
 	 * send - on its way to all that are to have it. The records stay as they are until the
 	 * buffer is free.
 	 * held - all below is held by each that must hold it; UINT64_MAX: nobody must. What must

@@ -128,8 +128,11 @@ void ring_close(struct log *l)
 {
 	if (l->ring)
 		munmap(l->ring, 2 * l->ring_bytes);
-	if (l->buffers)
-		munmap(l->buffers, buffers_bytes(l));
+	if (!l->buffers)
+		return;
+	if (l->config.mirror)
+		l->config.mirror->memory(l->config.mirror->ctx, NULL, 0);
+	munmap(l->buffers, buffers_bytes(l));
 }
 
 /* All or nothing, and nothing below @least, which is @bytes or more. It may fail where another one
