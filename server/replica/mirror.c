@@ -45,7 +45,8 @@
 struct batch {
 	struct ring_say say;
 	const void *records;
-	unsigned buffer;
+	uint32_t lkey;
+	unsigned buffer; /* LOG_BUFFERS: none of the log's */
 };
 
 enum stage { NONE, ADDED, ACTIVE, CUT };
@@ -80,6 +81,7 @@ struct mirror {
 	uint64_t ring_term, end;
 	struct rdma_region buffers;
 	struct rdma_buffer shared; /* headers, then flow words */
+	struct rdma_buffer resent; /* the group's thread's: LOG_BATCH_RECORDS_MAX */
 	struct peer peer[MIRROR_PEERS_MAX];
 	_Atomic uint64_t sent;
 };
@@ -115,7 +117,7 @@ static void post_one(struct mirror *m, unsigned i, const struct ring_batch *head
 	struct ring_batch *at = header_at(m, i, p->posted);
 	struct ibv_sge sge[2] = {
 		{ .addr = (uintptr_t)at, .length = sizeof(*at), .lkey = m->shared.region.lkey },
-		{ .addr = (uintptr_t)b->records, .length = b->say.bytes, .lkey = m->buffers.lkey },
+		{ .addr = (uintptr_t)b->records, .length = b->say.bytes, .lkey = b->lkey },
 	};
 	struct ibv_send_wr *bad, wr = {
 		.wr_id = p->posted,
@@ -237,6 +239,7 @@ static void send(void *ctx, const struct log_sent *s)
 					  .bytes = s->bytes,
 					  .records = s->count },
 				 .records = s->records,
+				 .lkey = m->buffers.lkey,
 				 .buffer = s->buffer };
 
 	/* seq_cst: see mirror_begin(): who is added meanwhile is given it, or begins behind it */
@@ -336,6 +339,7 @@ void mirror_close(struct mirror *m)
 		mirror_cut(m, i);
 		pthread_mutex_destroy(&m->peer[i].lock);
 	}
+	rdma_buffer_destroy(&m->resent);
 	rdma_buffer_destroy(&m->shared);
 	free(m);
 }
@@ -412,6 +416,48 @@ int mirror_add(struct mirror *m, unsigned peer, const struct replica_ring_offer 
 					    .rkey = m->shared.region.rkey };
 	rdma_qp_offer(&p->qp, &out->qp);
 	return 0;
+}
+
+/* Must hold the lock. Posted, if not yet, and completed. */
+static bool resend_step(struct mirror *m, unsigned i, const struct batch *b, bool *posted)
+{
+	struct peer *p = &m->peer[i];
+
+	if (!*posted)
+		*posted = post(m, i, b);
+	poll_one(m, i);
+	return *posted && p->posted == p->completed;
+}
+
+int mirror_resend(struct mirror *m, unsigned peer, const struct ring_say *say, const void *records,
+		  uint64_t deadline_ns, struct error *err)
+{
+	struct peer *p = &m->peer[peer];
+	struct batch b = { .say = *say, .buffer = LOG_BUFFERS };
+	bool posted = false, done = false, failed = false;
+	int rc = m->resent.addr
+			 ? 0
+			 : rdma_buffer_create(m->dev, LOG_BATCH_RECORDS_MAX, IBV_ACCESS_LOCAL_WRITE,
+					      "records that are sent again", &m->resent, err);
+
+	assert(p->stage == ADDED && say->bytes <= LOG_BATCH_RECORDS_MAX);
+	if (rc)
+		return rc;
+	memcpy(m->resent.addr, records, say->bytes);
+	b.records = m->resent.addr;
+	b.lkey = m->resent.region.lkey;
+	b.say.body = hash_bytes(records, say->bytes);
+	while (!done && !failed && time_now_ns() < deadline_ns) {
+		pthread_mutex_lock(&p->lock);
+		done = resend_step(m, peer, &b, &posted);
+		failed = p->failed;
+		pthread_mutex_unlock(&p->lock);
+		if (!done)
+			time_give_way();
+	}
+	if (failed)
+		return error_set(err, -EPIPE, "a member cannot be sent what it lacks: %s", p->why);
+	return done ? 0 : error_set(err, -ETIMEDOUT, "a member does not take what it lacks");
 }
 
 /*

@@ -12,6 +12,7 @@
 #include "common/rdma/device.h"
 #include "server/log/mirror.h"
 #include "server/replica/ends.h"
+#include "server/replica/ring.h"
 
 #define MIRROR_PEERS_MAX 7u
 
@@ -33,8 +34,12 @@ const struct log_mirror *mirror_table(const struct mirror *m);
  * mirror_add - a peer, at place @peer, which is free. It does not have to hold the log. @offer is
  * untrusted. Returns 0 and what the peer must know; -EPROTO, or what making a queue pair returned,
  * with @err.
+ * mirror_resend - before mirror_begin(): records that were decided before, as @say has them. They
+ * are copied, and have completed at the peer when it returns, by @deadline_ns at the latest: 0;
+ * -ETIMEDOUT; -EPIPE: a WRITE has failed; -ENOMEM; with @err. Sleeps.
  * mirror_begin - the peer has connected its queue pair: what is sent from now on goes to it, too.
- * Returns the position where that begins.
+ * Returns the position where that begins; all below is the peer's already, by mirror_resend(), or
+ * is got by it in another way.
  * mirror_must - it must hold the log from now on, or need not any more. Where it must, it has to
  * have all that was sent before: wait until mirror_look() says that it completes mirror_sent(),
  * read after this call.
@@ -44,6 +49,8 @@ const struct log_mirror *mirror_table(const struct mirror *m);
  */
 int mirror_add(struct mirror *m, unsigned peer, const struct replica_ring_offer *offer,
 	       struct replica_flow_offer *out, struct error *err);
+int mirror_resend(struct mirror *m, unsigned peer, const struct ring_say *say, const void *records,
+		  uint64_t deadline_ns, struct error *err);
 uint64_t mirror_begin(struct mirror *m, unsigned peer);
 void mirror_must(struct mirror *m, unsigned peer, bool must);
 void mirror_cut(struct mirror *m, unsigned peer);
