@@ -128,10 +128,7 @@ int http_run(struct etcd *e, unsigned timeout_ms)
 
 	if (atomic_load_explicit(&e->woken, memory_order_seq_cst)) /* see etcd_wake() */
 		return -ECANCELED;
-	curl_multi_perform(e->multi, &running);
-	take_ends(e);
-	if (!timeout_ms)
-		return 0;
+	/* First, or it would sleep over what the last step has done. A new request is at once. */
 	curl_multi_poll(e->multi, NULL, 0, (int)timeout_ms, NULL);
 	curl_multi_perform(e->multi, &running);
 	take_ends(e);
@@ -190,8 +187,8 @@ int http_post(struct etcd *e, unsigned at, const char *path, const char *body, u
 	/* Curl sends a request once more where a connection that it kept was dead. */
 	if (fresh && !MUTANT(change_twice))
 		curl_easy_setopt(r.curl, CURLOPT_FRESH_CONNECT, 1L);
-	for (unsigned wait_ms = 0; !rc && !r.ended; wait_ms = 1 + timeout_ms / 4) {
-		rc = http_run(e, wait_ms);
+	while (!rc && !r.ended) {
+		rc = http_run(e, 1 + timeout_ms / 4);
 		/* curl's own time-out comes first, as a rule */
 		if (!rc && !r.ended && time_now_ns() > until_ns + timeout_ms * NS_PER_MS)
 			rc = -ETIMEDOUT;
