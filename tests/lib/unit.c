@@ -3,6 +3,9 @@
 #include "tests/lib/unit.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
 
 #define TESTS_MAX 64
 
@@ -29,4 +32,17 @@ int unit_run(CMFixtureFunction set_up, CMFixtureFunction tear_down)
 {
 	assert(count > 0);
 	return _cmocka_run_group_tests("tests", tests, count, set_up, tear_down);
+}
+
+uint64_t unit_state;
+
+int unit_seed(void **state)
+{
+	const char *given = getenv("TEST_SEED");
+
+	(void)state;
+	unit_state =
+		given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
+	print_message("TEST_SEED=%llu\n", (unsigned long long)unit_state);
+	return 0;
 }

@@ -51,6 +51,13 @@ void unit_begin(const char *argument);
 /* assert_ok - the call returned 0. */
 #define assert_ok(call) assert_int_equal(call, 0)
 
+/*
+ * unit_seed - a fixture for UNIT_GROUP: seeds unit_below() by $TEST_SEED, or else by time and
+ * process, and prints it. unit_below - a number below @bound, which is not 0. One thread.
+ */
+extern uint64_t unit_state;
+int unit_seed(void **state);
+
 /* splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). */
 static inline uint64_t unit_random(uint64_t *state)
 {
@@ -59,4 +66,9 @@ static inline uint64_t unit_random(uint64_t *state)
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
 	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
 	return z ^ (z >> 31);
+}
+
+static inline uint64_t unit_below(uint64_t bound)
+{
+	return unit_random(&unit_state) % bound;
 }

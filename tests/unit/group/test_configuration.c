@@ -5,27 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "server/group/configuration.h"
 #include "tests/lib/unit.h"
 
-static uint64_t random_state;
 static struct error err;
 
-static int seed(void **state)
-{
-	const char *given = getenv("UNIT_SEED");
-
-	(void)state;
-	random_state =
-		given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
-	print_message("UNIT_SEED=%llu\n", (unsigned long long)random_state);
-	return 0;
-}
-
-UNIT_GROUP(seed, NULL);
+UNIT_GROUP(unit_seed, NULL);
 
 static struct group_member node(const char *name, uint64_t life)
 {
@@ -246,11 +232,11 @@ UNIT_TEST(chance)
 
 	for (unsigned round = 0; round < 200000; round++) {
 		char *bad = malloc(len); /* so that reading too far is seen */
-		size_t bad_len = round % 4 ? len : unit_random(&random_state) % (len + 1);
+		size_t bad_len = round % 4 ? len : unit_random(&unit_state) % (len + 1);
 
 		memcpy(bad, text, len);
-		for (unsigned i = (unsigned)(unit_random(&random_state) % 3); i < 3; i++)
-			bad[unit_random(&random_state) % len] = (char)unit_random(&random_state);
+		for (unsigned i = (unsigned)(unit_random(&unit_state) % 3); i < 3; i++)
+			bad[unit_random(&unit_state) % len] = (char)unit_random(&unit_state);
 		if (!group_config_decode(bad, bad_len, &got, &err)) {
 			char *again = group_config_encode(&got);
 			struct group_config twice;

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "client/src/know/fresh.h"
 #include "common/layout/lease_word.h"
@@ -24,25 +22,8 @@
 #define RUN_NS	  (20000 * MS) /* of a round */
 
 static const struct lease_terms terms = { .length_ns = LENGTH_NS, .rho_ppm = RHO_PPM };
-static uint64_t random_state;
 
-static int seed(void **state)
-{
-	const char *given = getenv("UNIT_SEED");
-
-	(void)state;
-	random_state =
-		given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
-	print_message("UNIT_SEED=%llu\n", (unsigned long long)random_state);
-	return 0;
-}
-
-UNIT_GROUP(seed, NULL);
-
-static uint64_t below(uint64_t bound)
-{
-	return unit_random(&random_state) % bound;
-}
+UNIT_GROUP(unit_seed, NULL);
 
 /* A machine's clock: what it shows at a true time. Rates of two differ by RHO_PPM at most. */
 struct clock {
@@ -59,7 +40,7 @@ static struct clock any_clock(void)
 {
 	static const uint64_t rates[] = { 1000000, 1004000, 1009900 };
 
-	return (struct clock){ below(1ull << 45), rates[below(3)] };
+	return (struct clock){ unit_below(1ull << 45), rates[unit_below(3)] };
 }
 
 static uint64_t calm; /* one step in so many takes long */
@@ -67,13 +48,13 @@ static uint64_t calm; /* one step in so many takes long */
 /* How long a step takes: a moment as a rule, now and then as long as leases do. */
 static uint64_t a_while(void)
 {
-	switch (below(calm)) {
+	switch (unit_below(calm)) {
 	case 0:
-		return below(2 * LENGTH_NS);
+		return unit_below(2 * LENGTH_NS);
 	case 1:
-		return below(LENGTH_NS / 2);
+		return unit_below(LENGTH_NS / 2);
 	default:
-		return 1000 + below(LENGTH_NS / 100);
+		return 1000 + unit_below(LENGTH_NS / 100);
 	}
 }
 
@@ -116,7 +97,7 @@ struct world {
 
 static void send_note(struct note notes[NOTES], uint64_t at_ns, uint64_t n)
 {
-	if (below(10)) /* else it is lost */
+	if (unit_below(10)) /* else it is lost */
 		notes[n % NOTES] = (struct note){ at_ns, n };
 }
 
@@ -240,16 +221,16 @@ static void any_step(struct world *w)
 
 static void begin(struct world *w)
 {
-	calm = 10 + below(100);
+	calm = 10 + unit_below(100);
 	*w = (struct world){ .now_ns = 1, .clock = any_clock(), .client = any_clock() };
-	w->count = (uint16_t)below(1 << 16);
+	w->count = (uint16_t)unit_below(1 << 16);
 	w->clock_word = lease_clock(w->count, 0);
 	fresh_begin(&w->fresh, RHO_PPM);
 	for (unsigned i = 0; i < BACKUPS; i++) {
 		w->backup[i].clock = any_clock();
 		w->backup[i].promise.terms = terms;
 		lease_learn(&w->backup[i].promise, 1, shows(&w->backup[i].clock, 1));
-		w->backup[i].next_ns = below(LENGTH_NS);
+		w->backup[i].next_ns = unit_below(LENGTH_NS);
 	}
 }
 

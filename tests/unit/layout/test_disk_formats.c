@@ -8,8 +8,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "common/base/hash.h"
 #include "common/layout/log_format.h"
@@ -24,25 +22,7 @@
 #define PLACE	 ((uint64_t)RING_UNIT * 77)
 #define ROUNDS	 20000u
 
-static uint64_t random_state;
-
-static int seed(void **state)
-{
-	const char *given = getenv("UNIT_SEED");
-
-	(void)state;
-	random_state =
-		given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
-	print_message("UNIT_SEED=%llu\n", (unsigned long long)random_state);
-	return 0;
-}
-
-UNIT_GROUP(seed, NULL);
-
-static uint64_t below(uint64_t bound)
-{
-	return unit_random(&random_state) % bound;
-}
+UNIT_GROUP(unit_seed, NULL);
 
 /* A format: one that is right, how it is decoded, and how its checksums are made right again. */
 struct format {
@@ -158,7 +138,7 @@ static void record_seal(uint8_t *bytes, size_t len)
 
 	if (len < sizeof(*r))
 		return;
-	if (r->key_len + (uint64_t)r->value_len <= len - sizeof(*r) && below(4))
+	if (r->key_len + (uint64_t)r->value_len <= len - sizeof(*r) && unit_below(4))
 		r->body = hash_bytes(r->data, r->key_len + r->value_len);
 	r->checksum = log_record_checksum(r, IDENTITY);
 }
@@ -269,9 +249,9 @@ static void chunk_check(const void *out, uint64_t len)
 	for (unsigned i = 0; i < 8; i++) {
 		uint32_t next;
 
-		(void)!snapshot_record_decode(c + 1, c->bytes, (uint32_t)unit_random(&random_state),
+		(void)!snapshot_record_decode(c + 1, c->bytes, (uint32_t)unit_random(&unit_state),
 					      &r, &next, &why);
-		(void)!snapshot_client_decode(c + 1, c->bytes, (uint32_t)unit_random(&random_state),
+		(void)!snapshot_client_decode(c + 1, c->bytes, (uint32_t)unit_random(&unit_state),
 					      &k, &next, &why);
 	}
 }
@@ -302,7 +282,7 @@ static void ring_seal(uint8_t *bytes, size_t len)
 
 	if (len < sizeof(*b))
 		return;
-	if (below(2)) /* else hardly anything passes */
+	if (unit_below(2)) /* else hardly anything passes */
 		memset(b->zero, 0, sizeof(b->zero));
 	b->checksum = ring_batch_checksum(b, IDENTITY);
 }
@@ -389,12 +369,12 @@ UNIT_TEST(no_lost_end_is_taken)
 
 static void scramble(uint8_t *bytes, size_t len)
 {
-	for (uint64_t n = 1 + below(6); n; n--) {
-		size_t at = below(below(3) ? len < 128 ? len : 128 : len);
+	for (uint64_t n = 1 + unit_below(6); n; n--) {
+		size_t at = unit_below(unit_below(3) ? len < 128 ? len : 128 : len);
 
-		bytes[at] = below(2)   ? (uint8_t)unit_random(&random_state)
-			    : below(2) ? 0xff
-				       : bytes[at] ^ (uint8_t)(1u << below(8));
+		bytes[at] = unit_below(2)   ? (uint8_t)unit_random(&unit_state)
+			    : unit_below(2) ? 0xff
+					    : bytes[at] ^ (uint8_t)(1u << unit_below(8));
 	}
 }
 
@@ -406,10 +386,10 @@ UNIT_TEST(sealed_chance)
 
 		for (unsigned round = 0; round < ROUNDS; round++) {
 			size_t len = formats[i].make(bad);
-			size_t cut = below(4) ? len : below(len + 1);
+			size_t cut = unit_below(4) ? len : unit_below(len + 1);
 
 			scramble(bad, len);
-			if (below(8))
+			if (unit_below(8))
 				formats[i].seal(bad, cut);
 			taken += decode(&formats[i], bad, cut) == 0;
 		}
@@ -422,10 +402,10 @@ UNIT_TEST(chance)
 {
 	for (unsigned i = 0; i < FORMATS; i++) {
 		for (unsigned round = 0; round < ROUNDS / 4; round++) {
-			size_t len = below(512);
+			size_t len = unit_below(512);
 
 			for (size_t b = 0; b < len; b++)
-				bad[b] = (uint8_t)unit_random(&random_state);
+				bad[b] = (uint8_t)unit_random(&unit_state);
 			assert_int_not_equal(decode(&formats[i], bad, len), 0);
 		}
 	}

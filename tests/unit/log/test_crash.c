@@ -44,31 +44,20 @@ struct lives {
 	unsigned crashes, recoveries, shorter; /* shorter: found less than was appended */
 };
 
-static uint64_t random_state;
 static unsigned noticed; /* with the mutant: crashes that lost what was acknowledged */
 
-static int seed(void **state)
+static int set_up(void **state)
 {
-	const char *given = getenv("TEST_SEED");
+	const char *full = getenv("GRACEKV_TEST_FULL");
 
-	(void)state;
-	random_state =
-		given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
-	given = getenv("GRACEKV_TEST_FULL");
-	if (given && strcmp(given, "1") == 0) {
+	if (full && strcmp(full, "1") == 0) {
 		exhaustive_max = EXHAUSTIVE_FULL;
 		samples = SAMPLES_FULL;
 	}
-	print_message("TEST_SEED=%llu\n", (unsigned long long)random_state);
-	return 0;
+	return unit_seed(state);
 }
 
-UNIT_GROUP(seed, NULL);
-
-static uint64_t below(uint64_t bound)
-{
-	return unit_random(&random_state) % bound;
-}
+UNIT_GROUP(set_up, NULL);
 
 static uint64_t clock_ms(void *ctx)
 {
@@ -169,7 +158,7 @@ static void run_life(struct sim_disk *d, struct history *h, struct lives *l, uin
 	uint64_t end = 0, number = life * 100000;
 
 	for (unsigned b = 0; b < l->batches; b++) {
-		for (uint64_t n = 1 + below(5); n; n--)
+		for (uint64_t n = 1 + unit_below(5); n; n--)
 			end = append(log, h, number++);
 		log_kick(log);
 		while (log_committed(log) < end)
@@ -192,7 +181,7 @@ static bool keep(void *ctx, unsigned i)
 
 	if (c->by_mask)
 		return c->mask >> i & 1;
-	return i < c->first || below(8) < c->of_8;
+	return i < c->first || unit_below(8) < c->of_8;
 }
 
 static void every_crash(struct sim_disk *base, const struct sim_disk *run, const struct history *h,
@@ -203,7 +192,7 @@ static bool is_recovered_from(const struct lives *l, unsigned depth)
 {
 	if (depth == 1)
 		return l->crashes % l->recover_every == 0;
-	return depth < DEEPEST && below((uint64_t)l->recover_every << 3 * (depth - 1)) == 0;
+	return depth < DEEPEST && unit_below((uint64_t)l->recover_every << 3 * (depth - 1)) == 0;
 }
 
 /* @d is as after a crash; it goes. */
@@ -250,10 +239,10 @@ static void crash_here(const struct sim_disk *at, const struct history *h, struc
 		after_crash(sim_disk_crash(at, keep, &c), h, l, depth);
 	}
 	for (unsigned i = 0; loose > exhaustive && i < samples; i++) {
-		struct choice c = { .first = i == 0 ? 0 : (unsigned)below(loose + 1),
+		struct choice c = { .first = i == 0 ? 0 : (unsigned)unit_below(loose + 1),
 				    .of_8 = i == 1	      ? 8
 					    : i < samples / 2 ? 0
-							      : (unsigned)below(8) };
+							      : (unsigned)unit_below(8) };
 
 		after_crash(sim_disk_crash(at, keep, &c), h, l, depth);
 	}

@@ -16,25 +16,7 @@
 #include "tests/lib/sim_disk.h"
 #include "tests/lib/unit.h"
 
-static uint64_t random_state;
-
-static int seed(void **state)
-{
-	const char *given = getenv("TEST_SEED");
-
-	(void)state;
-	random_state =
-		given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
-	print_message("TEST_SEED=%llu\n", (unsigned long long)random_state);
-	return 0;
-}
-
-UNIT_GROUP(seed, NULL);
-
-static uint64_t below(uint64_t bound)
-{
-	return unit_random(&random_state) % bound;
-}
+UNIT_GROUP(unit_seed, NULL);
 
 /* What survives: the first so many loose things in time; of the others so many of 8. */
 struct choice {
@@ -45,7 +27,7 @@ static bool keep(void *ctx, unsigned i)
 {
 	const struct choice *c = ctx;
 
-	return i < c->first || below(8) < c->of_8;
+	return i < c->first || unit_below(8) < c->of_8;
 }
 
 static struct sim_disk *empty_disk(void)
@@ -153,7 +135,7 @@ UNIT_TEST(segments_change)
 	for (unsigned op = 0; op < sim_disk_ops(d); op++) {
 		sim_disk_apply(base, d, op);
 		for (unsigned i = 0; op >= around && i < 4; i++) {
-			struct choice c = { .first = (unsigned)below(sim_disk_loose(base) + 1),
+			struct choice c = { .first = (unsigned)unit_below(sim_disk_loose(base) + 1),
 					    .of_8 = 2 * i };
 			struct sim_disk *after = sim_disk_crash(base, keep, &c);
 

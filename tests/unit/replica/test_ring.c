@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "common/base/hash.h"
 #include "server/replica/ring.h"
@@ -23,25 +21,7 @@
 #define SENT_MAX   64u
 #define STILL_MAX  100000u
 
-static uint64_t random_state;
-
-static int seed(void **state)
-{
-	const char *given = getenv("UNIT_SEED");
-
-	(void)state;
-	random_state =
-		given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
-	print_message("UNIT_SEED=%llu\n", (unsigned long long)random_state);
-	return 0;
-}
-
-UNIT_GROUP(seed, NULL);
-
-static uint64_t below(uint64_t bound)
-{
-	return unit_random(&random_state) % bound;
-}
+UNIT_GROUP(unit_seed, NULL);
 
 /* What was posted and has not landed. */
 struct piece {
@@ -68,7 +48,7 @@ struct wire {
 static struct wire *open_wire(unsigned units)
 {
 	struct wire *w = calloc(1, sizeof(*w));
-	const uint64_t bytes = units * RING_UNIT, key = unit_random(&random_state) | 1;
+	const uint64_t bytes = units * RING_UNIT, key = unit_random(&unit_state) | 1;
 
 	assert_non_null(w);
 	w->sender =
@@ -77,7 +57,7 @@ static struct wire *open_wire(unsigned units)
 		.ring = w->ring, .ring_bytes = bytes, .key = key, .ring_term = 7, .copy = w->copy
 	};
 	for (unsigned i = 0; i < sizeof(w->ring); i++)
-		w->ring[i] = (uint8_t)unit_random(&random_state);
+		w->ring[i] = (uint8_t)unit_random(&unit_state);
 	return w;
 }
 
@@ -97,7 +77,7 @@ static void forge(const struct wire *w, uint64_t place, uint8_t *at)
 {
 	const uint64_t lap = w->sender.ring_bytes;
 	struct ring_batch b = { .magic = RING_MAGIC,
-				.place = place + lap * below(3),
+				.place = place + lap * unit_below(3),
 				.position = w->position,
 				.term = 7,
 				.ring_term = 7,
@@ -110,12 +90,12 @@ static void forge(const struct wire *w, uint64_t place, uint8_t *at)
 /* Send one batch, if there is room. */
 static void send_one(struct wire *w)
 {
-	const unsigned units = (unsigned)below(5);
+	const unsigned units = (unsigned)unit_below(5);
 	uint8_t body[BODY_MAX];
 	struct ring_say say = { .position = w->position,
 				.committed = w->position,
-				.term = 6 + below(2),
-				.clock_ms = below(1000),
+				.term = 6 + unit_below(2),
+				.clock_ms = unit_below(1000),
 				.bytes = units * RING_UNIT,
 				.records = units };
 	const struct ring_sender before = w->sender;
@@ -127,10 +107,10 @@ static void send_one(struct wire *w)
 		return;
 	}
 	for (unsigned i = 0; i < units; i++) {
-		if (below(4))
+		if (unit_below(4))
 			forge(w, out[count - 1].place + (i + 1) * RING_UNIT, body + i * RING_UNIT);
 		else
-			memset(body + i * RING_UNIT, (int)below(256), RING_UNIT);
+			memset(body + i * RING_UNIT, (int)unit_below(256), RING_UNIT);
 	}
 	say.body = units ? hash_bytes(body, say.bytes) : 0;
 	w->sender = before;
@@ -147,7 +127,7 @@ static void send_one(struct wire *w)
 /* Any piece, but the oldest one of its bytes. */
 static void land(struct wire *w)
 {
-	const uint64_t at = w->piece[below(w->pieces)].at;
+	const uint64_t at = w->piece[unit_below(w->pieces)].at;
 	struct piece *p = w->piece;
 
 	while (p->at != at)
@@ -187,7 +167,7 @@ static void run(unsigned units)
 		const uint64_t before = w->received;
 
 		assert_true(still < STILL_MAX); /* nothing comes any more */
-		switch (below(4)) {
+		switch (unit_below(4)) {
 		case 0:
 			if (w->sent_count < SENT_MAX && w->pieces < PIECES_MAX / 2)
 				send_one(w);
@@ -196,7 +176,7 @@ static void run(unsigned units)
 			w->sender.taken = w->receiver.taken; /* it is told */
 			break;
 		default:
-			for (uint64_t i = below(8); i && w->pieces; i--)
+			for (uint64_t i = unit_below(8); i && w->pieces; i--)
 				land(w);
 		}
 		receive(w);
@@ -228,7 +208,7 @@ UNIT_TEST(taken_over)
 			w->sender.taken = w->receiver.taken;
 			while (w->pieces)
 				land(w);
-			if (below(8) == 0)
+			if (unit_below(8) == 0)
 				receive(w);
 		}
 		receive(w);
