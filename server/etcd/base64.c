@@ -2,6 +2,7 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #include <nettle/base64.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/cleanup.h"
 #include "server/etcd/etcd_internal.h"
@@ -15,6 +16,11 @@ json_t *base64_json(const void *bytes, size_t len)
 		return NULL;
 	base64_encode_raw(text, len, bytes);
 	return json_stringn(text, text_len);
+}
+
+json_t *base64_key(const char *key)
+{
+	return base64_json(key, strlen(key));
 }
 
 char *base64_bytes(const json_t *text, size_t *len)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "common/base/cleanup.h"
+#include "common/base/time.h"
 #include "server/etcd/etcd_internal.h"
 
 #define STATUS_OK	 200
@@ -24,6 +25,14 @@
 #define STATUS_FAILED	 500
 #define WORDS_MAX	 160
 
+char *json_text(json_t *body)
+{
+	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+
+	json_decref(body);
+	return text;
+}
+
 static json_t *parse(const struct http_answer *a)
 {
 	json_t *j = a->text ? json_loads(a->text, 0, NULL) : NULL;
@@ -34,7 +43,8 @@ static json_t *parse(const struct http_answer *a)
 	return NULL;
 }
 
-int call_refused(const struct etcd *e, unsigned at, const struct http_answer *a, struct error *err)
+static int refused(const struct etcd *e, unsigned at, const struct http_answer *a,
+		   struct error *err)
 {
 	json_t *j = parse(a);
 	const char *words = json_string_value(json_object_get(j, "message"));
@@ -91,7 +101,7 @@ static int take_token(struct etcd *e, unsigned at, const struct http_answer *a, 
 	free(e->token);
 	e->token = NULL;
 	if (!token)
-		rc = call_refused(e, at, a, err);
+		rc = refused(e, at, a, err);
 	else if (asprintf(&e->token, "Authorization: %s", token) < 0) {
 		e->token = NULL;
 		rc = error_set(err, -ENOMEM, "there is no memory for etcd's token");
@@ -101,23 +111,17 @@ static int take_token(struct etcd *e, unsigned at, const struct http_answer *a, 
 }
 
 /* The token is asked for once, and again where etcd does not know it any more. */
-static int authenticate(struct etcd *e, unsigned at, unsigned timeout_ms, struct error *err)
+static int authenticate(struct etcd *e, unsigned at, uint64_t deadline_ns, struct error *err)
 {
-	json_t *body;
-	autofree char *text = NULL;
+	autofree char *text = json_text(json_pack("{ss ss}", "name", e->config.user, "password",
+						  e->config.password ? e->config.password : ""));
 	struct http_answer a;
 	int rc;
 
-	free(e->token);
-	e->token = NULL;
-	body = json_pack("{ss ss}", "name", e->config.user, "password",
-			 e->config.password ? e->config.password : "");
-	text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-	json_decref(body);
 	if (!text)
 		return error_set(err, -EINVAL,
 				 "etcd's user or password is no text in UTF-8 (give another one)");
-	rc = http_post(e, at, "/v3/auth/authenticate", text, timeout_ms, false, &a, err);
+	rc = http_post(e, at, "/v3/auth/authenticate", text, deadline_ns, false, &a, err);
 	if (rc)
 		return rc;
 	rc = take_token(e, at, &a, err);
@@ -133,19 +137,19 @@ struct attempt {
 };
 
 static struct attempt ask(struct etcd *e, unsigned at, const char *path, const char *body,
-			  bool changes, unsigned timeout_ms, json_t **out, struct error *err)
+			  bool changes, uint64_t deadline_ns, json_t **out, struct error *err)
 {
 	struct attempt t = { 0 };
 	struct http_answer a = { 0 };
 
 	for (unsigned tries = 0; tries < 2; tries++) {
 		if (e->config.user && !e->token)
-			t.rc = authenticate(e, at, timeout_ms, err);
+			t.rc = authenticate(e, at, deadline_ns, err);
 		if (t.rc) {
 			t.final = t.rc == -EACCES || t.rc == -ECANCELED;
 			return t;
 		}
-		t.rc = http_post(e, at, path, body, timeout_ms, changes, &a, err);
+		t.rc = http_post(e, at, path, body, deadline_ns, changes, &a, err);
 		if (t.rc || a.status != STATUS_WHO || !e->config.user || tries)
 			break;
 		free(e->token); /* it is too old, or of another life of etcd */
@@ -159,7 +163,7 @@ static struct attempt ask(struct etcd *e, unsigned at, const char *path, const c
 	}
 	*out = a.status == STATUS_OK ? parse(&a) : NULL;
 	if (!*out) {
-		t.rc = call_refused(e, at, &a, err);
+		t.rc = refused(e, at, &a, err);
 		t.final = is_final(a.status) && t.rc != -EPROTO;
 		t.maybe = !is_final(a.status);
 	}
@@ -170,7 +174,8 @@ static struct attempt ask(struct etcd *e, unsigned at, const char *path, const c
 static int call_text(struct etcd *e, const char *path, const char *body, bool changes, json_t **out,
 		     struct error *err)
 {
-	const unsigned each_ms = e->config.timeout_ms / e->count + 1, first = e->at;
+	const unsigned first = e->at;
+	const uint64_t each_ns = e->config.timeout_ms * NS_PER_MS / e->count;
 	struct error all = { 0 };
 	struct attempt t = { 0 };
 
@@ -178,7 +183,7 @@ static int call_text(struct etcd *e, const char *path, const char *body, bool ch
 		const unsigned at = (first + i) % e->count;
 		const size_t len = strlen(all.text);
 
-		t = ask(e, at, path, body, changes, each_ms, out, err);
+		t = ask(e, at, path, body, changes, time_now_ns() + each_ns, out, err);
 		if (!t.rc)
 			e->at = at;
 		if (changes && t.rc && t.maybe)
@@ -199,11 +204,10 @@ static int call_text(struct etcd *e, const char *path, const char *body, bool ch
 int call(struct etcd *e, const char *path, json_t *body, bool changes, json_t **out,
 	 struct error *err)
 {
-	autofree char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	autofree char *text = json_text(body);
 	struct error own;
 
 	*out = NULL;
-	json_decref(body);
 	if (!text)
 		return error_set(err, -ENOMEM, "there is no memory for a request to etcd");
 	return call_text(e, path, text, changes, out, err ? err : &own);

@@ -16,8 +16,6 @@
 #include "common/base/error.h"
 
 #define ETCD_ENDPOINTS_MAX 16u
-#define ETCD_VALUE_MAX	   (1u << 20) /* bytes; etcd itself takes 1.5 MiB in one request */
-#define ETCD_CHANGES_MAX   8u
 
 struct etcd;
 

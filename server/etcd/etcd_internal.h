@@ -49,25 +49,26 @@ struct http_answer {
  * http_run - do what can be done, and wait for more, for @timeout_ms at most. Returns 0, or
  * -ECANCELED: etcd_wake().
  * http_rest - wait for @ms, unless woken. Returns 0 or -ECANCELED.
- * http_post - a request and its answer, within about @timeout_ms. @fresh: over a connection of its
+ * http_post - a request and its answer, until @deadline_ns. @fresh: over a connection of its
  * own, so that it leaves once. Returns 0, whatever the status is, or a negative errno with @err. */
 int http_begin(struct etcd *e, struct etcd_request *r, unsigned at, const char *path,
 	       const char *body, unsigned timeout_ms, struct error *err);
 void http_end(struct etcd *e, struct etcd_request *r);
 int http_run(struct etcd *e, unsigned timeout_ms);
 int http_rest(struct etcd *e, unsigned ms);
-int http_post(struct etcd *e, unsigned at, const char *path, const char *body, unsigned timeout_ms,
+int http_post(struct etcd *e, unsigned at, const char *path, const char *body, uint64_t deadline_ns,
 	      bool fresh, struct http_answer *out, struct error *err);
 
 /* call.c
  * call - ask one endpoint after the other until one answers, within the time of a call. @changes:
  * only one may have got it. *@out: the answer, to be freed with json_decref(). Returns 0, or what
  * etcd_get() and etcd_change() say.
- * call_refused - the sentence of an answer that is none, in @err: a negative errno. */
+ * json_text - @body as text, to be freed; takes the reference. NULL: no memory, or no body. */
 int call(struct etcd *e, const char *path, json_t *body, bool changes, json_t **out,
 	 struct error *err);
-int call_refused(const struct etcd *e, unsigned at, const struct http_answer *a, struct error *err);
+char *json_text(json_t *body);
 
-/* base64.c: JSON strings of bytes, and back. NULL: no memory; or the text is none. */
+/* base64.c: JSON strings of bytes, or of a key, and back. NULL: no memory; or the text is none. */
 json_t *base64_json(const void *bytes, size_t len);
+json_t *base64_key(const char *key);
 char *base64_bytes(const json_t *text, size_t *len);

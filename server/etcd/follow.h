@@ -15,7 +15,8 @@ struct etcd_follow_config {
 	/*
 	 * The key was read, linearizably, and is another one than what was told before; the first
 	 * time it is told in any case. @v stays until the call returns. Values that were there for
-	 * a moment may be left out; none comes twice, and none after a later one. The thread's.
+	 * a moment may be left out; none comes twice, and none after a later one, unless etcd has
+	 * lost that. The thread's.
 	 */
 	void (*told)(void *ctx, const struct etcd_value *v);
 	/* Etcd answers, or does not any more: @why, NULL: it does. At each change. The thread's. */

@@ -11,7 +11,8 @@
 #include "common/base/time.h"
 #include "server/etcd/etcd_internal.h"
 
-#define URL_MAX 1024u
+#define URL_MAX	 1024u
+#define GRACE_NS (100 * NS_PER_MS)
 
 /* curl: what comes of the answer. Less than was given ends the request. */
 static size_t add_text(char *bytes, size_t one, size_t count, void *ctx)
@@ -45,7 +46,7 @@ static bool set_security(CURL *c, const struct etcd_config *config)
 
 /* @timeout_ms 0: it goes on for ever, but for a path that is dead. */
 static bool set_up(struct etcd *e, struct etcd_request *r, const char *url, const char *body,
-		   struct curl_slist *headers, unsigned timeout_ms)
+		   unsigned timeout_ms)
 {
 	CURL *c = r->curl;
 
@@ -53,7 +54,7 @@ static bool set_up(struct etcd *e, struct etcd_request *r, const char *url, cons
 	       !curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L) &&
 	       !curl_easy_setopt(c, CURLOPT_PROXY, "") && /* etcd is near */
 	       !curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https") &&
-	       !curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers) &&
+	       !curl_easy_setopt(c, CURLOPT_HTTPHEADER, r->headers) &&
 	       !curl_easy_setopt(c, CURLOPT_COPYPOSTFIELDS, body) &&
 	       !curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)timeout_ms) &&
 	       !curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)e->config.timeout_ms) &&
@@ -87,7 +88,7 @@ int http_begin(struct etcd *e, struct etcd_request *r, unsigned at, const char *
 
 	*r = (struct etcd_request){ .curl = curl_easy_init(), .headers = make_headers(e) };
 	snprintf(url, sizeof(url), "%s%s", e->endpoint[at], path);
-	if (!r->curl || !r->headers || !set_up(e, r, url, body, r->headers, timeout_ms) ||
+	if (!r->curl || !r->headers || !set_up(e, r, url, body, timeout_ms) ||
 	    curl_multi_add_handle(e->multi, r->curl)) {
 		http_end(e, r);
 		return error_set(err, -ENOMEM, "there is no memory for a request to etcd");
@@ -135,13 +136,21 @@ int http_run(struct etcd *e, unsigned timeout_ms)
 	return 0;
 }
 
+/* Until then; at least 1. */
+static unsigned left_ms(uint64_t deadline_ns)
+{
+	const uint64_t now = time_now_ns();
+
+	return now < deadline_ns ? (unsigned)((deadline_ns - now) / NS_PER_MS) + 1 : 1;
+}
+
 int http_rest(struct etcd *e, unsigned ms)
 {
-	const uint64_t until_ns = time_now_ns() + ms * NS_PER_MS;
+	const uint64_t deadline_ns = time_now_ns() + ms * NS_PER_MS;
 	int rc = 0;
 
-	for (uint64_t now; !rc && (now = time_now_ns()) < until_ns;)
-		rc = http_run(e, (unsigned)((until_ns - now) / NS_PER_MS) + 1);
+	while (!rc && time_now_ns() < deadline_ns)
+		rc = http_run(e, left_ms(deadline_ns));
 	return rc;
 }
 
@@ -173,24 +182,23 @@ static bool may_be_sent(CURL *c)
 	return curl_easy_getinfo(c, CURLINFO_REQUEST_SIZE, &bytes) || bytes > 0;
 }
 
-int http_post(struct etcd *e, unsigned at, const char *path, const char *body, unsigned timeout_ms,
+int http_post(struct etcd *e, unsigned at, const char *path, const char *body, uint64_t deadline_ns,
 	      bool fresh, struct http_answer *out, struct error *err)
 {
 	struct etcd_request r;
-	const uint64_t until_ns = time_now_ns() + timeout_ms * NS_PER_MS;
 	int rc;
 
 	*out = (struct http_answer){ 0 };
-	rc = http_begin(e, &r, at, path, body, timeout_ms, err);
+	rc = http_begin(e, &r, at, path, body, left_ms(deadline_ns), err);
 	if (rc)
 		return rc;
 	/* Curl sends a request once more where a connection that it kept was dead. */
 	if (fresh && !MUTANT(change_twice))
 		curl_easy_setopt(r.curl, CURLOPT_FRESH_CONNECT, 1L);
 	while (!rc && !r.ended) {
-		rc = http_run(e, 1 + timeout_ms / 4);
-		/* curl's own time-out comes first, as a rule */
-		if (!rc && !r.ended && time_now_ns() > until_ns + timeout_ms * NS_PER_MS)
+		rc = http_run(e, left_ms(deadline_ns));
+		/* Curl's own time-out comes first, as a rule. */
+		if (!rc && !r.ended && time_now_ns() > deadline_ns + GRACE_NS)
 			rc = -ETIMEDOUT;
 	}
 	out->sent = may_be_sent(r.curl);

@@ -51,8 +51,8 @@ int etcd_get(struct etcd *e, const char *key, struct etcd_value *out, struct err
 	int rc;
 
 	*out = (struct etcd_value){ 0 };
-	rc = call(e, "/v3/kv/range", json_pack("{so}", "key", base64_json(key, strlen(key))), false,
-		  &answer, err);
+	rc = call(e, "/v3/kv/range", json_pack("{so}", "key", base64_key(key)), false, &answer,
+		  err);
 	if (rc)
 		return rc;
 	out->revision = revision_of(answer);
@@ -74,14 +74,14 @@ static json_t *compare_of(const struct etcd_change *c)
 	char modified[24];
 
 	snprintf(modified, sizeof(modified), "%" PRId64, c->modified);
-	return json_pack("{so ss ss ss}", "key", base64_json(c->key, strlen(c->key)), "target",
-			 "MOD", "result", "EQUAL", "mod_revision", modified);
+	return json_pack("{so ss ss ss}", "key", base64_key(c->key), "target", "MOD", "result",
+			 "EQUAL", "mod_revision", modified);
 }
 
 static json_t *put_of(const struct etcd_change *c)
 {
-	return json_pack("{s{so so}}", "request_put", "key", base64_json(c->key, strlen(c->key)),
-			 "value", base64_json(c->bytes, c->len));
+	return json_pack("{s{so so}}", "request_put", "key", base64_key(c->key), "value",
+			 base64_json(c->bytes, c->len));
 }
 
 /* NULL: there is no memory. */

@@ -20,14 +20,11 @@ int etcd_watch(struct etcd *e, const char *key, int64_t revision, struct error *
 {
 	autofree char *text = NULL;
 	char from[24];
-	json_t *body;
 
 	etcd_unwatch(e);
 	snprintf(from, sizeof(from), "%" PRId64, revision + 1);
-	body = json_pack("{s{so ss}}", "create_request", "key", base64_json(key, strlen(key)),
-			 "start_revision", from);
-	text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-	json_decref(body);
+	text = json_text(json_pack("{s{so ss}}", "create_request", "key", base64_key(key),
+				   "start_revision", from));
 	if (!text)
 		return error_set(err, -ENOMEM, "there is no memory for a watch of etcd's");
 	return http_begin(e, &e->watch, e->at, "/v3/watch", text, 0, err);

@@ -35,12 +35,12 @@ unsigned group_in_sync(const struct group_config *c)
 }
 
 /* Node and address are written into logs and shown to people. */
-static bool is_text(const char *text, bool spaces)
+static bool is_text(const char *text)
 {
 	if (!*text)
 		return false;
 	for (; *text; text++)
-		if (*text <= ' ' - spaces || *text > '~')
+		if (*text <= ' ' || *text > '~')
 			return false;
 	return true;
 }
@@ -64,9 +64,9 @@ const char *group_config_fault(const struct group_config *c)
 
 		if (!m->life || group_find(c, m->life) != m)
 			return "a life is missing, or there twice";
-		if (!is_text(m->node, false) || group_find_node(c, m->node) != m)
+		if (!is_text(m->node) || group_find_node(c, m->node) != m)
 			return "a node has no name, or is there twice";
-		if (!is_text(m->address, false) || !strchr(m->address, ':'))
+		if (!is_text(m->address) || !strchr(m->address, ':'))
 			return "an address is none";
 	}
 	return NULL;
@@ -104,12 +104,11 @@ static const char *say(char words[GROUP_WHY_MAX], const struct group_member *m, 
 
 void group_found(struct group_config *c, const struct group_member *first)
 {
-	c->term = 0;
+	c->term = 1;
 	c->primary = first->life;
 	c->count = 1;
 	c->member[0] = *first;
 	c->member[0].in_sync = true;
-	c->term = 1;
 	c->writer = first->life;
 	snprintf(c->why, sizeof(c->why), "%s has founded the group", first->node);
 }
@@ -175,7 +174,6 @@ int group_take_over(struct group_config *c, uint64_t writer, const char *why, st
 				 "none");
 	drop(c, c->primary);
 	c->primary = writer;
-	member(c, writer)->in_sync = true;
 	next_term(c, writer, why);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/plain.h"
 #include "server/group/configuration_internal.h"
 
 #define FORMAT	   1
@@ -108,6 +109,7 @@ int group_config_decode(const char *bytes, size_t len, struct group_config *out,
 		fault = "it is not what a server writes";
 	else
 		fault = group_config_fault(out);
+	plain_text(out->why); /* it goes to terminals */
 	if (fault)
 		rc = error_set(err, -EPROTO,
 			       "the group's configuration in etcd is none: %s (look at who else "

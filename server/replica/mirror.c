@@ -231,16 +231,15 @@ static void send_one(struct mirror *m, unsigned i, const struct batch *b)
 static void send(void *ctx, const struct log_sent *s)
 {
 	struct mirror *m = ctx;
-	const struct batch b = { .say = { .position = s->position,
-					  .committed = s->committed,
-					  .term = m->ring_term,
-					  .clock_ms = s->clock_ms,
-					  .body = s->bytes ? hash_bytes(s->records, s->bytes) : 0,
-					  .bytes = s->bytes,
-					  .records = s->count },
-				 .records = s->records,
-				 .lkey = m->buffers.lkey,
-				 .buffer = s->buffer };
+	struct batch b = { .say = { .position = s->position,
+				    .committed = s->committed,
+				    .term = m->ring_term,
+				    .clock_ms = s->clock_ms,
+				    .bytes = s->bytes,
+				    .records = s->count },
+			   .records = s->records,
+			   .lkey = m->buffers.lkey,
+			   .buffer = s->buffer };
 
 	/* seq_cst: see mirror_begin(): who is added meanwhile is given it, or begins behind it */
 	atomic_store_explicit(&m->sent, s->position + s->bytes, memory_order_seq_cst);
@@ -248,8 +247,12 @@ static void send(void *ctx, const struct log_sent *s)
 		struct peer *p = &m->peer[i];
 
 		pthread_mutex_lock(&p->lock);
-		if (is_active(p) && s->position >= p->begins)
+		if (is_active(p) && s->position >= p->begins) {
+			/* Once for all, and not where there is nobody. */
+			if (s->bytes && !b.say.body)
+				b.say.body = hash_bytes(s->records, s->bytes);
 			send_one(m, i, &b);
+		}
 		pthread_mutex_unlock(&p->lock);
 	}
 }

@@ -213,6 +213,17 @@ UNIT_TEST(what_is_none)
 	}
 }
 
+/* Why it was changed is for people: it does not command their terminals. */
+UNIT_TEST(words_of_a_peer)
+{
+	char *text = edited("\"why\":\"c learns\"", "\"why\":\"c\\u001b[2J\\nlearns\"");
+	struct group_config got;
+
+	assert_ok(group_config_decode(text, strlen(text), &got, &err));
+	assert_string_equal(got.why, "c?[2J?learns");
+	free(text);
+}
+
 UNIT_TEST(a_later_version)
 {
 	char *text = edited("\"format\":1", "\"format\":2");
