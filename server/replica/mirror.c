@@ -20,11 +20,7 @@
  * What a peer that is cut held stays its `held`, and holds back the log while the peer must hold
  * it: between the end of its queue pair and the configuration without it, nothing is committed.
  */
-#include "server/replica/mirror.h"
-
-#include <assert.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,71 +29,13 @@
 #include "common/base/mutant.h"
 #include "common/base/time.h"
 #include "common/rdma/post.h"
-#include "common/rdma/qp.h"
-#include "common/rdma/region.h"
-#include "server/replica/ring.h"
+#include "server/replica/mirror_internal.h"
 
-#define SENDS_MAX   32u /* in a send queue: a batch has two at most */
-#define HEADERS_MAX SENDS_MAX
-#define POLL_MAX    16
-
-/* A batch that is sent, or is to be: of the writer. */
-struct batch {
-	struct ring_say say;
-	const void *records;
-	uint32_t lkey;
-	unsigned buffer; /* LOG_BUFFERS: none of the log's */
-};
-
-enum stage { NONE, ADDED, ACTIVE, CUT };
-
-struct peer {
-	pthread_mutex_t lock; /* a leaf */
-	/* Under the lock. */
-	enum stage stage;
-	bool failed;
-	char why[96];
-	struct ring_sender sender;
-	uint64_t ring_addr;
-	uint32_t ring_rkey;
-	uint64_t begins; /* position: of the first batch that is sent to it */
-	uint64_t held;
-	uint64_t since_ns;
-	struct batch waiting[LOG_BUFFERS]; /* in order */
-	unsigned waits;
-	uint64_t posted, completed; /* WRs, counted */
-	struct sent {
-		uint64_t end; /* position behind it */
-		unsigned buffer; /* LOG_BUFFERS: none */
-	} sent[SENDS_MAX]; /* WR n at n modulo that */
-	struct rdma_qp qp;
-	struct rdma_cq cq;
-	_Atomic bool must; /* changed by the group's thread */
-};
-
-struct mirror {
-	struct log_mirror table;
-	const struct rdma_device *dev;
-	uint64_t ring_term, end;
-	struct rdma_region buffers;
-	struct rdma_buffer shared; /* headers, then flow words */
-	struct rdma_buffer resent; /* the group's thread's: LOG_BATCH_RECORDS_MAX */
-	struct peer peer[MIRROR_PEERS_MAX];
-	_Atomic uint64_t sent;
-};
-
-/* A cache line each. */
-#define FLOW_BYTES    64u
-#define HEADERS_BYTES (MIRROR_PEERS_MAX * HEADERS_MAX * sizeof(struct ring_batch))
+#define POLL_MAX 16
 
 static struct ring_batch *header_at(struct mirror *m, unsigned peer, uint64_t wr)
 {
 	return (struct ring_batch *)m->shared.addr + peer * HEADERS_MAX + wr % HEADERS_MAX;
-}
-
-static struct replica_flow *flow_of(struct mirror *m, unsigned peer)
-{
-	return (void *)((uint8_t *)m->shared.addr + HEADERS_BYTES + peer * FLOW_BYTES);
 }
 
 /* Must hold the lock. */
@@ -143,8 +81,7 @@ static void post_one(struct mirror *m, unsigned i, const struct ring_batch *head
 		p->held = b->say.position + b->say.bytes;
 }
 
-/* Must hold the lock. False: there is no room for it yet. */
-static bool post(struct mirror *m, unsigned i, const struct batch *b)
+bool peer_post(struct mirror *m, unsigned i, const struct batch *b)
 {
 	struct peer *p = &m->peer[i];
 	struct ring_batch headers[2];
@@ -169,12 +106,11 @@ static void post_waiting(struct mirror *m, unsigned i)
 {
 	struct peer *p = &m->peer[i];
 
-	while (p->waits && !p->failed && post(m, i, &p->waiting[0]))
+	while (p->waits && !p->failed && peer_post(m, i, &p->waiting[0]))
 		memmove(p->waiting, p->waiting + 1, --p->waits * sizeof(*p->waiting));
 }
 
-/* Must hold the lock. */
-static void poll_one(struct mirror *m, unsigned i)
+void peer_poll(struct mirror *m, unsigned i)
 {
 	struct peer *p = &m->peer[i];
 	struct ibv_wc wc[POLL_MAX];
@@ -194,12 +130,6 @@ static void poll_one(struct mirror *m, unsigned i)
 		post_waiting(m, i);
 	if (p->posted == p->completed && !p->waits)
 		p->since_ns = 0;
-}
-
-/* Must hold the lock. Whether something may be sent to it. */
-static bool is_active(const struct peer *p)
-{
-	return p->stage == ACTIVE && !p->failed;
 }
 
 static int memory(void *ctx, void *base, uint64_t bytes)
@@ -223,9 +153,9 @@ static void send_one(struct mirror *m, unsigned i, const struct batch *b)
 
 	if (!p->since_ns)
 		p->since_ns = time_now_ns();
-	if ((p->waits || !post(m, i, b)) && b->say.bytes && p->waits < LOG_BUFFERS)
+	if ((p->waits || !peer_post(m, i, b)) && b->say.bytes && p->waits < LOG_BUFFERS)
 		p->waiting[p->waits++] = *b;
-	poll_one(m, i);
+	peer_poll(m, i);
 }
 
 static void send(void *ctx, const struct log_sent *s)
@@ -247,7 +177,7 @@ static void send(void *ctx, const struct log_sent *s)
 		struct peer *p = &m->peer[i];
 
 		pthread_mutex_lock(&p->lock);
-		if (is_active(p) && s->position >= p->begins) {
+		if (peer_is_active(p) && s->position >= p->begins) {
 			/* Once for all, and not where there is nobody. */
 			if (s->bytes && !b.say.body)
 				b.say.body = hash_bytes(s->records, s->bytes);
@@ -266,8 +196,8 @@ static uint64_t held(void *ctx)
 		struct peer *p = &m->peer[i];
 
 		pthread_mutex_lock(&p->lock);
-		if (is_active(p))
-			poll_one(m, i);
+		if (peer_is_active(p))
+			peer_poll(m, i);
 		/* acquire: pairs with mirror_must(): it need not since a configuration says so */
 		if (atomic_load_explicit(&p->must, memory_order_acquire) && p->held < least)
 			least = p->held;
@@ -298,8 +228,8 @@ static bool is_free(void *ctx, unsigned buffer)
 
 		pthread_mutex_lock(&p->lock);
 		/* One that has failed may still read it, until its queue pair is gone. */
-		if (is_active(p))
-			poll_one(m, i);
+		if (peer_is_active(p))
+			peer_poll(m, i);
 		has = (p->stage == ACTIVE || p->stage == CUT) && has_buffer(p, buffer);
 		pthread_mutex_unlock(&p->lock);
 		if (has)
@@ -350,187 +280,4 @@ void mirror_close(struct mirror *m)
 const struct log_mirror *mirror_table(const struct mirror *m)
 {
 	return &m->table;
-}
-
-static int check_offer(const struct mirror *m, const struct replica_ring_offer *o,
-		       struct error *err)
-{
-	if (o->ring_term == m->ring_term && o->key && o->bytes % RING_UNIT == 0 &&
-	    o->bytes >= RING_BYTES_MIN && o->addr + o->bytes > o->addr)
-		return 0;
-	return error_set(err, -EPROTO,
-			 "a server offers a ring of %llu bytes for term %llu where one of %llu at "
-			 "least for term %llu is wanted (do all servers of the group have one "
-			 "version?)",
-			 (unsigned long long)o->bytes, (unsigned long long)o->ring_term,
-			 (unsigned long long)RING_BYTES_MIN, (unsigned long long)m->ring_term);
-}
-
-static int make_pair(struct mirror *m, struct peer *p, const struct wire_qp *theirs,
-		     struct error *err)
-{
-	const struct rdma_qp_config config = { .cq = &p->cq,
-					       .max_send = SENDS_MAX,
-					       .max_recv = 1,
-					       .remote_access = IBV_ACCESS_REMOTE_WRITE };
-	int rc = rdma_cq_create(m->dev, SENDS_MAX, 0, false, &p->cq, err);
-
-	if (!rc)
-		rc = rdma_qp_create(m->dev, &config, &p->qp, err);
-	return rc ? rc : rdma_qp_connect(&p->qp, theirs, err);
-}
-
-static void unmake_pair(struct peer *p)
-{
-	rdma_qp_destroy(&p->qp);
-	rdma_cq_destroy(&p->cq);
-	p->qp = (struct rdma_qp){ 0 };
-	p->cq = (struct rdma_cq){ 0 };
-}
-
-int mirror_add(struct mirror *m, unsigned peer, const struct replica_ring_offer *offer,
-	       struct replica_flow_offer *out, struct error *err)
-{
-	struct peer *p = &m->peer[peer];
-	int rc = check_offer(m, offer, err);
-
-	assert(p->stage == NONE);
-	if (rc)
-		return rc;
-	rc = make_pair(m, p, &offer->qp, err);
-	if (rc) {
-		unmake_pair(p);
-		return rc;
-	}
-	*flow_of(m, peer) = (struct replica_flow){ 0 };
-	pthread_mutex_lock(&p->lock);
-	p->stage = ADDED;
-	p->failed = false;
-	p->sender = (struct ring_sender){ .ring_bytes = offer->bytes,
-					  .key = offer->key,
-					  .ring_term = m->ring_term,
-					  .end = m->end };
-	p->ring_addr = offer->addr;
-	p->ring_rkey = offer->rkey;
-	p->held = p->since_ns = p->posted = p->completed = 0;
-	p->waits = 0;
-	pthread_mutex_unlock(&p->lock);
-	*out = (struct replica_flow_offer){ .addr = (uintptr_t)flow_of(m, peer),
-					    .rkey = m->shared.region.rkey };
-	rdma_qp_offer(&p->qp, &out->qp);
-	return 0;
-}
-
-/* Must hold the lock. Posted, if not yet, and completed. */
-static bool resend_step(struct mirror *m, unsigned i, const struct batch *b, bool *posted)
-{
-	struct peer *p = &m->peer[i];
-
-	if (!*posted)
-		*posted = post(m, i, b);
-	poll_one(m, i);
-	return *posted && p->posted == p->completed;
-}
-
-int mirror_resend(struct mirror *m, unsigned peer, const struct ring_say *say, const void *records,
-		  uint64_t deadline_ns, struct error *err)
-{
-	struct peer *p = &m->peer[peer];
-	struct batch b = { .say = *say, .buffer = LOG_BUFFERS };
-	bool posted = false, done = false, failed = false;
-	int rc = m->resent.addr
-			 ? 0
-			 : rdma_buffer_create(m->dev, LOG_BATCH_RECORDS_MAX, IBV_ACCESS_LOCAL_WRITE,
-					      "records that are sent again", &m->resent, err);
-
-	assert(p->stage == ADDED && say->bytes <= LOG_BATCH_RECORDS_MAX);
-	if (rc)
-		return rc;
-	memcpy(m->resent.addr, records, say->bytes);
-	b.records = m->resent.addr;
-	b.lkey = m->resent.region.lkey;
-	b.say.body = hash_bytes(records, say->bytes);
-	while (!done && !failed && time_now_ns() < deadline_ns) {
-		pthread_mutex_lock(&p->lock);
-		done = resend_step(m, peer, &b, &posted);
-		failed = p->failed;
-		pthread_mutex_unlock(&p->lock);
-		if (!done)
-			time_give_way();
-	}
-	if (failed)
-		return error_set(err, -EPIPE, "a member cannot be sent what it lacks: %s", p->why);
-	return done ? 0 : error_set(err, -ETIMEDOUT, "a member does not take what it lacks");
-}
-
-/*
- * The writer stores `sent`, then takes the peer's lock and looks whether it is there. This makes it
- * be there, and reads `sent`, under the lock. So a batch for which the writer finds that it is not
- * there lies below what is read here; and one that lies below is not given to it either.
- */
-uint64_t mirror_begin(struct mirror *m, unsigned peer)
-{
-	struct peer *p = &m->peer[peer];
-	uint64_t from;
-
-	pthread_mutex_lock(&p->lock);
-	p->stage = ACTIVE;
-	from = p->begins = p->held = atomic_load_explicit(&m->sent, memory_order_seq_cst);
-	pthread_mutex_unlock(&p->lock);
-	return from;
-}
-
-void mirror_must(struct mirror *m, unsigned peer, bool must)
-{
-	/* seq_cst: before mirror_sent() of who makes it one that must. A release, too: held() */
-	atomic_store_explicit(&m->peer[peer].must, must, memory_order_seq_cst);
-}
-
-void mirror_cut(struct mirror *m, unsigned peer)
-{
-	struct peer *p = &m->peer[peer];
-
-	pthread_mutex_lock(&p->lock);
-	if (p->stage == NONE) {
-		pthread_mutex_unlock(&p->lock);
-		return;
-	}
-	p->stage = CUT;
-	pthread_mutex_unlock(&p->lock);
-	/* The writer does not touch them any more. */
-	unmake_pair(p);
-	pthread_mutex_lock(&p->lock);
-	p->waits = 0;
-	p->completed = p->posted; /* nothing reads the buffers now */
-	pthread_mutex_unlock(&p->lock);
-}
-
-void mirror_remove(struct mirror *m, unsigned peer)
-{
-	struct peer *p = &m->peer[peer];
-
-	mirror_must(m, peer, false);
-	pthread_mutex_lock(&p->lock);
-	assert(p->stage == NONE || p->stage == CUT);
-	p->stage = NONE;
-	pthread_mutex_unlock(&p->lock);
-}
-
-uint64_t mirror_sent(struct mirror *m)
-{
-	return atomic_load_explicit(&m->sent, memory_order_seq_cst); /* see mirror_must() */
-}
-
-void mirror_look(struct mirror *m, unsigned peer, struct mirror_state *out)
-{
-	struct peer *p = &m->peer[peer];
-
-	pthread_mutex_lock(&p->lock);
-	*out = (struct mirror_state){ .held = p->held,
-				      .since_ns = p->since_ns,
-				      .failed = p->failed };
-	memcpy(out->why, p->why, sizeof(out->why));
-	pthread_mutex_unlock(&p->lock);
-	/* relaxed: a figure */
-	out->applied = atomic_load_explicit(&flow_of(m, peer)->applied, memory_order_relaxed);
 }
