@@ -105,9 +105,8 @@ suite_rxe() {
     [ -n "$rxe_boot" ] || return 0
     [ -n "${GRACEKV_TEST_ONLY:-}" ] && select+=" -k $(printf %q "$GRACEKV_TEST_ONLY")"
     # What a busy host changes runs where instructions are counted.
-    for part in ratios cpu; do
-        near+=" --ignore=$here/integration/test_$part.py"
-    done
+    far+=" --ignore=$here/integration/test_cpu.py"
+    near+="$far --ignore=$here/integration/test_ratios.py"
     if [ "$full" = 1 ]; then
         seconds=1800 cases=0
     else
@@ -116,7 +115,7 @@ suite_rxe() {
         for part in memory space epoch_slots rogue rogue_sessions inspect kv_bench cm; do
             far+=" --ignore=$here/integration/test_$part.py"
         done
-        for part in failures grace doctor wire; do
+        for part in failures grace doctor wire cli perf addresses; do
             near+=" --ignore=$here/integration/test_$part.py"
         done
         # The device makes no difference: words of commands, expiry, what the store does with bytes
