@@ -23,13 +23,11 @@
 #include "common/base/cleanup.h"
 #include "common/base/mutant.h"
 #include "common/base/random.h"
-
-#define NAME_MAX_CHARS 64u
-#define KEY_BYTES      (sizeof("/gracekv//group/") + 2 * NAME_MAX_CHARS)
+#include "server/group/names.h"
 
 struct group_registry {
 	struct etcd *etcd;
-	char key[KEY_BYTES];
+	char key[GROUP_KEY_BYTES];
 	uint64_t term; /* the highest that was taken, */
 	uint64_t nonce; /* its nonce, */
 	int64_t modified; /* and its revision */
@@ -38,33 +36,22 @@ struct group_registry {
 	uint64_t proposed_term, proposed_writer, proposed_nonce;
 };
 
-static int check_name(const char *what, const char *name, struct error *err)
-{
-	const size_t good = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-					 "0123456789-_.");
-
-	if (*name && !name[good] && good <= NAME_MAX_CHARS)
-		return 0;
-	return error_set(err, -EINVAL,
-			 "\"%.80s\" is no name for a %s (use letters, digits, '-', '_' and '.', %u "
-			 "at most)",
-			 name, what, NAME_MAX_CHARS);
-}
-
 int group_registry_open(struct group_registry **out, const struct etcd_config *etcd,
 			const char *cluster, const char *group, struct error *err)
 {
+	char what[sizeof("group/") + GROUP_NAME_CHARS];
 	struct group_registry *r;
-	int rc = check_name("cluster", cluster, err);
+	int rc = group_name_check("cluster", cluster, err);
 
 	if (!rc)
-		rc = check_name("group", group, err);
+		rc = group_name_check("group", group, err);
 	if (rc)
 		return rc;
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return error_set(err, -ENOMEM, "there is no memory for the group's registry");
-	snprintf(r->key, sizeof(r->key), "/gracekv/%s/group/%s", cluster, group);
+	snprintf(what, sizeof(what), "group/%s", group);
+	group_key(cluster, what, r->key);
 	rc = etcd_open(&r->etcd, etcd, err);
 	if (rc) {
 		free(r);
