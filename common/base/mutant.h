@@ -69,6 +69,8 @@
 	X(read_proves, "a read that shows the old configuration ends a proposal")                \
 	X(any_nonce, "another one's configuration of the next term is taken for ours")           \
 	X(believe_older, "a configuration that is older than one before is believed")            \
+	X(keep_beyond_end, "a member keeps what lies beyond the end of its new primary's log")   \
+	X(apply_held, "a member applies what it holds, committed or not")                        \
 	X(use_unknown_life, "a life of versions is used that may not have been drawn")           \
 	X(lease_no_drift, "a backup waits for as long as it has promised, by whatever clock")    \
 	X(lease_keeps_time, "a term that is learned does not begin a backup's time once more")   \

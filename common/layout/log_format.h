@@ -157,6 +157,8 @@ uint64_t log_record_checksum(const struct log_record *r, uint64_t identity);
  * log_record_decode - the record at @bytes, whole and right, position included. What it returns 0
  * for has lengths within @len, a kind that there is, key and value within their limits, zero
  * padding, and both checksums right.
+ * log_record_shape - the same but for the checksum of the fields: of a record that came another way
+ * than from a segment, which has an identity.
  */
 int log_segment_decode(const void *bytes, uint64_t len, const struct log_segment_header **out,
 		       const char **why);
@@ -164,3 +166,5 @@ int log_batch_decode(const void *bytes, uint64_t len, uint64_t identity,
 		     const struct log_batch_header **out, const char **why);
 int log_record_decode(const void *bytes, uint64_t len, uint64_t identity, uint64_t position,
 		      const struct log_record **out, const char **why);
+int log_record_shape(const void *bytes, uint64_t len, uint64_t position,
+		     const struct log_record **out, const char **why);
