@@ -20,8 +20,8 @@
  * round, once what lies beyond an end was dropped. So what comes again is the same, byte by byte;
  * where it is not, two logs have met, and this member goes no further.
  *
- * HOW MUCH is not committed: the log's writer begins a batch when the one before it is committed, so
- * it is one batch for each term that ended with one under way. HELD_MAX is four; a primary that
+ * HOW MUCH is not committed: the log's writer begins a batch when the one before it is committed,
+ * so it is one batch for each term that ended with one under way. HELD_MAX is four; a primary that
  * sends more breaks that rule, and is not believed.
  */
 #include "server/replica/follower.h"

@@ -37,9 +37,9 @@ int follower_take(struct follower *f, const struct ring_batch *b, const void *re
 		  struct error *err);
 
 /*
- * follower_apply - what is committed, @bytes of it at most, or one record. Returns 1: there is more;
- * 0: there is none; negative, with @err: what apply() returned, and it was not applied; -EPROTO: no
- * record stands there.
+ * follower_apply - what is committed, @bytes of it at most, or one record. Returns 1: there is
+ * more; 0: there is none; negative, with @err: what apply() returned, and it was not applied;
+ * -EPROTO: no record stands there.
  */
 int follower_apply(struct follower *f, uint64_t bytes, struct error *err);
 
@@ -59,8 +59,8 @@ struct follower_piece {
 };
 
 /*
- * follower_piece - from @at, which is in what is held, committed or later: as much as a batch takes.
- * False: nothing is held there. It stays until the next call of another function.
+ * follower_piece - from @at, which is in what is held, committed or later: as much as a batch
+ * takes. False: nothing is held there. It stays until the next call of another function.
  * follower_lead - this member is primary now, and all that must has what it holds: all of it is
  * committed. Nothing may be taken any more.
  */
