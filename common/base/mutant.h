@@ -71,6 +71,7 @@
 	X(believe_older, "a configuration that is older than one before is believed")            \
 	X(keep_beyond_end, "a member keeps what lies beyond the end of its new primary's log")   \
 	X(apply_held, "a member applies what it holds, committed or not")                        \
+	X(bring_nothing, "who takes over does not send the others what they may lack")           \
 	X(use_unknown_life, "a life of versions is used that may not have been drawn")           \
 	X(lease_no_drift, "a backup waits for as long as it has promised, by whatever clock")    \
 	X(lease_keeps_time, "a term that is learned does not begin a backup's time once more")   \

@@ -267,6 +267,11 @@ bool follower_piece(const struct follower *f, uint64_t at, struct follower_piece
 	return out->records;
 }
 
+const void *follower_rest(const struct follower *f)
+{
+	return at_position(f, f->committed);
+}
+
 void follower_lead(struct follower *f)
 {
 	f->committed = f->held;

@@ -61,8 +61,10 @@ struct follower_piece {
 /*
  * follower_piece - from @at, which is in what is held, committed or later: as much as a batch
  * takes. False: nothing is held there. It stays until the next call of another function.
+ * follower_rest - all of that at once: of committed to held. Returns its bytes.
  * follower_lead - this member is primary now, and all that must has what it holds: all of it is
  * committed. Nothing may be taken any more.
  */
 bool follower_piece(const struct follower *f, uint64_t at, struct follower_piece *out);
+const void *follower_rest(const struct follower *f);
 void follower_lead(struct follower *f);
