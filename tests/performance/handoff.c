@@ -8,14 +8,15 @@
  *
  * With FILE it is the floor of a durable write by a server whose worker does not wait for the disk:
  * the server hands the word to a thread of its own, which writes a block and calls fdatasync(), and
- * gets it back before it replies. The two that wait for the disk give way between looks, as those
- * of the store do.
+ * gets it back before it replies. All three give way between looks, as there may be fewer cores
+ * than that; it is what a machine with nothing else to do gives at best.
  *
  * usage: handoff SECONDS [FILE]		prints rounds a second
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,7 +57,7 @@ static unsigned take(struct word *w, unsigned mine, uint64_t end_ns)
 		if (i % LOOK == 0 && (atomic_load(&w->over) || time_now_ns() >= end_ns))
 			return 0;
 		if (w->gives_way)
-			time_yield();
+			sched_yield();
 		else
 			time_relax();
 	}
