@@ -2,6 +2,8 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #include "server/replica/succession.h"
 
+#include <errno.h>
+
 #include "common/base/mutant.h"
 
 int succession_bring(struct mirror *m, unsigned peer, const struct follower *f,
@@ -9,24 +11,29 @@ int succession_bring(struct mirror *m, unsigned peer, const struct follower *f,
 {
 	struct follower_state s;
 	struct follower_piece p;
-	uint64_t at;
 	int rc = 0;
 
 	follower_look(f, &s);
-	for (at = s.committed; rc == 0 && !MUTANT(bring_nothing) && follower_piece(f, at, &p);
+	for (uint64_t at = MUTANT(bring_nothing) ? s.held : s.committed; rc == 0 && at < s.held;
 	     at += p.len) {
-		const struct ring_say say = { .position = at,
-					      .committed = s.committed,
-					      .term = p.term,
-					      .clock_ms = s.clock_ms,
-					      .bytes = p.len,
-					      .records = p.records };
+		struct ring_say say = { .position = at,
+					.committed = s.committed,
+					.clock_ms = s.clock_ms };
 
+		/* It came whole: it was wrong where it was made. */
+		if (!follower_piece(f, at, &p))
+			return error_set(err, -EPROTO,
+					 "at position %llu of the log this server holds what is no "
+					 "record (it must not become primary)",
+					 (unsigned long long)at);
+		say.term = p.term;
+		say.bytes = p.len;
+		say.records = p.records;
 		rc = mirror_resend(m, peer, &say, p.bytes, deadline_ns, err);
 	}
-	if (rc == 0 && at == s.committed) {
-		const struct ring_say say = { .position = at,
-					      .committed = at,
+	if (rc == 0 && s.held == s.committed) {
+		const struct ring_say say = { .position = s.held,
+					      .committed = s.held,
 					      .clock_ms = s.clock_ms };
 
 		rc = mirror_resend(m, peer, &say, "", deadline_ns, err);

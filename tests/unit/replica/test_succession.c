@@ -306,6 +306,21 @@ static void write_for_a_while(struct member *primary)
 	}
 }
 
+/* Member @c is cut off, and the primary writes on until @b holds more. */
+static void cut_off(struct mirror *m, unsigned b, unsigned c)
+{
+	const uint64_t until_ns = time_now_ns() + PATIENCE_NS;
+	struct mirror_state has, lacks;
+
+	mirror_cut(m, c);
+	do {
+		assert_true(time_now_ns() < until_ns);
+		time_sleep(200000);
+		mirror_look(m, b, &has);
+		mirror_look(m, c, &lacks);
+	} while (has.held <= lacks.held);
+}
+
 /*
  * Member @b takes over from @a while it is written on; @c may have been cut off before, and then
  * @b has what @c has not. Returns what was acknowledged.
@@ -314,10 +329,8 @@ static uint64_t depose(unsigned a, unsigned b, unsigned c, const pthread_t threa
 {
 	uint64_t acknowledged;
 
-	if (unit_below(2)) {
-		mirror_cut(member[a].mirror, c);
-		time_sleep(unit_below(2 * NS_PER_MS));
-	}
+	if (unit_below(2))
+		cut_off(member[a].mirror, b, c);
 	revoke(&member[b]);
 	time_sleep(unit_below(2 * NS_PER_MS)); /* it writes on, to whom it can */
 	stop_writers(thread);
