@@ -236,6 +236,7 @@ def test_of_the_kernel_two_numbers_are_told(monkeypatch, release, told):
     assert gate_main.kernel() == told
 
 
+@pytest.mark.limit(180)
 @pytest.mark.skipif(not os.path.exists("/usr/bin/apt-cache"), reason="there is no apt-cache")
 def test_real_programs_are_read():
     """Whatever they measure here."""

@@ -103,7 +103,7 @@ def check_cells(d, names, workloads, depths, operations):
 @pytest.mark.skipif(bool(AGENT), reason="its servers are started where it runs")
 def test_document_of_ours_alone():
     d = document("-D", "4", "-T", "2", "--sizes", "1,64,20K", "--depths", "1,3",
-                 "-C", CONNECT, seconds=120)
+                 "-C", CONNECT, "--timeout", "60000", seconds=120)
     assert (d["tool"], d["schema"], d["device"]) == (NAME, 1, DEVICE)
     assert d["software_device"] == DEVICE.startswith("soft") and d["interrupted"] is False
     assert [s["name"] for s in d["systems"]] == ["gracekv"] and d["promises"] == []

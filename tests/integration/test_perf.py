@@ -5,6 +5,7 @@ import json
 import math
 import re
 import signal
+import socket
 import time
 
 import pytest
@@ -121,7 +122,7 @@ def test_table_lines_up_with_its_head(shared, tool):
 @BOTH
 def test_all_sizes(shared, tool):
     doc = document(tool, shared, "-a", "--keys", "2", "-n", "3", "-t" if tool == "kv-bw" else "-q",
-                   "1", seconds=120)
+                   "1", "--timeout", "60000", seconds=100)
     assert [r["size_bytes"] for r in doc["results"]] == ALL_SIZES
     assert all(r["iterations"] == 3 for r in doc["results"])
     assert doc["complete"] is True
@@ -437,6 +438,17 @@ def test_what_is_not_there(shared, tool):
     assert_error(result, 3, "127.0.0.1:1", "refused", who=tool)
     result = measure(tool, shared, *FEW, "-I", "60000")
     assert_error(result, 3, "60000 bytes inline", who=tool)
+
+
+@pytest.mark.soft_device
+@BOTH
+def test_nobody_answers(tool):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.monotonic()
+        result = run([program(tool), "-d", DEVICE, "--timeout", "300",
+                      f"127.0.0.1:{silent.getsockname()[1]}"])
+        assert_error(result, 3, "did not answer in time", who=tool)
+        assert time.monotonic() - began < 4, "the library's own time is 5 s"
 
 
 @pytest.mark.soft_device

@@ -5,8 +5,13 @@
 #include "tests/lib/unit.h"
 
 #include <dirent.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/time.h"
+
+#define OWN_THREADS_NS (20 * NS_PER_S)
 
 /* own_descriptors - how many directory entries /proc/self/fd has: one more for each descriptor. */
 static inline unsigned own_descriptors(void)
@@ -42,4 +47,20 @@ static inline unsigned own_threads(const char *name)
 	}
 	closedir(dir);
 	return count;
+}
+
+/*
+ * own_threads_end - whether none has such a name, soon: one that was joined stands in /proc until
+ * the kernel has done with it.
+ */
+static inline bool own_threads_end(const char *name)
+{
+	const uint64_t until_ns = time_now_ns() + OWN_THREADS_NS;
+
+	while (own_threads(name)) {
+		if (time_now_ns() >= until_ns)
+			return false;
+		time_sleep(NS_PER_MS);
+	}
+	return true;
 }

@@ -24,6 +24,7 @@
 struct bench_options {
 	/* As given. */
 	uint64_t records, operations, fields, field_len, threads, target, depth, rounds, seed;
+	uint64_t timeout_ms; /* 0: not given */
 	const char *workloads_text, *sizes_text, *depths_text, *distribution_text, *seconds;
 	const char *server, *binary, *host, *device, *connect, *report;
 	char peers_text[PROGRAM_LIST_MAX];

@@ -49,6 +49,7 @@ static const struct program_option options[] = {
 	OPTION_BINARY(binary),
 	OPTION_DEVICE(device),
 	OPTION_CONNECT(connect),
+	OPTION_TIMEOUT(timeout_ms, "5000"),
 	OPTION_LISTEN(host),
 	NUMBER("records", 'k', "N", records, 1, 1000000000, "that are loaded [100000]"),
 	NUMBER("fields", 'f', "N", fields, 1, 1000, "of a record, 1 to 1000 [10]"),

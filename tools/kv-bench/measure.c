@@ -264,6 +264,7 @@ int bench_measure(struct bench *b, struct error *err)
 				       .host = o->host,
 				       .device = o->device,
 				       .connect = o->connect,
+				       .timeout_ms = o->timeout_ms,
 				       .memory = options_memory(o) };
 	struct run_result *r = malloc(sizeof(*r));
 	time_t now = time(NULL);

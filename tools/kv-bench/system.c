@@ -98,6 +98,8 @@ static int start_ours(struct systems *s, const struct systems_options *o, struct
 	options.device = o->device;
 	options.connect = strcmp(o->connect, "cm") == 0 ? GKV_CONNECT_CM : GKV_CONNECT_TCP;
 	options.name = "kv-bench";
+	if (o->timeout_ms)
+		options.timeout_ms = (unsigned)o->timeout_ms;
 	rc = gkv_session_open(&options, &one->session, why, sizeof(why));
 	if (rc)
 		return error_set(err, rc, "%s", why);

@@ -51,6 +51,7 @@ struct systems_options {
 	bool wanted[SYSTEMS];
 	const char *server; /* HOST:PORT of a running one; NULL: an own one is started */
 	const char *binary, *host, *device, *connect;
+	uint64_t timeout_ms; /* 0: the library's */
 	uint64_t memory, value_max; /* bytes for records, in each of them; of the longest value */
 };
 

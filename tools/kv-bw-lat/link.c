@@ -30,6 +30,8 @@ static unsigned timeout_ms(const struct perf_options *o, unsigned usual_ms)
 {
 	uint64_t most = 0, bytes;
 
+	if (o->timeout_ms)
+		return (unsigned)o->timeout_ms;
 	for (unsigned i = 0; i < o->sizes; i++)
 		most = o->size[i] > most ? o->size[i] : most;
 	bytes = most * o->depth < FLIGHT_BYTES ? most * o->depth : FLIGHT_BYTES;

@@ -40,6 +40,7 @@ static const struct row rows[] = {
 	{ BOTH, OPTION_TRAFFIC_CLASS("tclass", o.traffic_class) },
 	{ BOTH, NUMBER("port", 'p', "PORT", port, 1, 65535, "TCP port of kv-server [7471]") },
 	{ BOTH, FLAG("rdma_cm", 'R', o.cm, "queue pairs are connected by the RDMA CM") },
+	{ BOTH, OPTION_TIMEOUT(o.timeout_ms, "5000, and 250 ns a byte") },
 	{ BOTH, NUMBER("inline_size", 'I', "BYTES", o.inline_bytes, 0, 65536,
 		       "requests of up to BYTES go inline [128, or what the device takes]") },
 	{ BOTH, FLAG("CPU-freq", 'F', cpu_freq, "does nothing; taken for scripts of perftest's") },

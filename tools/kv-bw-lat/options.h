@@ -29,6 +29,7 @@ struct perf_options {
 	uint64_t ib_port, gid_index, mtu; /* PERF_UNSET: not given */
 	uint64_t inline_bytes; /* likewise */
 	uint64_t pkey_index, service_level, traffic_class;
+	uint64_t timeout_ms; /* 0: not given */
 	bool cm;
 
 	enum perf_op op;

@@ -33,6 +33,9 @@
 	       "service level; on Ethernet the priority, 0 to 7 [0]")
 #define OPTION_TRAFFIC_CLASS(name, field) \
 	NUMBER(name, 0, "N", field, 0, 255, "traffic class; on RoCE v2 four times the DSCP [0]")
+#define OPTION_TIMEOUT(field, usual)                   \
+	NUMBER("timeout", 0, "MS", field, 1, 86400000, \
+	       "of one operation, reconnecting included [" usual "]")
 #define OPTION_BINARY(field) \
 	TEXT("binary", 'B', "FILE", field, "the kv-server to start [of the same build]")
 #define OPTION_LISTEN(field) \
