@@ -6,21 +6,24 @@
  * computes does not: it keeps the core for a slice of milliseconds, however low its priority, as
  * the yield put us behind it. Two that wait for each other then take turns at being away. The
  * clock tells the two apart. After a yield that took long, the thread does not yield for a while.
+ * But one alone tells nothing: an interrupt, or the machine below this one, takes as long now and
+ * then, and a thread that stops yielding because of it makes the yields of all others long. So it
+ * takes a second one soon after.
  */
 #include "common/base/time.h"
 
 #include <errno.h>
 #include <sched.h>
 
-#define YIELD_DEAR_NS 200000u /* longer than one that spins stays away */
-#define YIELD_PAUSE_NS \
-	(200 * NS_PER_MS) /* after one of 4 ms, as a kernel of 250 Hz has them: 2 % */
+#define YIELD_DEAR_NS  500000u /* longer than one that spins stays away; less than a slice */
+#define YIELD_PAUSE_NS (200 * NS_PER_MS) /* after 4 ms, a slice of a kernel of 250 Hz: 2 % */
+#define YIELD_SOON_NS  (2 * YIELD_PAUSE_NS)
 
 #define GIVE_WAY_NS 50000u
 
 struct time_table time_table = { .read = clock_gettime, .sleep = clock_nanosleep };
 
-static _Thread_local uint64_t yield_dear_until_ns;
+static _Thread_local uint64_t yield_dear_until_ns, yield_suspect_until_ns;
 
 static int sleep_for(int flags, uint64_t ns)
 {
@@ -56,7 +59,10 @@ bool time_yield(void)
 	}
 	sched_yield();
 	after = time_now_ns();
-	if (after - before >= YIELD_DEAR_NS)
-		yield_dear_until_ns = after + YIELD_PAUSE_NS;
+	if (after - before >= YIELD_DEAR_NS) {
+		if (before < yield_suspect_until_ns)
+			yield_dear_until_ns = after + YIELD_PAUSE_NS;
+		yield_suspect_until_ns = after + YIELD_SOON_NS;
+	}
 	return true;
 }

@@ -142,53 +142,41 @@ static void sleep_for_more(struct log *l)
 	atomic_store_explicit(&l->asleep, false, memory_order_relaxed);
 }
 
-struct idling {
-	uint64_t since_ns; /* 0: it is at work */
-	bool in_vain; /* it looked, and slept in the end */
-};
-
 /*
  * Those whose writes were in the last batch are about to write again, and waking a thread takes
- * about the time of a fast disk's sync: so look a while longer. Where to yield is dear
- * (base/time.c) look on, unless it was in vain the time before: as workers do.
+ * about the time of a fast disk's sync: so look a while longer, but only where to yield is cheap
+ * (base/time.c): who is about to write may need this core.
  */
-static void idle(struct log *l, struct idling *i)
+static void idle(struct log *l, uint64_t *since_ns)
 {
 	const uint64_t now = time_now_ns();
 
-	if (!i->since_ns)
-		i->since_ns = now;
-	if (now - i->since_ns < SPIN_NS && (time_yield() || !i->in_vain))
+	if (!*since_ns)
+		*since_ns = now;
+	if (now - *since_ns < SPIN_NS && time_yield())
 		return;
-	i->in_vain = true;
 	holders_tell(l);
 	sleep_for_more(l);
-	i->since_ns = 0;
-}
-
-static void at_work(struct idling *i)
-{
-	i->in_vain &= !i->since_ns;
-	i->since_ns = 0;
+	*since_ns = 0;
 }
 
 void *writer_run(void *log)
 {
 	struct log *l = log;
 	struct group g;
-	struct idling idling = { 0 };
+	uint64_t idle_since_ns = 0; /* 0: it is at work */
 
 	while (!log_has_failed(l)) {
 		if (ring_look(l, &g)) {
 			if (commit_group(l, &g))
 				break;
-			at_work(&idling);
+			idle_since_ns = 0;
 		} else if (atomic_load_explicit(&l->tail, memory_order_relaxed) != l->taken) {
 			time_give_way(); /* the next one is being filled */
 		} else if (atomic_load_explicit(&l->stop, memory_order_acquire)) {
 			break;
 		} else {
-			idle(l, &idling);
+			idle(l, &idle_since_ns);
 		}
 	}
 	return NULL;

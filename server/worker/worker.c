@@ -185,16 +185,17 @@ static uint64_t spin_ns(const struct worker *w)
 
 static void idle(struct worker *w, uint64_t *idle_since)
 {
+	/* what waits for the log needs the log's thread to run: let it have this core */
+	const bool log = write_waits(&w->rpc.door);
 	uint64_t now = time_now_ns();
 
 	if (!*idle_since)
 		*idle_since = now;
-	/* what waits for the log needs the log's thread to run: let it have this core */
-	if (now - *idle_since < w->spin_yield_ns && !write_waits(&w->rpc.door)) {
+	if (now - *idle_since < w->spin_yield_ns && !log) {
 		time_relax();
 		return;
 	}
-	if (now - *idle_since < spin_ns(w) && (time_yield() || !w->spun_in_vain))
+	if (now - *idle_since < spin_ns(w) && (time_yield() || (!log && !w->spun_in_vain)))
 		return;
 	w->spun_in_vain = true;
 	if (rdma_cq_arm(&w->cq) == 0 && worker_poll(w) == 0 && !mailbox_any(&w->commands))

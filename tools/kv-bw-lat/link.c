@@ -122,7 +122,7 @@ int perf_connect(struct perf *p)
 				 "the RDMA device has failed before anything was measured (look at "
 				 "the kernel's log, and start again)");
 	p->software = p->device->rdma->software;
-	p->spin_polls = channel_spin_polls();
+	p->spin_polls = channel_spin_polls(p->device->rdma);
 	return 0;
 }
 

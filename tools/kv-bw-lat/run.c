@@ -44,8 +44,10 @@ void perf_idle(const struct perf *p, unsigned count)
 {
 	if (count <= p->spin_polls)
 		time_relax();
+	else if (p->software)
+		time_give_way(); /* the server needs a core of this machine */
 	else
-		time_yield(); /* the server may need this core */
+		time_yield();
 }
 
 /* Whether all of the thread's handles may be slept on, as gkv_arm() says. */

@@ -211,7 +211,7 @@ static int sleep_until(struct gkv *h, uint64_t until_ns)
 
 static int wait_for_one(struct gkv *h, struct gkv_completion *out, size_t max, unsigned timeout_ms)
 {
-	uint64_t until_ns = 0;
+	uint64_t since_ns = 0, until_ns = 0, now;
 	bool slept = false;
 	int n;
 
@@ -225,13 +225,17 @@ static int wait_for_one(struct gkv *h, struct gkv_completion *out, size_t max, u
 			h->call.spun_in_vain &= !i || slept;
 		if (n || !max || !h->async || !h->async->pending)
 			return n;
-		if (!until_ns)
-			until_ns = time_now_ns() + timeout_ms * NS_PER_MS;
-		else if (time_now_ns() >= until_ns)
+		now = time_now_ns();
+		if (!since_ns) {
+			since_ns = now;
+			until_ns = now + timeout_ms * NS_PER_MS;
+		} else if (now >= until_ns) {
 			return 0;
+		}
 		if (i <= handle_spin_polls(h)) {
 			time_relax();
-		} else if (i > 2 * h->call.spin_polls || (!time_yield() && h->call.spun_in_vain)) {
+		} else if (now - since_ns >= HANDLE_SPIN_NS ||
+			   (!time_yield() && !handle_spins_on(h))) {
 			slept = h->call.spun_in_vain = true; /* as in channel.c */
 			if ((n = sleep_until(h, until_ns)))
 				return n;

@@ -9,10 +9,12 @@
  * and the completion queue never overflows.
  *
  * Waiting: spin, since a READ takes microseconds; then yield, since on a small machine the server
- * may need this core, and at once where there is no other core; then, for what takes longer than
- * SPIN_NS, sleep on the completion channel and on the life line. Where yielding is dear (time.c) it
- * spins on instead, but only where that was not in vain the time before: if the server needs this
- * core, it gets it by our sleep. The clock is read only once spinning was in vain.
+ * may need this core, and at once where there is no other core, or where the device is software,
+ * whose bytes are there when the post returns: what is waited for then is a thread of the server.
+ * For what takes longer than HANDLE_SPIN_NS, sleep on the completion channel and on the life line.
+ * Where yielding is dear (time.c) it spins on instead, but only where that was not in vain the time
+ * before, and not on a software device: if the server needs this core, it gets it by our sleep. The
+ * clock is read only once spinning was in vain.
  *
  * Ordering: rdma_poll() acquires; what a READ or a SEND brought is visible after it.
  */
@@ -30,9 +32,9 @@
 
 #define POLL_ENTRIES	    8
 #define SPIN_POLLS	    1000u
-#define ALONE_POLLS	    4u /* instead, where the server shares our only core */
+#define SOFTWARE_POLLS	    32u /* instead, on a software device */
+#define ALONE_POLLS	    4u /* where the server shares our only core */
 #define CLOCK_POLLS	    16u /* a look at the clock for so many yields */
-#define SPIN_NS		    80000u
 #define SLOWEST_NS_PER_BYTE 250u /* 4 MB a second: less is taken for stuck */
 #define QUIET_NS	    (10 * NS_PER_MS)
 #define SLEEP_MS_MAX	    20 /* polled again then, whether there was an event or not */
@@ -216,9 +218,9 @@ void channel_probe(struct gkv *h)
 		channel_look(h);
 }
 
-unsigned channel_spin_polls(void)
+unsigned channel_spin_polls(const struct rdma_device *dev)
 {
-	return cores_alone() ? ALONE_POLLS : SPIN_POLLS;
+	return cores_alone() ? ALONE_POLLS : dev->software ? SOFTWARE_POLLS : SPIN_POLLS;
 }
 
 int channel_progress(struct gkv *h, struct waiter *w)
@@ -246,7 +248,7 @@ int channel_progress(struct gkv *h, struct waiter *w)
 	if (w->patience_ns && now - w->since_ns >= w->patience_ns)
 		return channel_fail(h, "the transport got no answer for %llu ms",
 				    (unsigned long long)(w->patience_ns / NS_PER_MS));
-	if (now - w->since_ns < SPIN_NS && (yielded || !h->call.spun_in_vain))
+	if (now - w->since_ns < HANDLE_SPIN_NS && (yielded || handle_spins_on(h)))
 		return 0;
 	w->slept = h->call.spun_in_vain = true;
 	return channel_sleep(h, now);

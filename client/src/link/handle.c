@@ -188,7 +188,6 @@ void handle_init(struct gkv *h, struct gkv_session *s, unsigned number, unsigned
 		.fetch = &h->fetch,
 		.err = &h->error,
 	};
-	h->call.spin_polls = channel_spin_polls();
 	h->reader.ops = &handle_reader_ops;
 	h->reader.ctx = h;
 	h->reader.fetch.grow = grow_arena;
@@ -241,6 +240,8 @@ int handle_follow(struct gkv *h)
 	s->services->follow(h);
 	handle_buffers_destroy(h);
 	h->device = to;
+	h->call.spin_polls = channel_spin_polls(to->rdma);
+	h->call.near = to->rdma->software;
 	rc = buffers_create(h);
 	if (rc == 0)
 		rc = s->services->follow(h);

@@ -50,6 +50,7 @@ struct call {
 
 	uint64_t deadline_ns; /* of the call under way; 0: no clock was read for it yet */
 	unsigned spin_polls; /* empty polls before a wait yields */
+	bool near; /* the server is on this machine, and may need our core */
 	bool spun_in_vain; /* the wait before had to sleep: half of them */
 	uint64_t heard_ns; /* when the last reply was polled */
 
@@ -273,8 +274,16 @@ static inline unsigned handle_spin_polls(const struct gkv *h)
 	return h->call.spun_in_vain ? h->call.spin_polls / 2 : h->call.spin_polls;
 }
 
-/* channel_spin_polls - how many polls in vain a wait spins for: few on an only core. */
-unsigned channel_spin_polls(void);
+#define HANDLE_SPIN_NS 80000u /* of a wait, spinning and yielding, before it sleeps */
+
+/* handle_spins_on - whether a wait does, where yielding is dear; else it sleeps. */
+static inline bool handle_spins_on(const struct gkv *h)
+{
+	return !h->call.spun_in_vain && !h->call.near;
+}
+
+/* channel_spin_polls - how many polls in vain a wait spins for, on handles of @dev. */
+unsigned channel_spin_polls(const struct rdma_device *dev);
 
 /*
  * channel_progress - poll once and take what came: chains_done grows, slots change. Where nothing
