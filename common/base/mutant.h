@@ -83,6 +83,7 @@
 	X(fresh_no_drift, "a client takes the server's clock to be as fast as its own")          \
 	X(revoke_nothing, "a backup looks what it has, and leaves the primary its rights")       \
 	X(hold_when_posted, "a peer holds what was posted to it")                                \
+	X(walk_resurrects, "what a walk brings is applied, whether it was deleted since or not") \
 	X(retry_fsync, "the log syncs again where a sync has failed, and goes on")               \
 	X(replay_any_order, "recovery applies a deletion without regard to what came before it")
 

@@ -27,6 +27,21 @@ static int payload_bytes(unsigned type)
 		return sizeof(struct wire_handle);
 	case WIRE_BYE:
 		return 0;
+	case WIRE_PEER_HELLO:
+		return sizeof(struct wire_peer_hello);
+	case WIRE_PEER_JOINED:
+		return sizeof(struct wire_peer_joined);
+	case WIRE_PEER_OFFER:
+		return sizeof(struct wire_peer_offer);
+	case WIRE_PEER_ANSWER:
+		return sizeof(struct wire_peer_answer);
+	case WIRE_PEER_READY:
+	case WIRE_PEER_BEGIN:
+	case WIRE_PEER_WALK:
+	case WIRE_PEER_CAUGHT_UP:
+		return sizeof(struct wire_peer_place);
+	case WIRE_PEER_CLIENTS:
+		return sizeof(struct wire_peer_clients);
 	}
 	return -1;
 }
@@ -58,6 +73,15 @@ int wire_text(char *text, size_t cap)
 	return 0;
 }
 
+static int check_member(struct wire_peer_hello *h)
+{
+	int rc = wire_text(h->group, sizeof(h->group));
+
+	if (rc == 0)
+		rc = wire_text(h->node, sizeof(h->node));
+	return rc ? rc : wire_text(h->address, sizeof(h->address));
+}
+
 static int check_text(struct wire_frame *f)
 {
 	switch (f->type) {
@@ -67,6 +91,8 @@ static int check_text(struct wire_frame *f)
 		return wire_text(f->welcome.device, sizeof(f->welcome.device));
 	case WIRE_REFUSE:
 		return wire_text(f->refuse.text, sizeof(f->refuse.text));
+	case WIRE_PEER_HELLO:
+		return check_member(&f->peer_hello);
 	default:
 		return 0;
 	}
@@ -93,9 +119,12 @@ int wire_decode(const void *bytes, size_t len, struct wire_frame *out, struct er
 				 h.type, h.length, want);
 	memset(out, 0, sizeof(*out));
 	out->type = (enum wire_type)h.type;
-	memcpy(&out->hello, (const char *)bytes + sizeof(h), h.length);
+	memcpy(&out->peer_clients, (const char *)bytes + sizeof(h), h.length);
 	if (check_text(out))
 		return error_set(err, -EPROTO, "the peer sent a text that does not end");
+	if (out->type == WIRE_PEER_CLIENTS && out->peer_clients.count > WIRE_PEER_ITEMS)
+		return error_set(err, -EPROTO, "the peer sent %u clients in a frame for %u",
+				 out->peer_clients.count, WIRE_PEER_ITEMS);
 	return 0;
 }
 
@@ -109,6 +138,6 @@ size_t wire_encode(const struct wire_frame *frame, void *out)
 	};
 
 	memcpy(out, &h, sizeof(h));
-	memcpy((char *)out + sizeof(h), &frame->hello, h.length);
+	memcpy((char *)out + sizeof(h), &frame->peer_clients, h.length);
 	return sizeof(h) + h.length;
 }

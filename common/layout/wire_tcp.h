@@ -25,6 +25,9 @@
  * what is about another attempt than the one under way. A REFUSE with ask 0 answers none of them:
  * it is about the session.
  *
+ * Members of a group say other things on the same port (wire_peer.h). Their first frame is a
+ * PEER_HELLO in place of the HELLO.
+ *
  * Every frame: a 16 B header, then a payload of the size that its type has.
  *     0  magic    4 B  "GKVX"
  *     4  version  2 B  WIRE_VERSION
@@ -39,6 +42,8 @@
 
 #include "common/base/error.h"
 #include "common/layout/fields.h"
+#include "common/layout/wire_peer.h"
+#include "common/layout/wire_qp.h"
 
 #define WIRE_MAGIC	 0x58564b47u
 #define WIRE_VERSION	 6u
@@ -55,6 +60,15 @@ enum wire_type {
 	WIRE_BYE = 8,
 	WIRE_QP_CLOSE = 9,
 	WIRE_QP_LOST = 10,
+	WIRE_PEER_HELLO = 32,
+	WIRE_PEER_JOINED = 33,
+	WIRE_PEER_OFFER = 34,
+	WIRE_PEER_ANSWER = 35,
+	WIRE_PEER_READY = 36,
+	WIRE_PEER_BEGIN = 37,
+	WIRE_PEER_CLIENTS = 38,
+	WIRE_PEER_WALK = 39,
+	WIRE_PEER_CAUGHT_UP = 40,
 };
 
 struct wire_header {
@@ -139,37 +153,6 @@ struct wire_refuse {
 LAYOUT(struct wire_refuse, 512, code, 0, ask, 4, text, 8);
 
 /*
- * QP_OPEN and QP_OPENED, 64 B: what one side offers for a queue pair.
- *     0  gid 16   16 qpn 4   20 psn 4   24 lid 2   26 link_layer 1 (IBV_LINK_LAYER_*)
- *    27  mtu 1 (enum ibv_mtu)   28 rd_initiator 1   29 rd_responder 1   30 ib_port 1
- *    31  has_gid 1 (1: gid and gid_type are set)   32 handle 4 (number of the client's handle)
- *    36  credits 4 (asked for, granted; HOUSEKEEPER_QP: 0, it carries no requests)   40 gid_type 1
- *        (enum ibv_gid_type)   41 reserved0 3   44 ask 4 (not 0)   48 reserved 16
- */
-struct wire_qp {
-	uint8_t gid[16];
-	uint32_t qpn;
-	uint32_t psn;
-	uint16_t lid;
-	uint8_t link_layer;
-	uint8_t mtu;
-	uint8_t rd_initiator;
-	uint8_t rd_responder;
-	uint8_t ib_port;
-	uint8_t has_gid;
-	uint32_t handle;
-	uint32_t credits;
-	uint8_t gid_type;
-	uint8_t reserved0[3];
-	uint32_t ask;
-	uint8_t reserved[16];
-};
-
-LAYOUT(struct wire_qp, 64, gid, 0, qpn, 16, psn, 20, lid, 24, link_layer, 26, mtu, 27, rd_initiator,
-       28, rd_responder, 29, ib_port, 30, has_gid, 31, handle, 32, credits, 36, gid_type, 40,
-       reserved0, 41, ask, 44, reserved, 48);
-
-/*
  * QP_READY, QP_LIVE, QP_CLOSE and QP_LOST, 8 B: which queue pair.
  *     0  handle 4    4 number 4 (QP_READY, QP_LIVE: the ask; QP_LOST: qpn of the client's end; 0)
  */
@@ -192,6 +175,12 @@ struct wire_frame {
 		struct wire_refuse refuse;
 		struct wire_qp qp;
 		struct wire_handle handle;
+		struct wire_peer_hello peer_hello;
+		struct wire_peer_joined peer_joined;
+		struct wire_peer_offer peer_offer;
+		struct wire_peer_answer peer_answer;
+		struct wire_peer_place peer_place;
+		struct wire_peer_clients peer_clients;
 	};
 };
 

@@ -22,7 +22,6 @@
 #include <sys/mman.h>
 
 #include "common/base/cores.h"
-#include "common/base/hash.h"
 #include "common/base/log.h"
 #include "common/base/mutant.h"
 #include "common/base/time.h"
@@ -30,16 +29,13 @@
 
 const char recovery_corrupt[] = "it is corrupt";
 
-static int give(struct recovery *r, const struct apply_record *record, uint64_t bytes)
+/* A record of @bytes is about to be given. */
+static int count(struct recovery *r, uint64_t bytes)
 {
-	if (record->version > r->version)
-		r->version = record->version;
 	r->records++;
 	r->bytes += bytes;
 	progress_add(&r->progress, bytes);
-	if (r->records % 1024 == 0 && data_is_stopping(r->d))
-		return -ECANCELED;
-	return apply_give(r->apply, record);
+	return r->records % 1024 == 0 && data_is_stopping(r->d) ? -ECANCELED : 0;
 }
 
 static int snapshot_record(void *ctx, const struct snapshot_record *s)
@@ -52,61 +48,17 @@ static int snapshot_record(void *ctx, const struct snapshot_record *s)
 		.value_len = s->value_len,
 		.version = s->version,
 		.expiry_ms = s->expiry_ms,
-		.body = hash_bytes(s->data, s->key_len + (size_t)s->value_len),
 	};
+	int rc = count(r, snapshot_record_length(s->key_len, s->value_len));
 
-	return give(r, &record, snapshot_record_length(s->key_len, s->value_len));
+	return rc ? rc : replay_record(r->replay, &record);
 }
 
 static int snapshot_client(void *ctx, const struct snapshot_client *s)
 {
 	struct recovery *r = ctx;
-	struct clients *c = r->d->clients;
-	const struct client_reply reply = {
-		.sequence = s->sequence,
-		.version = s->version,
-		.expiry_ms = s->expiry_ms,
-		.number = s->number,
-		.value_len = s->value_len,
-		.status = s->status,
-	};
-	int rc = clients_restore(c, s->client, s->first_sequence, false);
 
-	if (rc == 0 && s->sequence)
-		rc = clients_restore_reply(c, s->client, s->handle, s->slot, &reply);
-	return rc;
-}
-
-static int remember(struct recovery *r, const struct log_record *l)
-{
-	const struct client_reply reply = {
-		.sequence = l->sequence,
-		.version = l->version,
-		.expiry_ms = l->expiry_ms,
-		.number = l->number,
-		.value_len = l->value_len,
-	};
-
-	if (!l->client[0] && !l->client[1])
-		return 0;
-	return clients_restore_reply(r->d->clients, l->client, l->handle, l->slot, &reply);
-}
-
-static int log_write(struct recovery *r, const struct log_record *l)
-{
-	const struct apply_record record = {
-		.key = l->data,
-		.key_len = l->key_len,
-		.value = l->data + l->key_len,
-		.value_len = l->value_len,
-		.version = l->version,
-		.expiry_ms = l->expiry_ms,
-		.body = l->body,
-		.is_del = l->kind == LOG_DEL,
-	};
-	int rc = give(r, &record, l->length);
-
-	return rc ? rc : remember(r, l);
+	return replay_client(r->replay, s);
 }
 
 /* What has to be written again. Its length was known from the survey. */
@@ -122,21 +74,14 @@ static void keep_tail(struct recovery *r, const struct log_record *l)
 static int log_record(void *ctx, const struct log_record *l)
 {
 	struct recovery *r = ctx;
+	int rc = 0;
 
 	keep_tail(r, l);
 	if (l->position < r->start)
 		return 0;
-	switch ((enum log_kind)l->kind) {
-	case LOG_PUT:
-	case LOG_DEL:
-		return log_write(r, l);
-	case LOG_CLIENT:
-		return clients_restore(r->d->clients, l->client, l->version, true);
-	case LOG_FORGET:
-		clients_restore_forget(r->d->clients, l->client);
-		break;
-	}
-	return 0;
+	if (l->kind == LOG_PUT || l->kind == LOG_DEL)
+		rc = count(r, l->length);
+	return rc ? rc : replay_log(r->replay, l);
 }
 
 static int make_room_for_tail(struct recovery *r, struct error *err)
@@ -293,20 +238,26 @@ static int explain(const struct recovery *r, int rc, struct error *err)
 static int load(struct recovery *r, struct error *err)
 {
 	struct data *d = r->d;
-	unsigned threads = d->config.threads ? d->config.threads : cores_usable();
+	const struct apply_config config = {
+		.store = d->store,
+		.threads = d->config.threads ? d->config.threads : cores_usable(),
+		.stopping = d->config.stopping,
+		.ctx = d->config.ctx,
+	};
 	int rc, applied;
 
 	raise_clock(r);
 	r->durable = r->survey.durable;
 	*err = (struct error){ 0 };
-	rc = apply_start(&r->apply, d->store, threads, d->config.stopping, d->config.ctx, err);
+	rc = replay_open(&r->replay, &config, d->clients, err);
 	if (rc)
 		return rc;
 	memory_growth_ahead(d->store->memory, true);
 	rc = load_snapshot(r, err);
 	if (rc == 0)
 		rc = load_log(r, err);
-	applied = apply_end(r->apply);
+	r->version = replay_version(r->replay);
+	applied = replay_close(r->replay);
 	memory_growth_ahead(d->store->memory, false);
 	r->loaded_ns = time_now_ns() - r->progress.begun_ns;
 	progress_end(&r->progress);

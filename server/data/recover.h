@@ -2,9 +2,9 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /* Recovery under way, from recover.c, which loads, to begin.c, which begins the next life. */
-#include "server/data/apply.h"
 #include "server/data/data_internal.h"
 #include "server/data/progress.h"
+#include "server/replay/replay.h"
 
 struct recovery {
 	struct data *d;
@@ -12,10 +12,10 @@ struct recovery {
 	struct snapshot_info *snapshot; /* SNAPSHOTS_MAX of them */
 	unsigned snapshots, chosen; /* chosen == snapshots: none */
 	uint64_t start, durable; /* positions: where replay begins; D, with what a snapshot adds */
-	struct apply *apply;
+	struct replay *replay;
 	struct progress progress;
 	uint64_t loaded_ns; /* what it took, until the last record was applied */
-	uint64_t version; /* the greatest that was seen */
+	uint64_t version; /* the greatest that was replayed */
 	uint64_t records, bytes;
 	uint8_t *tail; /* mapped: records from `durable` on */
 	uint64_t tail_bytes, tail_room;

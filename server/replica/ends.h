@@ -23,6 +23,13 @@ struct replica_flow_offer {
 	uint32_t rkey;
 };
 
+/* From either end of a pulse. */
+struct replica_pulse_offer {
+	struct wire_qp qp;
+	uint64_t addr; /* of the word that the other end WRITEs */
+	uint32_t rkey;
+};
+
 /* What a backup WRITEs back, each an aligned word that only grows. */
 struct replica_flow {
 	_Atomic uint64_t taken; /* place: the ring is free below */

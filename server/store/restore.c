@@ -59,8 +59,10 @@ static int restore_put(struct store_worker *w, const void *key, uint32_t key_len
 	int rc;
 
 	assert(!s->log);
-	if (expiry_ms && expiry_ms <= store_now_ns(s) / NS_PER_MS)
-		return store_restore_del(w, key, key_len, version);
+	if (expiry_ms && expiry_ms <= store_now_ns(s) / NS_PER_MS) {
+		rc = store_restore_del(w, key, key_len, version);
+		return rc ? rc : STORE_EXPIRED;
+	}
 	rc = store_look_up(s, hash_key(s->hash_seed, key, key_len), key, key_len, &old);
 	if (rc == 0 && as_new(&old, version))
 		return 0;

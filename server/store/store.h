@@ -184,11 +184,12 @@ bool store_is_pending(struct store *s, uint64_t hash, uint64_t version);
  * Recovery: no log is open, no session is there. A record of the log or of a snapshot, applied
  * where nothing as new stands there: any number of times, in the order of the log for each key.
  * Several threads may, each with its own worker, online.
- * store_restore_put - @body: XXH3 of key and value. A record that has expired by store_now_ns()
- * removes what is older, and is left out. Returns 0; -ENOMEM; -EAGAIN: memory is growing, or waits
- * for a grace period: go offline for a while and try again.
+ * store_restore_put - @body: XXH3 of key and value. Returns 0; STORE_EXPIRED: its time is over by
+ * store_now_ns(), so it was left out, and what is older removed; -ENOMEM; -EAGAIN: memory is
+ * growing, or waits for a grace period: go offline for a while and try again.
  * store_restore_del - removes what is older than @version. Returns 0, or -EAGAIN.
  */
+#define STORE_EXPIRED 1
 int store_restore_put(struct store_worker *w, const void *key, uint32_t key_len, const void *value,
 		      uint32_t value_len, uint64_t version, uint64_t expiry_ms, uint64_t body);
 int store_restore_del(struct store_worker *w, const void *key, uint32_t key_len, uint64_t version);

@@ -15,10 +15,13 @@
 
 UNIT_TEST(frames_round_trip)
 {
-	static const enum wire_type types[] = { WIRE_HELLO,   WIRE_WELCOME,   WIRE_REFUSE,
-						WIRE_QP_OPEN, WIRE_QP_OPENED, WIRE_QP_READY,
-						WIRE_QP_LIVE, WIRE_BYE,	      WIRE_QP_CLOSE,
-						WIRE_QP_LOST };
+	static const enum wire_type types[] = {
+		WIRE_HELLO,	   WIRE_WELCOME,     WIRE_REFUSE,	  WIRE_QP_OPEN,
+		WIRE_QP_OPENED,	   WIRE_QP_READY,    WIRE_QP_LIVE,	  WIRE_BYE,
+		WIRE_QP_CLOSE,	   WIRE_QP_LOST,     WIRE_PEER_HELLO,	  WIRE_PEER_JOINED,
+		WIRE_PEER_OFFER,   WIRE_PEER_ANSWER, WIRE_PEER_READY,	  WIRE_PEER_BEGIN,
+		WIRE_PEER_CLIENTS, WIRE_PEER_WALK,   WIRE_PEER_CAUGHT_UP,
+	};
 
 	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		struct wire_frame in = { .type = types[i] }, out;
@@ -57,6 +60,14 @@ UNIT_TEST(refusals)
 	memset(in.hello.name, 'x', sizeof(in.hello.name)); /* a text without an end */
 	len = wire_encode(&in, bytes);
 	assert_int_equal(wire_decode(bytes, len, &out, &err), -EPROTO);
+	in = (struct wire_frame){ .type = WIRE_PEER_HELLO };
+	memset(in.peer_hello.address, 'x', sizeof(in.peer_hello.address));
+	len = wire_encode(&in, bytes);
+	assert_int_equal(wire_decode(bytes, len, &out, &err), -EPROTO);
+	in = (struct wire_frame){ .type = WIRE_PEER_CLIENTS,
+				  .peer_clients = { .count = WIRE_PEER_ITEMS + 1 } };
+	len = wire_encode(&in, bytes);
+	assert_int_equal(wire_decode(bytes, len, &out, &err), -EPROTO);
 }
 
 /* What a peer calls itself, and why it refuses, is shown on terminals and stands in logs and
@@ -79,6 +90,12 @@ UNIT_TEST(texts_are_plain)
 	strcpy(in.hello.name, wild);
 	assert_int_equal(wire_decode(bytes, wire_encode(&in, bytes), &out, &err), 0);
 	assert_string_equal(out.hello.name, "a?[2J??b???~");
+	in = (struct wire_frame){ .type = WIRE_PEER_HELLO };
+	strcpy(in.peer_hello.group, wild);
+	strcpy(in.peer_hello.node, wild);
+	assert_int_equal(wire_decode(bytes, wire_encode(&in, bytes), &out, &err), 0);
+	assert_string_equal(out.peer_hello.group, "a?[2J??b???~");
+	assert_string_equal(out.peer_hello.node, "a?[2J??b???~");
 }
 
 static struct rpc_request request(enum rpc_op op, uint32_t key_len)

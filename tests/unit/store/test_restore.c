@@ -80,7 +80,7 @@ static void apply(const struct entry *e)
 		if (rc == -EAGAIN)
 			wait_a_little();
 	} while (rc == -EAGAIN);
-	assert_ok(rc);
+	assert_int_equal(rc, !e->del && e->expired ? STORE_EXPIRED : 0);
 	qsbr_quiescent();
 }
 

@@ -8,9 +8,17 @@
  *	giver: empty -> filled, when it is full     thread: filled -> empty, when all is applied
  *
  * An error of any thread is kept, and makes all of them, and the giver, drop what is left.
+ *
+ * LEARNING. A member that learns gets records by two ways at once: those of the log, in their
+ * order, and those that a walk over another server's table brings, each as it was at some time.
+ * The newer version of the two stays, and as a deletion leaves no version in the store, the thread
+ * that applied it keeps that: what a walk brings is dropped where its key had gone at that version
+ * or later. A record whose time is over goes like one that was deleted. apply_learned() forgets
+ * all of it, when nothing of the walk can come any more.
  */
-#include "server/data/apply.h"
+#include "server/replay/apply.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -21,6 +29,7 @@
 #include "common/base/mutant.h"
 #include "common/base/time.h"
 #include "server/reclaim/qsbr.h"
+#include "server/replay/gone.h"
 
 #define BOX_BYTES   (1u << 20)
 #define BOXES	    3u /* of a thread */
@@ -41,7 +50,7 @@ struct item {
 	uint64_t version, expiry_ms, body;
 	uint32_t key_len, value_len;
 	uint32_t length; /* of all of it, a multiple of 8 */
-	uint32_t is_del;
+	bool has_body, is_del, walked;
 };
 
 struct applier {
@@ -49,17 +58,19 @@ struct applier {
 	pthread_t thread;
 	struct store_worker worker;
 	struct box box[BOXES];
+	struct gone
+		gone; /* while it learns. The thread's; the giver's while nothing is under way */
 	struct box *filling; /* the giver's */
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t changed;
 	struct box *empty, *filled, **filled_last;
+	unsigned under_way; /* boxes that are filled, or being emptied */
 	bool over; /* nothing more is given */
 };
 
 struct apply {
-	struct store *store;
-	bool (*stopping)(void *ctx);
-	void *ctx;
+	struct apply_config config;
+	bool learning; /* changed while nothing is under way */
 	_Atomic int rc; /* the first error; relaxed: whoever acts on it only stops */
 	unsigned count; /* of threads that run */
 	struct applier applier[];
@@ -81,11 +92,13 @@ static void fail(struct apply *a, int rc)
 static int try(struct store_worker *w, const struct item *i)
 {
 	const uint8_t *key = (const uint8_t *)(i + 1);
+	const uint64_t body =
+		i->has_body ? i->body : hash_bytes(key, i->key_len + (size_t)i->value_len);
 
 	if (i->is_del)
 		return store_restore_del(w, key, i->key_len, i->version);
 	return store_restore_put(w, key, i->key_len, key + i->key_len, i->value_len, i->version,
-				 i->expiry_ms, i->body);
+				 i->expiry_ms, body);
 }
 
 /* Memory is growing, or waits for a grace period. */
@@ -95,7 +108,7 @@ static void wait_for_memory(struct applier *t)
 
 	reclaim_poll(t->worker.reclaim, UINT64_MAX);
 	qsbr_offline();
-	memory_growth_wait(t->all->store->memory, GROWTH_MS);
+	memory_growth_wait(t->all->config.store->memory, GROWTH_MS);
 	if (time_now_ns() - since_ns < PAUSE_NS) /* it does not grow */
 		time_sleep(PAUSE_NS);
 	qsbr_online();
@@ -107,6 +120,7 @@ static void wait_for_memory(struct applier *t)
  */
 static int apply(struct applier *t, const struct item *i)
 {
+	const struct apply_config *c = &t->all->config;
 	uint64_t full_ns = 0;
 	int rc;
 
@@ -115,12 +129,27 @@ static int apply(struct applier *t, const struct item *i)
 			full_ns = time_now_ns();
 		if (rc == -ENOMEM && time_now_ns() - full_ns > PATIENCE_NS)
 			break;
-		if (t->all->stopping && t->all->stopping(t->all->ctx))
+		if (c->stopping && c->stopping(c->ctx))
 			return -ECANCELED;
 		if (failed(t->all))
 			return 0;
 		wait_for_memory(t);
 	}
+	return rc;
+}
+
+/* The same while it learns. */
+static int apply_learning(struct applier *t, const struct item *i)
+{
+	const uint8_t *key = (const uint8_t *)(i + 1);
+	int rc;
+
+	if (i->walked && gone_since(&t->gone, key, i->key_len, i->version) &&
+	    !MUTANT(walk_resurrects))
+		return 0;
+	rc = apply(t, i);
+	if (rc == STORE_EXPIRED || (rc == 0 && i->is_del))
+		return gone_add(&t->gone, key, i->key_len, i->version);
 	return rc;
 }
 
@@ -137,7 +166,7 @@ static size_t look_ahead(const struct applier *t, const struct box *b, size_t at
 		key[n] = (struct store_key){ i + 1, i->key_len };
 		at += i->length;
 	}
-	store_prefetch(t->all->store, key, n, true);
+	store_prefetch(t->all->config.store, key, n, true);
 	return at;
 }
 
@@ -152,7 +181,8 @@ static void empty_box(struct applier *t, struct box *b)
 
 		if (at == seen)
 			seen = look_ahead(t, b, at);
-		rc = apply(t, i);
+		rc = t->all->learning ? apply_learning(t, i) : apply(t, i);
+		rc = rc == STORE_EXPIRED ? 0 : rc;
 		at += i->length;
 		if (n % QUIESCENT == 0)
 			qsbr_quiescent();
@@ -194,6 +224,7 @@ static void *applier_main(void *arg)
 		pthread_mutex_lock(&t->lock);
 		b->next = t->empty;
 		t->empty = b;
+		t->under_way--;
 		pthread_cond_signal(&t->changed);
 		pthread_mutex_unlock(&t->lock);
 	}
@@ -209,6 +240,7 @@ static void hand_over(struct applier *t)
 	b->next = NULL;
 	*t->filled_last = b;
 	t->filled_last = &b->next;
+	t->under_way++;
 	t->filling = NULL;
 	pthread_cond_signal(&t->changed);
 	pthread_mutex_unlock(&t->lock);
@@ -253,7 +285,7 @@ static struct applier *applier_of(struct apply *a, uint64_t hash, const struct a
 
 int apply_give(struct apply *a, const struct apply_record *r)
 {
-	uint64_t hash = hash_key(a->store->hash_seed, r->key, r->key_len);
+	uint64_t hash = hash_key(a->config.store->hash_seed, r->key, r->key_len);
 	struct applier *t = applier_of(a, hash, r);
 	size_t length = (sizeof(struct item) + r->key_len + (size_t)r->value_len + 7) & ~(size_t)7;
 	struct item *i;
@@ -274,7 +306,9 @@ int apply_give(struct apply *a, const struct apply_record *r)
 		.key_len = r->key_len,
 		.value_len = r->value_len,
 		.length = (uint32_t)length,
+		.has_body = r->has_body,
 		.is_del = r->is_del,
+		.walked = r->walked,
 	};
 	memcpy(i + 1, r->key, r->key_len);
 	if (r->value_len)
@@ -283,10 +317,35 @@ int apply_give(struct apply *a, const struct apply_record *r)
 	return 0;
 }
 
+int apply_flush(struct apply *a)
+{
+	for (unsigned i = 0; i < a->count; i++)
+		if (a->applier[i].filling)
+			hand_over(&a->applier[i]);
+	for (unsigned i = 0; i < a->count; i++) {
+		struct applier *t = &a->applier[i];
+
+		pthread_mutex_lock(&t->lock);
+		while (t->under_way)
+			pthread_cond_wait(&t->changed, &t->lock);
+		pthread_mutex_unlock(&t->lock);
+	}
+	return failed(a);
+}
+
+void apply_learned(struct apply *a)
+{
+	/* The locks of apply_flush() and of the next hand_over() order it. */
+	for (unsigned i = 0; i < a->count; i++)
+		gone_free(&a->applier[i].gone);
+	a->learning = false;
+}
+
 static void applier_free(struct applier *t)
 {
 	for (unsigned i = 0; i < BOXES; i++)
 		free(t->box[i].bytes);
+	gone_free(&t->gone);
 	store_worker_destroy(&t->worker);
 	pthread_mutex_destroy(&t->lock);
 	pthread_cond_destroy(&t->changed);
@@ -295,7 +354,7 @@ static void applier_free(struct applier *t)
 static int applier_start(struct apply *a, struct applier *t)
 {
 	sigset_t all, old;
-	int rc = store_worker_create(&t->worker, a->store, 0);
+	int rc = store_worker_create(&t->worker, a->config.store, 0);
 
 	if (rc)
 		return rc;
@@ -319,19 +378,17 @@ static int applier_start(struct apply *a, struct applier *t)
 	return rc;
 }
 
-int apply_start(struct apply **out, struct store *store, unsigned threads,
-		bool (*stopping)(void *ctx), void *ctx, struct error *err)
+int apply_start(struct apply **out, const struct apply_config *config, struct error *err)
 {
-	struct apply *a;
+	const unsigned threads = config->threads > THREADS_MAX ? THREADS_MAX : config->threads;
+	struct apply *a = calloc(1, sizeof(*a) + threads * sizeof(a->applier[0]));
 	int rc = 0;
 
-	threads = threads < 1 ? 1 : threads > THREADS_MAX ? THREADS_MAX : threads;
-	a = calloc(1, sizeof(*a) + threads * sizeof(a->applier[0]));
+	assert(threads);
 	if (!a)
-		return error_set(err, -ENOMEM, "out of memory for the threads of recovery");
-	a->store = store;
-	a->stopping = stopping;
-	a->ctx = ctx;
+		return error_set(err, -ENOMEM, "out of memory for the threads that apply records");
+	a->config = *config;
+	a->learning = config->learning;
 	while (a->count < threads && rc == 0) {
 		rc = applier_start(a, &a->applier[a->count]);
 		a->count += rc == 0;
@@ -339,7 +396,7 @@ int apply_start(struct apply **out, struct store *store, unsigned threads,
 	if (rc) {
 		apply_end(a);
 		return error_set(err, rc,
-				 "starting %u threads for recovery failed: %s (free "
+				 "starting %u threads that apply records failed: %s (free "
 				 "memory, or raise the limit of threads)",
 				 threads, error_name(rc));
 	}
