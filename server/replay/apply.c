@@ -58,8 +58,7 @@ struct applier {
 	pthread_t thread;
 	struct store_worker worker;
 	struct box box[BOXES];
-	struct gone
-		gone; /* while it learns. The thread's; the giver's while nothing is under way */
+	struct gone gone; /* the thread's; the giver's while nothing is under way */
 	struct box *filling; /* the giver's */
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t changed;

@@ -30,6 +30,7 @@
 #include "common/rdma/post.h"
 #include "common/rdma/qp.h"
 #include "common/rdma/region.h"
+#include "server/replica/word.h"
 
 #define SENDS_MAX 4u /* a word each, and two of them at a time */
 
@@ -125,23 +126,9 @@ static void poll_own(struct backup *b)
 	}
 }
 
-/* WRITE one word. */
 static void write_word(struct backup *b, size_t offset, _Atomic uint64_t *word, uint64_t value)
 {
-	struct ibv_sge sge = { .addr = (uintptr_t)word,
-			       .length = sizeof(*word),
-			       .lkey = b->words.region.lkey };
-	struct ibv_send_wr *bad, wr = {
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = { .remote_addr = b->primary.addr + offset, .rkey = b->primary.rkey },
-	};
-
-	/* relaxed: the device reads it after the post */
-	atomic_store_explicit(word, value, memory_order_relaxed);
-	if (rdma_post_send(b->qp.qp, &wr, &bad))
+	if (word_write(&b->qp, &b->words, word, value, b->primary.addr + offset, b->primary.rkey))
 		b->connected = false;
 	else
 		b->under_way++;

@@ -17,6 +17,7 @@
 #include "common/rdma/post.h"
 #include "common/rdma/qp.h"
 #include "common/rdma/region.h"
+#include "server/replica/word.h"
 
 #define CQ_ENTRIES 2u
 
@@ -111,23 +112,11 @@ static void poll_own(struct pulse *p)
 
 bool pulse_say(struct pulse *p, uint64_t n)
 {
-	struct ibv_sge sge = { .addr = (uintptr_t)p->said.addr,
-			       .length = sizeof(n),
-			       .lkey = p->said.region.lkey };
-	struct ibv_send_wr *bad, wr = {
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = { .remote_addr = p->other.addr, .rkey = p->other.rkey },
-	};
-
 	poll_own(p);
 	if (!p->connected || p->broken || p->under_way)
 		return false;
-	/* relaxed: the device reads it after the post */
-	atomic_store_explicit(word_of(&p->said), n, memory_order_relaxed);
-	p->broken = rdma_post_send(p->qp.qp, &wr, &bad) != 0;
+	p->broken = word_write(&p->qp, &p->said, word_of(&p->said), n, p->other.addr,
+			       p->other.rkey) != 0;
 	p->under_way = !p->broken;
 	return p->under_way;
 }

@@ -15,7 +15,7 @@ from _pytest.config import create_terminal_writer
 
 from kvt_process import SLOW
 
-LIMIT_S = 120 # of a test; what it waits for has bounds of its own, below that
+LIMIT_S = 120  # of a test; what it waits for has bounds of its own, below that
 
 
 class Report:
