@@ -89,8 +89,13 @@ static void end_late_strangers(struct sessions *all)
 	cds_list_for_each_entry_safe (s, next, &all->strangers, node) {
 		if (now < s->deadline_ns)
 			break; /* in the order of their coming */
-		if (s->hello)
-			continue; /* the server is late */
+		/* It may be this thread that is late: what has come by now counts. */
+		if (!s->hello && session_readable(s, false)) {
+			session_end(s, 0);
+			continue;
+		}
+		if (s->hello || s->begun)
+			continue;
 		error_set(&err, -ETIMEDOUT, "no HELLO within %u s of connecting",
 			  EXCHANGE_DEADLINE_MS / 1000);
 		session_refuse(s, 0, &err);

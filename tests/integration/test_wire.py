@@ -3,6 +3,7 @@
 """Strangers on the TCP port: whatever they send, the server refuses in words and goes on."""
 import os
 import random
+import signal
 import socket
 import time
 
@@ -150,6 +151,20 @@ def test_handshake_byte_by_byte(shared, kv_layout):
         assert fields[10:12] == (1024, 16 << 20), "key_max, value_max"
         raw.send(wire.frame(wire.BYE))
         assert raw.receive_frame(3) is None
+
+
+@pytest.mark.no_device
+def test_a_server_that_is_late_does_not_blame_its_clients(shared, kv_layout, cli):
+    """It runs again after their time is over, and reads what has come before it looks at clocks."""
+    with wire.Raw(shared) as good, wire.Raw(shared) as silent:
+        wait_until("both are accepted", lambda: cli.stats()["handshakes_pending"] == 2, 8)
+        shared.stop_threads()
+        time.sleep(0.2)  # its timer is over before the HELLO comes
+        good.send(wire.frame(wire.HELLO, wire.hello(kv_layout)))
+        time.sleep(5.2)
+        shared.signal(signal.SIGCONT)
+        assert good.receive_frame().type == wire.WELCOME
+        assert "no HELLO" in wire.refusal(silent.receive_frame().payload)[1]
 
 
 @pytest.mark.no_device

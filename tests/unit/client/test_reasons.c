@@ -61,6 +61,19 @@ static void wait_until_wanted(void)
 		assert_int_equal(gkv_wait(kv, NULL, 0, 1), 0);
 }
 
+/* Neither the housekeeper nor the connecting thread comes to any handle. */
+static void hold_threads(void)
+{
+	pthread_mutex_lock(&session->keeper->round_lock);
+	pthread_mutex_lock(&session->flights->lock);
+}
+
+static void release_threads(void)
+{
+	pthread_mutex_unlock(&session->flights->lock);
+	pthread_mutex_unlock(&session->keeper->round_lock);
+}
+
 UNIT_TEST(test_nobody_listens, set_up, tear_down)
 {
 	struct gkv_request wrong = request(GKV_OP_GET, 0, 5);
@@ -101,11 +114,11 @@ UNIT_TEST(test_the_loss_is_told, set_up, tear_down)
 		kv->call.tended = tended;
 		channel_fail(kv, "loss %u", tended);
 		kv->call.tended = false;
-		pthread_mutex_lock(&session->keeper->round_lock); /* nobody connects */
+		hold_threads();
 		submit(GKV_OP_GET, 0);
 		assert_int_equal(gkv_wait(kv, NULL, 0, 1), 0);
 		c = end(0);
-		pthread_mutex_unlock(&session->keeper->round_lock);
+		release_threads();
 		assert_int_equal(c.status, -ECONNRESET);
 		expect_words(tended ? "loss 1" : "loss 0");
 	}
@@ -272,7 +285,7 @@ UNIT_TEST(test_an_attempt_that_was_not_begun, set_up, tear_down)
 	int rc;
 
 	all_keys(GKV_OP_PUT, 1);
-	pthread_mutex_lock(&session->keeper->round_lock); /* the thread does not come to it */
+	hold_threads();
 	server_stop(server, SIGKILL);
 	pthread_mutex_lock(&session->lock);
 	session_lost(session);
@@ -287,7 +300,7 @@ UNIT_TEST(test_an_attempt_that_was_not_begun, set_up, tear_down)
 	} while (kv->why.code != -ECONNREFUSED);
 	wait_until_wanted();
 	c = end(0);
-	pthread_mutex_unlock(&session->keeper->round_lock);
+	release_threads();
 	assert_int_equal(c.status, -ECONNREFUSED);
 	expect_words("Connection refused");
 	expect_words("waiting for its turn");
