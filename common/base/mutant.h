@@ -67,6 +67,7 @@
 	X(join_in_sync, "a member that comes counts as one in sync")                             \
 	X(take_over_unsynced, "a member takes over that is not in sync")                         \
 	X(read_proves, "a read that shows the old configuration ends a proposal")                \
+	X(unknown_is_no, "a proposal whose outcome is not known is given up")                    \
 	X(any_nonce, "another one's configuration of the next term is taken for ours")           \
 	X(believe_older, "a configuration that is older than one before is believed")            \
 	X(keep_beyond_end, "a member keeps what lies beyond the end of its new primary's log")   \
@@ -79,6 +80,10 @@
 	X(lease_answers_on, "a backup that takes over answers beats")                            \
 	X(lease_any_answer, "an answer is taken for a later beat's")                             \
 	X(lease_most, "a primary relies on the latest promise, not on the first to end")         \
+	X(walk_early, "a learner walks before what was written earlier is published")            \
+	X(promote_uncounted, "a member is put in sync before its promise counts")                \
+	X(take_over_early, "a backup takes over before its promise is over")                     \
+	X(beat_counts_first, "a primary looks who counts before it reads its clock")             \
 	X(fresh_one_change, "a client trusts a clock that has changed once")                     \
 	X(fresh_no_drift, "a client takes the server's clock to be as fast as its own")          \
 	X(revoke_nothing, "a backup looks what it has, and leaves the primary its rights")       \

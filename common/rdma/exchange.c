@@ -93,6 +93,13 @@ int exchange_send(int fd, const struct wire_frame *frame, uint64_t deadline_ns, 
 	return 0;
 }
 
+int exchange_refusal(const struct wire_refuse *r, struct error *err)
+{
+	const int rc = r->code < 0 && r->code >= -ERRNO_MAX ? r->code : -EPROTO;
+
+	return error_set(err, rc, "the peer refused: %s", r->text);
+}
+
 int exchange_recv(int fd, struct exchange_reader *reader, enum wire_type want,
 		  struct wire_frame *out, uint64_t deadline_ns, struct error *err)
 {
@@ -101,12 +108,8 @@ int exchange_recv(int fd, struct exchange_reader *reader, enum wire_type want,
 
 		if (rc < 0)
 			return rc;
-		if (rc > 0 && out->type == WIRE_REFUSE) {
-			rc = out->refuse.code;
-			if (rc >= 0 || rc < -ERRNO_MAX)
-				rc = -EPROTO;
-			return error_set(err, rc, "the peer refused: %s", out->refuse.text);
-		}
+		if (rc > 0 && out->type == WIRE_REFUSE)
+			return exchange_refusal(&out->refuse, err);
 		if (rc > 0 && out->type == WIRE_BYE)
 			return error_set(err, -ECONNRESET, "the peer is shutting down");
 		if (rc > 0 && out->type != want)

@@ -37,6 +37,9 @@ int exchange_send(int fd, const struct wire_frame *frame, uint64_t deadline_ns, 
 int exchange_recv(int fd, struct exchange_reader *reader, enum wire_type want,
 		  struct wire_frame *out, uint64_t deadline_ns, struct error *err);
 
+/* exchange_refusal - what a REFUSE says: @err, and its code, which is negative. */
+int exchange_refusal(const struct wire_refuse *r, struct error *err);
+
 /*
  * exchange_refuse - tell the peer in words why not, without blocking. @ask: of what is refused; 0:
  * the session, or connection. A negative errno when the frame did not go out whole: nothing else

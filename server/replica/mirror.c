@@ -272,7 +272,6 @@ void mirror_close(struct mirror *m)
 		mirror_cut(m, i);
 		pthread_mutex_destroy(&m->peer[i].lock);
 	}
-	rdma_buffer_destroy(&m->resent);
 	rdma_buffer_destroy(&m->shared);
 	free(m);
 }

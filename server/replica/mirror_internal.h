@@ -43,6 +43,7 @@ struct peer {
 	struct rdma_qp qp;
 	struct rdma_cq cq;
 	_Atomic bool must; /* changed by the group's thread */
+	struct rdma_buffer resent; /* LOG_BATCH_RECORDS_MAX: of who resends, until it begins */
 };
 
 struct mirror {
@@ -51,7 +52,6 @@ struct mirror {
 	uint64_t ring_term, end;
 	struct rdma_region buffers;
 	struct rdma_buffer shared; /* headers, then flow words */
-	struct rdma_buffer resent; /* the group's thread's: LOG_BATCH_RECORDS_MAX */
 	struct peer peer[MIRROR_PEERS_MAX];
 	_Atomic uint64_t sent;
 };

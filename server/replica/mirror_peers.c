@@ -95,17 +95,17 @@ int mirror_resend(struct mirror *m, unsigned peer, const struct ring_say *say, c
 	struct peer *p = &m->peer[peer];
 	struct batch b = { .say = *say, .buffer = LOG_BUFFERS };
 	bool posted = false, done = false, failed = false;
-	int rc = m->resent.addr
+	int rc = p->resent.addr
 			 ? 0
 			 : rdma_buffer_create(m->dev, LOG_BATCH_RECORDS_MAX, IBV_ACCESS_LOCAL_WRITE,
-					      "records that are sent again", &m->resent, err);
+					      "records that are sent again", &p->resent, err);
 
 	assert(p->stage == ADDED && say->bytes <= LOG_BATCH_RECORDS_MAX);
 	if (rc)
 		return rc;
-	memcpy(m->resent.addr, records, say->bytes);
-	b.records = m->resent.addr;
-	b.lkey = m->resent.region.lkey;
+	memcpy(p->resent.addr, records, say->bytes);
+	b.records = p->resent.addr;
+	b.lkey = p->resent.region.lkey;
 	b.say.body = hash_bytes(records, say->bytes);
 	while (!done && !failed && time_now_ns() < deadline_ns) {
 		pthread_mutex_lock(&p->lock);
@@ -130,6 +130,7 @@ uint64_t mirror_begin(struct mirror *m, unsigned peer)
 	struct peer *p = &m->peer[peer];
 	uint64_t from;
 
+	rdma_buffer_destroy(&p->resent); /* nothing is under way from there */
 	pthread_mutex_lock(&p->lock);
 	p->stage = ACTIVE;
 	from = p->begins = p->held = atomic_load_explicit(&m->sent, memory_order_seq_cst);
@@ -156,6 +157,7 @@ void mirror_cut(struct mirror *m, unsigned peer)
 	pthread_mutex_unlock(&p->lock);
 	/* The writer does not touch them any more. */
 	unmake_pair(p);
+	rdma_buffer_destroy(&p->resent);
 	pthread_mutex_lock(&p->lock);
 	p->waits = 0;
 	p->completed = p->posted; /* nothing reads the buffers now */

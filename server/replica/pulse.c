@@ -110,10 +110,15 @@ static void poll_own(struct pulse *p)
 	p->broken |= n < 0;
 }
 
-bool pulse_say(struct pulse *p, uint64_t n)
+bool pulse_may_say(struct pulse *p)
 {
 	poll_own(p);
-	if (!p->connected || p->broken || p->under_way)
+	return p->connected && !p->broken && !p->under_way;
+}
+
+bool pulse_say(struct pulse *p, uint64_t n)
+{
+	if (!pulse_may_say(p))
 		return false;
 	p->broken = word_write(&p->qp, &p->said, word_of(&p->said), n, p->other.addr,
 			       p->other.rkey) != 0;

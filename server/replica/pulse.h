@@ -31,9 +31,11 @@ void pulse_close(struct pulse *p);
 /*
  * pulse_say - WRITE @n, which is greater than what was said before, to the other end. False: what
  * was said before is still on its way, or the queue pair is broken: nothing was sent. Never sleeps.
+ * pulse_may_say - pulse_say() would send it now. Never sleeps.
  * pulse_heard - what the other end has said last; 0: nothing.
  * pulse_is_broken - nothing that is said arrives any more.
  */
 bool pulse_say(struct pulse *p, uint64_t n);
+bool pulse_may_say(struct pulse *p);
 uint64_t pulse_heard(const struct pulse *p);
 bool pulse_is_broken(struct pulse *p);

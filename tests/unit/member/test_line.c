@@ -1,46 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * A member joins a primary, which a thread of the test plays: rings, flow words and beats on soft0,
- * frames over a pair of sockets. And primaries that break off, refuse, or lie.
+ * Both ends of the line between a member and its primary: rings, flow words and beats on soft0,
+ * frames over a pair of sockets. Then each with another end that breaks off, refuses, or lies. A
+ * thread of the test is the primary, the test itself the member.
  */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/base/hash.h"
 #include "common/base/time.h"
 #include "common/layout/root.h"
 #include "common/rdma/device.h"
+#include "server/log/log.h"
+#include "server/member/admit.h"
 #include "server/member/join.h"
-#include "server/replica/mirror.h"
 #include "tests/lib/own_process.h"
 #include "tests/lib/unit.h"
 
 #define TERM	    7u
 #define LIFE	    99u
 #define CLIENTS	    30u /* three frames */
+#define ITEMS_MAX   7u /* that a walk over them gives together */
 #define RING_BYTES  ((RING_BYTES_MIN + 4095) & ~4095ull)
 #define PATIENCE_NS (20 * NS_PER_S)
 #define SOON_NS	    (200 * NS_PER_MS)
 
-/* Where the primary stops to do as it should. */
-enum lie { NONE, SILENT, REFUSES, CLOSES, WRONG_FRAME, WRONG_TERM, ODD_WORD, FAR_CLIENT };
+/* Where one end stops to do as it should. */
+enum lie { NONE, SILENT, REFUSES, CLOSES, WRONG_FRAME, WRONG_TERM, ODD_WORD, SMALL_RING };
 
 static struct error err;
 static struct rdma_device *primary_dev, *member_dev;
 
 static struct primary {
-	int fd;
-	struct exchange_reader reader;
 	struct mirror *mirror;
-	struct pulse *pulse;
+	struct log *log;
+	struct admitted line;
 	enum lie lie;
+	_Atomic uint64_t published; /* position */
 	pthread_t thread;
-	bool runs; /* the thread */
-	uint64_t caught_up;
+	int rc;
 	struct error err;
 } primary;
 
@@ -65,164 +67,149 @@ static int close_devices(void **state)
 
 UNIT_GROUP(open_devices, close_devices);
 
-static int hear(enum wire_type want, struct wire_frame *out)
+static uint64_t soon(void)
 {
-	return exchange_recv(primary.fd, &primary.reader, want, out, time_now_ns() + PATIENCE_NS,
-			     &primary.err);
+	return time_now_ns() + PATIENCE_NS;
 }
 
-static int say(const struct wire_frame *f)
+static struct admit_config admission(void)
 {
-	return exchange_send(primary.fd, f, time_now_ns() + PATIENCE_NS, &primary.err);
-}
-
-static int welcome(void)
-{
-	const struct wire_frame joined = {
-		.type = primary.lie == WRONG_FRAME ? WIRE_PEER_WALK : WIRE_PEER_JOINED,
-		.peer_joined = { .term = TERM, .primary = LIFE, .lease_ms = 300, .rho_ppm = 10000 }
+	return (struct admit_config){
+		.dev = primary_dev,
+		.mirror = primary.mirror,
+		.as = { .term = TERM, .primary = LIFE, .lease_ms = 300, .rho_ppm = 10000 },
 	};
-	struct wire_frame f;
-	int rc = hear(WIRE_PEER_HELLO, &f);
-
-	if (rc)
-		return rc;
-	if (f.peer_hello.layout_hash != layout_hash() || strcmp(f.peer_hello.node, "n2:1") != 0)
-		return -EBADMSG;
-	if (primary.lie == REFUSES)
-		return exchange_refuse(primary.fd, 0, -EXDEV, "the group is another one");
-	if (primary.lie == CLOSES || primary.lie == SILENT)
-		return -ECANCELED;
-	return say(&joined);
 }
 
-static int answer(const struct wire_peer_offer *o)
+static uint64_t get_published(void *ctx)
 {
-	const struct replica_ring_offer ring = { .qp = o->ring_qp,
-						 .addr = o->ring_addr,
-						 .bytes = o->ring_bytes,
-						 .key = o->ring_key,
-						 .ring_term = o->ring_term,
-						 .rkey = o->ring_rkey };
-	const struct replica_pulse_offer theirs = { o->pulse_qp, o->pulse_addr, o->pulse_rkey };
-	struct replica_pulse_offer ours;
-	struct replica_flow_offer flow;
-	struct wire_frame f = { .type = WIRE_PEER_ANSWER };
-	int rc = mirror_add(primary.mirror, 0, &ring, &flow, &primary.err);
-
-	if (rc == 0)
-		rc = pulse_open(&primary.pulse, primary_dev, &ours, &primary.err);
-	if (rc == 0)
-		rc = pulse_connect(primary.pulse, &theirs, &primary.err);
-	if (rc)
-		return rc;
-	f.peer_answer = (struct wire_peer_answer){ .flow_qp = flow.qp,
-						   .pulse_qp = ours.qp,
-						   .flow_addr = flow.addr,
-						   .pulse_addr = ours.addr,
-						   .flow_rkey = flow.rkey,
-						   .pulse_rkey = ours.rkey };
-	if (primary.lie == ODD_WORD)
-		f.peer_answer.pulse_addr++;
-	return say(&f);
+	(void)ctx;
+	return atomic_load(&primary.published);
 }
 
-/* One batch of one record, in the ring before it begins. */
-static int send_batch(void)
+/* As a walk over the table gives them: some of them together. */
+static int walk_clients(void *ctx,
+			int (*each)(void *each_ctx, const struct snapshot_client *items,
+				    unsigned count),
+			void *each_ctx)
 {
-	struct log_record r = { .length = LOG_RECORD_BYTES,
-				.kind = LOG_FORGET,
-				.client = { 1, 2 } };
-	const struct ring_say batch = {
-		.committed = r.length, .term = TERM, .bytes = r.length, .records = 1
-	};
+	struct snapshot_client items[ITEMS_MAX] = { 0 };
+	unsigned next = 1;
+	int rc = 0;
 
-	return mirror_resend(primary.mirror, 0, &batch, &r, time_now_ns() + PATIENCE_NS,
-			     &primary.err);
-}
+	(void)ctx;
+	while (rc == 0 && next <= CLIENTS) {
+		unsigned count = 0;
 
-static int send_clients(void)
-{
-	for (unsigned at = 0; at < CLIENTS;) {
-		struct wire_frame f = { .type = WIRE_PEER_CLIENTS };
-		struct wire_peer_clients *c = &f.peer_clients;
-		int rc;
-
-		for (; at < CLIENTS && c->count < WIRE_PEER_ITEMS; at++)
-			c->item[c->count++] = (struct snapshot_client){ .client = { at + 1, 1 } };
-		c->last = at == CLIENTS;
-		rc = say(&f);
-		if (rc)
-			return rc;
+		for (; count < ITEMS_MAX && next <= CLIENTS; count++)
+			items[count].client[0] = next++;
+		rc = each(each_ctx, items, count);
 	}
-	return 0;
-}
-
-static int lead_on(void)
-{
-	struct wire_frame f;
-	int rc = welcome();
-
-	if (rc == 0)
-		rc = hear(WIRE_PEER_OFFER, &f);
-	if (rc == 0)
-		rc = answer(&f.peer_offer);
-	if (rc == 0)
-		rc = hear(WIRE_PEER_READY, &f);
-	if (rc == 0)
-		rc = send_batch();
-	f = (struct wire_frame){ .type = WIRE_PEER_BEGIN,
-				 .peer_place = { TERM + (primary.lie == WRONG_TERM), 0 } };
-	if (rc == 0)
-		rc = say(&f);
-	if (rc == 0)
-		rc = send_clients();
-	f.type = WIRE_PEER_WALK;
-	if (rc == 0)
-		rc = say(&f);
-	if (rc == 0)
-		rc = hear(WIRE_PEER_CAUGHT_UP, &f);
-	if (rc == 0)
-		primary.caught_up = f.peer_place.position;
 	return rc;
 }
 
-static void *lead(void *arg)
+/* Its part, as it should be. */
+static int lead(const struct wire_peer_hello *hello)
 {
-	(void)arg;
-	lead_on();
+	const struct admit_table table = { NULL, get_published, walk_clients };
+	const struct admit_config c = admission();
+	int rc;
+
+	if (hello->layout_hash != layout_hash() || strcmp(hello->node, "n2:1") != 0)
+		return -EBADMSG;
+	rc = admit_connect(&primary.line, primary.line.fd, &c, soon(), &primary.err);
+	if (rc == 0)
+		rc = admit_begin(&primary.line, &c, soon(), &primary.err);
+	return rc ? rc : admit_clients(&primary.line, &c, &table, PATIENCE_NS, &primary.err);
+}
+
+/* What a primary answers that lies: the first two of its frames. */
+static int lie(void)
+{
+	const int fd = primary.line.fd;
+	struct wire_frame f = { .type = WIRE_PEER_WALK };
+	int rc;
+
+	if (primary.lie == REFUSES)
+		return exchange_refuse(fd, 0, -EXDEV, "the group is another one");
 	if (primary.lie == CLOSES)
-		shutdown(primary.fd, SHUT_RDWR);
+		return shutdown(fd, SHUT_RDWR);
+	if (primary.lie != WRONG_FRAME)
+		f.type = WIRE_PEER_JOINED;
+	f.peer_joined.term = TERM;
+	rc = exchange_send(fd, &f, soon(), &primary.err);
+	if (rc == 0)
+		rc = exchange_recv(fd, &primary.line.reader, WIRE_PEER_OFFER, &f, soon(),
+				   &primary.err);
+	if (rc)
+		return rc;
+	f.peer_answer = (struct wire_peer_answer){ .flow_qp = f.peer_offer.ring_qp,
+						   .pulse_qp = f.peer_offer.pulse_qp,
+						   .pulse_addr = primary.lie == ODD_WORD };
+	f.type = WIRE_PEER_ANSWER;
+	rc = exchange_send(fd, &f, soon(), &primary.err);
+	f = (struct wire_frame){ .type = WIRE_PEER_BEGIN, .peer_place = { .term = TERM + 1 } };
+	return rc ? rc : exchange_send(fd, &f, soon(), &primary.err);
+}
+
+static void *run_primary(void *arg)
+{
+	struct wire_frame f;
+
+	(void)arg;
+	primary.rc = exchange_recv(primary.line.fd, &primary.line.reader, WIRE_PEER_HELLO, &f,
+				   soon(), &primary.err);
+	if (primary.rc == 0 && primary.lie != SILENT)
+		primary.rc = primary.lie == NONE ? lead(&f.peer_hello) : lie();
 	return NULL;
 }
 
+static uint64_t clock_ms(void *ctx)
+{
+	(void)ctx;
+	return 4;
+}
+
+/* Returns the member's end. */
 static int start_primary(enum lie lie)
 {
+	struct log_config config = { .clock_ms = clock_ms };
 	int ends[2];
 
 	assert_ok(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends));
-	primary = (struct primary){ .fd = ends[0], .lie = lie };
+	primary = (struct primary){ .line.fd = ends[0], .lie = lie, .published = UINT64_MAX };
 	assert_ok(mirror_open(&primary.mirror, primary_dev, TERM, 0, &err));
-	assert_ok(pthread_create(&primary.thread, NULL, lead, NULL));
-	primary.runs = true;
+	config.mirror = mirror_table(primary.mirror);
+	assert_ok(log_open(&primary.log, &config, &err));
 	return ends[1];
 }
 
-/* It has done what it does. */
-static void await_primary(void)
+static void run(void)
 {
-	if (primary.runs)
-		pthread_join(primary.thread, NULL);
-	primary.runs = false;
+	assert_ok(pthread_create(&primary.thread, NULL, run_primary, NULL));
 }
 
 static void end_primary(void)
 {
-	await_primary();
-	pulse_close(primary.pulse);
-	mirror_cut(primary.mirror, 0);
+	const struct admit_config c = admission();
+
+	admit_end(&primary.line, &c);
+	mirror_remove(primary.mirror, 0);
+	assert_ok(log_close(primary.log));
 	mirror_close(primary.mirror);
-	close(primary.fd);
+}
+
+/* One record more. */
+static void write_on(void)
+{
+	const struct log_entry e = { .kind = LOG_FORGET, .client = { 1, 2 } };
+	struct log_place at;
+
+	assert_ok(log_append_begin(primary.log, 0, 0, &at));
+	log_append_end(primary.log, &at, &e);
+	log_kick(primary.log);
+	while (log_committed(primary.log) < at.end)
+		time_give_way();
 }
 
 static struct join_config config(void)
@@ -240,40 +227,94 @@ static unsigned clients;
 
 static int take_client(void *ctx, const struct snapshot_client *item)
 {
-	const enum lie *lie = ctx;
+	const unsigned *fails_at = ctx;
 
 	if (item->client[0] != ++clients)
 		return -EBADMSG;
-	return *lie == FAR_CLIENT && clients == 20 ? -EINVAL : 0;
+	return clients == *fails_at ? -EINVAL : 0;
 }
 
-static void await_beat(struct joined *j)
+static void await_beat(struct pulse *from, const struct pulse *to)
 {
-	const uint64_t until_ns = time_now_ns() + PATIENCE_NS;
+	const uint64_t until_ns = soon();
 
-	while (!pulse_say(primary.pulse, 1) || pulse_heard(j->pulse) != 1)
+	while (!pulse_say(from, 1) || pulse_heard(to) != 1)
 		assert_true(time_now_ns() < until_ns);
-	while (!pulse_say(j->pulse, 1) || pulse_heard(primary.pulse) != 1)
+}
+
+static int await_word(uint64_t *applied)
+{
+	const uint64_t until_ns = soon();
+	int rc;
+
+	while ((rc = admit_heard(&primary.line, applied, &err)) == 0)
 		assert_true(time_now_ns() < until_ns);
+	return rc;
+}
+
+static void take_one(struct joined *j, uint64_t position)
+{
+	const uint64_t until_ns = soon();
+	const struct ring_receiver *r;
+
+	while (!(r = backup_take(j->backup)) || !r->batch.records)
+		assert_true(time_now_ns() < until_ns);
+	assert_int_equal(r->batch.position, position);
 }
 
 UNIT_TEST(it_gets_log_clients_and_beats)
 {
 	const struct join_config c = config();
-	enum lie lie = NONE;
+	const int fd = start_primary(NONE);
+	unsigned never = 0;
+	uint64_t applied;
 	struct joined j;
 
-	clients = 0;
-	assert_ok(join_begin(&j, start_primary(NONE), &c, time_now_ns() + PATIENCE_NS, &err));
+	write_on();
+	atomic_store(&primary.published, 0);
+	run();
+	assert_ok(join_begin(&j, fd, &c, soon(), &err));
 	assert_int_equal(j.as.primary, LIFE);
-	assert_int_equal(j.begins, 0);
-	assert_ok(join_clients(&j, take_client, &lie, PATIENCE_NS, &err));
+	assert_int_equal(j.begins, LOG_RECORD_BYTES);
+	/* What was written before it began is not published: it may not look for it yet. */
+	struct pollfd silent = { .fd = fd, .events = POLLIN };
+	assert_int_equal(poll(&silent, 1, (int)(SOON_NS / NS_PER_MS)), 0);
+	atomic_store(&primary.published, LOG_RECORD_BYTES);
+	clients = 0;
+	assert_ok(join_clients(&j, take_client, &never, PATIENCE_NS, &err));
 	assert_int_equal(clients, CLIENTS);
-	assert_non_null(backup_take(j.backup)); /* it stood there before BEGIN was said */
-	assert_ok(join_caught_up(&j, LOG_RECORD_BYTES, time_now_ns() + PATIENCE_NS, &err));
-	await_primary();
-	assert_int_equal(primary.caught_up, LOG_RECORD_BYTES);
-	await_beat(&j);
+	pthread_join(primary.thread, NULL);
+	assert_ok(primary.rc);
+	write_on();
+	take_one(&j, LOG_RECORD_BYTES);
+	assert_int_equal(admit_heard(&primary.line, &applied, &err), 0);
+	assert_ok(join_caught_up(&j, 2 * LOG_RECORD_BYTES, soon(), &err));
+	assert_int_equal(await_word(&applied), 1);
+	assert_int_equal(applied, 2 * LOG_RECORD_BYTES);
+	await_beat(primary.line.pulse, j.pulse);
+	await_beat(j.pulse, primary.line.pulse);
+	join_end(&j);
+	assert_int_equal(await_word(&applied), -ECONNRESET);
+	end_primary();
+}
+
+/* What it cannot take makes it unfit, and the primary hears why. */
+UNIT_TEST(a_client_that_cannot_be)
+{
+	const struct join_config c = config();
+	const int fd = start_primary(NONE);
+	unsigned far = 20;
+	uint64_t applied;
+	struct joined j;
+
+	run();
+	clients = 0;
+	assert_ok(join_begin(&j, fd, &c, soon(), &err));
+	assert_int_equal(join_clients(&j, take_client, &far, PATIENCE_NS, &err), -EINVAL);
+	join_unfit(&j, &err);
+	pthread_join(primary.thread, NULL);
+	assert_int_equal(await_word(&applied), -EINVAL);
+	assert_non_null(strstr(err.text, "client"));
 	join_end(&j);
 	end_primary();
 }
@@ -301,29 +342,74 @@ UNIT_TEST(primaries_that_fail)
 		int fd = start_primary(cases[i].lie);
 		struct joined j;
 
+		run();
 		assert_int_equal(join_begin(&j, fd, &c, time_now_ns() + ns, &err), cases[i].code);
 		if (!strstr(err.text, cases[i].word))
 			fail_msg("%s", err.text);
 		assert_int_equal(j.fd, -1);
+		pthread_join(primary.thread, NULL);
 		end_primary();
 	}
 	assert_int_equal(own_descriptors(), before);
 }
 
-/* What it cannot take makes it unfit, and the primary hears why. */
-UNIT_TEST(a_client_that_cannot_be)
+/* A member plays its part over @fd, up to where it lies. */
+static void join_as_liar(int fd, enum lie lie)
 {
-	const struct join_config c = config();
-	enum lie lie = FAR_CLIENT;
-	struct joined j;
+	static const struct ring_batch nothing;
+	struct wire_peer_offer offer = { .ring_addr = (uintptr_t)&nothing,
+					 .ring_bytes = RING_BYTES,
+					 .ring_key = 1,
+					 .ring_term = lie == WRONG_TERM ? TERM - 1 : TERM };
+	struct wire_frame f = { .type = WIRE_PEER_HELLO };
+	struct exchange_reader reader = { 0 };
 
-	clients = 0;
-	assert_ok(join_begin(&j, start_primary(NONE), &c, time_now_ns() + PATIENCE_NS, &err));
-	assert_int_equal(join_clients(&j, take_client, &lie, PATIENCE_NS, &err), -EINVAL);
-	join_unfit(&j, &err);
-	await_primary();
-	assert_int_equal(primary.err.code, -EINVAL);
-	assert_non_null(strstr(primary.err.text, "client"));
-	join_end(&j);
-	end_primary();
+	f.peer_hello = config().who;
+	f.peer_hello.layout_hash = layout_hash();
+	assert_ok(exchange_send(fd, &f, soon(), &err));
+	if (lie == CLOSES)
+		shutdown(fd, SHUT_RDWR);
+	if (lie == SILENT || lie == CLOSES)
+		return;
+	assert_ok(exchange_recv(fd, &reader, WIRE_PEER_JOINED, &f, soon(), &err));
+	if (lie == SMALL_RING)
+		offer.ring_bytes = 4096;
+	f = (struct wire_frame){ .type = lie == WRONG_FRAME ? WIRE_PEER_READY : WIRE_PEER_OFFER };
+	if (f.type == WIRE_PEER_OFFER)
+		f.peer_offer = offer;
+	if (lie == REFUSES)
+		exchange_refuse(fd, 0, -ENOMEM, "no memory for a ring");
+	else
+		assert_ok(exchange_send(fd, &f, soon(), &err));
+}
+
+/* What the primary says of each; its place is free again. */
+UNIT_TEST(members_that_fail)
+{
+	static const struct {
+		enum lie lie;
+		int code;
+		const char *word;
+	} cases[] = {
+		{ REFUSES, -ENOMEM, "no memory for a ring" },
+		{ CLOSES, -ECONNRESET, "" },
+		{ WRONG_FRAME, -EPROTO, "" },
+		{ WRONG_TERM, -EPROTO, "for term 6" },
+		{ SMALL_RING, -EPROTO, "ring of 4096 bytes" },
+	};
+	const unsigned before = own_descriptors();
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int fd = start_primary(NONE);
+
+		run();
+		join_as_liar(fd, cases[i].lie);
+		pthread_join(primary.thread, NULL);
+		assert_int_equal(primary.rc, cases[i].code);
+		if (!strstr(primary.err.text, cases[i].word))
+			fail_msg("%s", primary.err.text);
+		end_primary();
+		close(fd);
+	}
+	assert_int_equal(own_descriptors(), before);
 }

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * A server as a member of its group: its thread, gkv-group, decides by etcd's configuration and by
+ * leases what the server is, and tells it. member.c has the argument.
+ *
+ * The hooks are called by that thread, but those in `follow` and `table`. While one runs the thread
+ * does nothing else for the group, so none should take longer than a fraction of a lease.
+ */
+#include "server/etcd/etcd.h"
+#include "server/group/registry.h"
+#include "server/member/follow.h"
+#include "server/member/lead.h"
+
+struct member;
+
+/* With what the server becomes primary. */
+struct member_lead {
+	struct mirror *mirror; /* for log_config.mirror; it stays until member_destroy() */
+	struct follower *held; /* begin with it, and apply it: follower.h; NULL: with what it had */
+	struct group_known known;
+};
+
+struct member_config {
+	const char *cluster, *group; /* names; they stay, as all pointers here do */
+	struct etcd_config etcd;
+	struct group_member self; /* node, life, and the address that others dial */
+	uint64_t cluster_id[2];
+	uint32_t lease_ms, min_in_sync; /* of a group that it founds */
+	uint32_t rho_ppm;
+	uint64_t memory; /* bytes that its store may have */
+	uint64_t ring_bytes;
+	const struct rdma_device *dev; /* of rings and pulses: backup.h */
+	_Atomic uint64_t *until, *clock; /* words of the root page: lease_word.h */
+	uint64_t before; /* its life whose log it has whole, as primary alone; 0: none */
+	uint64_t
+		position; /* of its log: what it has before, where it founds the group or is back */
+
+	struct follow_hooks follow;
+	struct admit_table table;
+
+	/*
+	 * lead - it is primary, and all that are in sync have what it holds: it opens its log and
+	 * may answer. Returns 0, or a negative errno with @err: the server ends.
+	 * changed - it is primary, and the configuration is another one.
+	 * ends - it must answer nobody from the return on, and end: it may start again, and learn.
+	 * -ESTALE: it is not primary any more, or was taken out; else it is not fit to go on, and
+	 * why. Once; nothing is called after it.
+	 */
+	int (*lead)(void *ctx, const struct member_lead *how, struct error *err);
+	void (*changed)(void *ctx, const struct group_known *now);
+	void (*ends)(void *ctx, const struct error *why);
+	void *ctx;
+};
+
+/*
+ * member_start - asks etcd, and goes on by what it says. Returns 0 or a negative errno with @err.
+ * member_stop - no worker answers anybody any more: the thread ends, and all lines. Nobody has to
+ * hold the log from now on, so it can be closed. Neither other members nor etcd are told: the group
+ * goes on as if the server was killed.
+ * member_destroy - after that, and after the log. NULL: nothing.
+ */
+int member_start(struct member **out, const struct member_config *config, struct error *err);
+void member_stop(struct member *m);
+void member_destroy(struct member *m);
+
+/* member_hello - another server has said it over @fd, which is non-blocking: taken over. Any
+ * thread. */
+void member_hello(struct member *m, int fd, const struct wire_peer_hello *hello);
+
+enum member_role {
+	MEMBER_BEGINS, /* it asks etcd what to become */
+	MEMBER_WAITS, /* for others, or for a person: `why` */
+	MEMBER_FOUNDS, /* or comes back: a transaction is under way */
+	MEMBER_FOLLOWS,
+	MEMBER_TAKES_OVER,
+	MEMBER_OPENS, /* it has won, and brings the others to its log */
+	MEMBER_LEADS,
+	MEMBER_ENDS,
+};
+
+struct member_state {
+	enum member_role role;
+	struct group_known known;
+	struct follow_state follow; /* one that follows */
+	struct lead_state peer[MIRROR_PEERS_MAX]; /* one that opens or leads */
+	char why[160]; /* it waits, or etcd does not answer; or empty */
+};
+
+/* member_look - as of its last turn. Any thread. */
+void member_look(struct member *m, struct member_state *out);

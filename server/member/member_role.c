@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* What a server is in its group, and what makes it another thing: member.c has the argument. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/mutant.h"
+#include "common/base/time.h"
+#include "server/member/member_internal.h"
+
+#define REST_NS (200 * NS_PER_MS) /* before etcd is asked again */
+#define TELL_NS (10 * NS_PER_S) /* between two lines of the log about what is waited for */
+
+static void end(struct member *m, int rc, const char *what, const char *why)
+{
+	struct error err;
+
+	error_set(&err, rc, "%s: %s", what, why);
+	if (m->beat && (m->role == MEMBER_OPENS || m->role == MEMBER_LEADS))
+		beat_rest(m->beat);
+	m->role = MEMBER_ENDS;
+	log_warn("group", "%s", err.text);
+	m->config.ends(m->config.ctx, &err);
+}
+
+static void fail(struct member *m, const struct error *err)
+{
+	end(m, err->code, "this server cannot go on as a member of its group", err->text);
+}
+
+static void wait_for(struct member *m, const char *what)
+{
+	m->role = MEMBER_WAITS;
+	snprintf(m->waits_for, sizeof(m->waits_for), "%s", what);
+}
+
+/* The thread of leases, when it is known how long they are. */
+static bool has_beat(struct member *m, uint32_t lease_ms)
+{
+	const struct beat_config c = { .terms = { lease_ms * NS_PER_MS, m->config.rho_ppm },
+				       .until = m->config.until,
+				       .clock = m->config.clock,
+				       .wake_fd = m->wake_fd };
+	struct error err;
+
+	if (!m->beat && beat_start(&m->beat, &c, &err)) {
+		m->beat = NULL;
+		fail(m, &err);
+	}
+	return m->beat;
+}
+
+/* It is primary. */
+
+static void opened(void *ctx)
+{
+	struct member *m = ctx;
+	const struct member_lead how = { m->mirror, m->follow ? follow_held(m->follow) : NULL,
+					 m->known };
+	struct error err;
+
+	m->role = MEMBER_LEADS;
+	if (m->config.lead(m->config.ctx, &how, &err))
+		fail(m, &err);
+	else
+		log_info("group", "this server is primary in term %" PRIu64, m->known.config.term);
+}
+
+static void changed(void *ctx, const struct group_known *now)
+{
+	struct member *m = ctx;
+
+	m->known = *now;
+	m->config.changed(m->config.ctx, now);
+}
+
+static void deposed(void *ctx, const struct group_known *now)
+{
+	struct member *m = ctx;
+
+	m->known = *now;
+	end(m, -ESTALE, "this server is not primary any more", now->config.why);
+}
+
+static void lead(struct member *m, const struct group_known *now)
+{
+	const struct member_config *c = &m->config;
+	struct follower *held = m->follow ? follow_held(m->follow) : NULL;
+	struct lead_config lead = {
+		.beat = m->beat,
+		.proposer = m->proposer,
+		.dev = c->dev,
+		.wake_fd = m->wake_fd,
+		.known = *now,
+		.self = c->self.life,
+		.cluster = { c->cluster_id[0], c->cluster_id[1] },
+		.group = c->group,
+		.memory = c->memory,
+		.rho_ppm = c->rho_ppm,
+		.brings = held,
+		.table = c->table,
+		.opened = opened,
+		.changed = changed,
+		.deposed = deposed,
+		.ctx = m,
+	};
+	struct follower_state s = { .held = c->position };
+	struct error err;
+	int rc;
+
+	m->known = *now;
+	m->role = MEMBER_OPENS;
+	log_info("group", "term %" PRIu64 ": %s", now->config.term, now->config.why);
+	if (held)
+		follower_look(held, &s);
+	rc = mirror_open(&m->mirror, c->dev, now->config.term, s.held, &err);
+	lead.mirror = m->mirror;
+	if (rc == 0)
+		rc = lead_start(&m->lead, &lead, &err);
+	if (rc)
+		fail(m, &err);
+}
+
+/* It begins. */
+
+static void propose(struct member *m, const struct group_config *c)
+{
+	proposer_propose(m->proposer, &m->known, c);
+	m->asked = TO_FOUND;
+	m->role = MEMBER_FOUNDS;
+}
+
+static void found_group(struct member *m)
+{
+	struct group_config c = { .lease_ms = m->config.lease_ms,
+				  .min_in_sync = m->config.min_in_sync };
+
+	group_found(&c, &m->config.self);
+	propose(m, &c);
+}
+
+/* An earlier life of this node is primary. */
+static void come_back(struct member *m)
+{
+	struct group_config c = m->known.config;
+	struct error err;
+
+	if (group_in_sync(&c) > 1)
+		wait_for(m, "this node was primary in an earlier life: another member takes over");
+	else if (c.primary != m->config.before)
+		wait_for(m,
+			 "this node was primary, alone, and its log may not be whole: if no other "
+			 "server has more, use kv-cluster force");
+	else if (group_return(&c, m->config.before, &m->config.self, &err))
+		fail(m, &err);
+	else
+		propose(m, &c);
+}
+
+static void dial(struct member *m, const struct group_member *primary)
+{
+	const struct member_config *c = &m->config;
+	struct follow_config config = {
+		.dev = c->dev,
+		.ring_bytes = c->ring_bytes,
+		.who = { .cluster = { c->cluster_id[0], c->cluster_id[1] },
+			 .life = c->self.life,
+			 .memory = c->memory },
+		.wake_fd = m->wake_fd,
+		.hooks = c->follow,
+	};
+	struct error err;
+	int rc = 0;
+
+	snprintf(config.who.group, sizeof(config.who.group), "%s", c->group);
+	memcpy(config.who.node, c->self.node, sizeof(config.who.node));
+	memcpy(config.who.address, c->self.address, sizeof(config.who.address));
+	if (!m->follow)
+		rc = follow_create(&m->follow, &config, &err);
+	if (rc == 0)
+		rc = follow_dial(m->follow, primary->address, &err);
+	if (rc) {
+		fail(m, &err);
+		return;
+	}
+	m->primary = primary->life;
+	m->role = MEMBER_FOLLOWS;
+	log_info("group", "term %" PRIu64 ": %s (%s) is primary", m->known.config.term,
+		 primary->node, primary->address);
+}
+
+static void decide(struct member *m)
+{
+	const struct group_config *c = &m->known.config;
+	const struct group_member *primary = group_find(c, c->primary);
+
+	if (!has_beat(m, m->known.modified ? c->lease_ms : m->config.lease_ms))
+		return;
+	if (!m->known.modified)
+		found_group(m);
+	else if (strcmp(primary->node, m->config.self.node) == 0)
+		come_back(m);
+	else
+		dial(m, primary);
+}
+
+/* It follows. */
+
+static void give_term(struct member *m, struct pulse *pulse)
+{
+	if (pulse == m->pulse && m->learned_term == m->known.config.term)
+		return;
+	if (beat_follow(m->beat, m->known.config.term, pulse) == 0) {
+		m->pulse = pulse;
+		m->learned_term = m->known.config.term;
+	}
+}
+
+/* Its primary has no rights here any more. False: the server ends. */
+static bool leave(struct member *m)
+{
+	struct follow_state s;
+	struct error err;
+
+	give_term(m, NULL);
+	m->primary = 0;
+	if (follow_leave(m->follow, &err)) {
+		fail(m, &err);
+		return false;
+	}
+	follow_look(m->follow, &s);
+	if (s.stage == FOLLOW_UNFIT)
+		fail(m, &s.err);
+	return s.stage != FOLLOW_UNFIT;
+}
+
+static void follow_another(struct member *m, const struct group_member *primary)
+{
+	struct follow_state s;
+
+	follow_look(m->follow, &s);
+	if (!s.learned && s.stage != FOLLOW_DIALS) {
+		end(m, -ESTALE, "this server has not learned all from the primary, which is gone",
+		    m->known.config.why);
+		return;
+	}
+	if (m->primary == 0 || leave(m))
+		dial(m, primary);
+}
+
+/* A configuration that it did not know. */
+static void follow_known(struct member *m)
+{
+	const struct group_config *c = &m->known.config;
+	const struct group_member *self = group_find(c, m->config.self.life);
+
+	if (!self && m->was_member) {
+		end(m, -ESTALE, "this server was taken out of its group", c->why);
+		return;
+	}
+	m->was_member = self != NULL;
+	if (c->primary != m->primary)
+		follow_another(m, group_find(c, c->primary));
+}
+
+/* The promise is over: etcd is asked whether the configuration still is the one that it knows. */
+static void try_to_take_over(struct member *m)
+{
+	const struct group_member *self = group_find(&m->known.config, m->config.self.life);
+
+	if (!self || !self->in_sync || time_now_ns() < m->rest_until_ns ||
+	    (!beat_is_over(m->beat, m->known.config.term) && !MUTANT(take_over_early)))
+		return;
+	proposer_read(m->proposer);
+	m->asked = TO_READ;
+	m->role = MEMBER_TAKES_OVER;
+}
+
+static void follow_turn(struct member *m)
+{
+	struct follow_state s;
+
+	follow_look(m->follow, &s);
+	if (s.stage == FOLLOW_UNFIT) {
+		fail(m, &s.err);
+		return;
+	}
+	give_term(m, s.pulse);
+	if (s.learned)
+		try_to_take_over(m);
+}
+
+static void go_on_following(struct member *m)
+{
+	m->role = MEMBER_FOLLOWS;
+	m->rest_until_ns = time_now_ns() + REST_NS;
+}
+
+/*
+ * Etcd says that this is the configuration. The order is that of the rule: no beat is answered any
+ * more, then the primary's rights go, then it is looked what this server has.
+ */
+static void take_over(struct member *m)
+{
+	struct group_config c = m->known.config;
+	char why[GROUP_WHY_MAX];
+	struct error err;
+
+	if (m->primary && !beat_revoke(m->beat, c.term) && !MUTANT(take_over_early)) {
+		go_on_following(m); /* a beat has come */
+		return;
+	}
+	if (m->primary && !leave(m))
+		return;
+	snprintf(why, sizeof(why), "%.60s has taken over: the primary was silent",
+		 m->config.self.node);
+	if (group_take_over(&c, m->config.self.life, why, &err)) {
+		fail(m, &err);
+		return;
+	}
+	proposer_propose(m->proposer, &m->known, &c);
+	m->asked = TO_TAKE_OVER;
+}
+
+/* Answers of etcd, and what it tells. */
+
+static void know(struct member *m, const struct group_known *now)
+{
+	m->known = *now;
+	m->knows = true;
+}
+
+static void read_answered(struct member *m, const struct proposer_answer *a)
+{
+	if (a->rc) {
+		log_warn("group",
+			 "the primary is silent, and etcd cannot be asked: %s (nobody takes over "
+			 "before it answers)",
+			 a->err.text);
+		go_on_following(m);
+	} else if (a->now.modified == m->known.modified) {
+		take_over(m);
+	} else {
+		m->role = MEMBER_FOLLOWS;
+		member_told(m, &a->now);
+	}
+}
+
+static void proposal_answered(struct member *m, const struct proposer_answer *a, bool founds)
+{
+	if (a->rc == 0 ||
+	    (a->rc == -EAGAIN && a->now.modified && a->now.config.primary == m->config.self.life)) {
+		lead(m, &a->now);
+		return;
+	}
+	m->role = founds ? MEMBER_BEGINS : MEMBER_FOLLOWS;
+	m->rest_until_ns = time_now_ns() + REST_NS;
+	if (a->rc == -EAGAIN)
+		member_told(m, &a->now);
+	else
+		log_warn("group", "the group's configuration cannot be changed: %s", a->err.text);
+}
+
+static void take_answer(struct member *m)
+{
+	struct proposer_answer a;
+	const int asked = m->asked;
+
+	if (asked == NOTHING || !proposer_take(m->proposer, &a))
+		return;
+	m->asked = NOTHING;
+	if (asked == TO_READ)
+		read_answered(m, &a);
+	else
+		proposal_answered(m, &a, asked == TO_FOUND);
+}
+
+bool member_told(struct member *m, const struct group_known *now)
+{
+	if (m->asked == TO_FOUND || m->asked == TO_TAKE_OVER)
+		return false; /* if it is what this server has proposed, the answer says so */
+	if (m->role == MEMBER_ENDS || (m->knows && now->modified <= m->known.modified))
+		return true;
+	if (m->lead) {
+		lead_told(m->lead, now);
+		return true;
+	}
+	know(m, now);
+	if (m->role == MEMBER_BEGINS || m->role == MEMBER_WAITS)
+		decide(m);
+	else
+		follow_known(m);
+	return true;
+}
+
+void member_call(struct member *m, struct member_caller *c)
+{
+	if (m->lead && m->role != MEMBER_ENDS) {
+		lead_hello(m->lead, c->fd, &c->hello);
+		return;
+	}
+	exchange_refuse(c->fd, 0, -EAGAIN,
+			"this server is not its group's primary (dial again; kv-cluster status "
+			"says which one is)");
+	close(c->fd);
+}
+
+/* A line of the log now and then. */
+static void tell_wait(struct member *m, const char *what)
+{
+	const uint64_t now_ns = time_now_ns();
+
+	if (m->told_ns && now_ns - m->told_ns < TELL_NS)
+		return;
+	m->told_ns = now_ns;
+	log_warn("group", "%s", what);
+}
+
+void member_turn(struct member *m)
+{
+	take_answer(m);
+	switch (m->role) {
+	case MEMBER_BEGINS:
+		if (m->knows && m->asked == NOTHING && time_now_ns() >= m->rest_until_ns)
+			decide(m);
+		else if (!m->knows)
+			tell_wait(m, "this server asks etcd what its group is");
+		break;
+	case MEMBER_WAITS:
+		tell_wait(m, m->waits_for);
+		break;
+	case MEMBER_FOLLOWS:
+		if (m->primary)
+			follow_turn(m);
+		else if (time_now_ns() >= m->rest_until_ns) {
+			proposer_read(m->proposer);
+			m->asked = TO_READ;
+			m->role = MEMBER_TAKES_OVER;
+		}
+		break;
+	case MEMBER_OPENS:
+	case MEMBER_LEADS:
+		lead_turn(m->lead);
+		break;
+	default:
+		break;
+	}
+}
