@@ -3,6 +3,7 @@
 /* kv-server: settings, one server, and the ready line. */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -79,6 +80,20 @@ static void reload_now(void *ctx)
 	config_reload(r->running, r->argc, r->argv);
 }
 
+/* The same program, in another life. The process, and who waits for it, stay. */
+static int start_again(char **argv)
+{
+	sigset_t none;
+
+	log_info("group", "starts again, to learn from its primary");
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	execv("/proc/self/exe", argv);
+	log_error("group", "starting again failed: %s (start kv-server by hand)",
+		  error_name(errno));
+	return EXIT_FAILED;
+}
+
 int main(int argc, char **argv)
 {
 	static struct server server; /* too large for a stack */
@@ -87,6 +102,7 @@ int main(int argc, char **argv)
 	struct config config;
 	enum config_next next;
 	struct error err;
+	bool again = false;
 	int rc, closed;
 
 	if (descriptors_fill())
@@ -111,13 +127,15 @@ int main(int argc, char **argv)
 	if (rc)
 		return complain(&err, EXIT_FAILED);
 	announce(&server);
-	rc = server_run(&server, reload_now, &reload, &err);
+	rc = server_run(&server, reload_now, &reload, &again, &err);
 #if HAVE_SYSTEMD
 	sd_notify(0, "STOPPING=1");
 #endif
 	closed = server_destroy(&server);
 	settings_free(reload.running);
 	log_await_reader(LAST_WORDS_MS);
+	if (again)
+		return start_again(argv);
 	log_info("session", "stopped");
 	if (rc)
 		return complain(&err, EXIT_FAILED);

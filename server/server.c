@@ -19,6 +19,7 @@
 #include "common/rdma/cm.h"
 #include "common/rdma/tcp.h"
 #include "server/durable.h"
+#include "server/grouped.h"
 #include "server/session/control.h"
 #include "server/measure.h"
 #include "server/stats.h"
@@ -90,6 +91,8 @@ static int make_store(struct server *s, uint64_t incarnation, struct error *err)
 
 	if (s->data)
 		config.hash_seed = data_hash_seed(s->data);
+	else if (s->grouped)
+		config.hash_seed = s->hash_seed;
 	else
 		rc = random_fill(&config.hash_seed, sizeof(config.hash_seed), err);
 	if (rc)
@@ -133,7 +136,7 @@ static unsigned default_workers(void)
 	return workers < 1 ? 1 : workers > 8 ? 8 : workers;
 }
 
-static int make_workers(struct server *s, struct error *err)
+int server_make_workers(struct server *s, struct error *err)
 {
 	const struct worker_config config = {
 		.dev = s->dev,
@@ -176,8 +179,10 @@ static int make_sessions(struct server *s, struct error *err)
 	rc = durable_recover(s, err);
 	if (rc == 0)
 		rc = clock_start(&s->clock, s->root.addr, &s->store, &s->sessions.leases, err);
+	if (rc == 0 && s->grouped) /* when it is primary, it has workers */
+		return grouped_start(s, err);
 	if (rc == 0)
-		rc = make_workers(s, err);
+		rc = server_make_workers(s, err);
 	if (rc == 0)
 		rc = pairs_start(&s->sessions, err);
 	return rc ? rc : durable_serve(s, err);
@@ -268,6 +273,8 @@ int server_create(struct server *s, const struct config *config, struct error *e
 	if (rc == 0)
 		rc = durable_open(s, err);
 	if (rc == 0)
+		rc = grouped_open(s, err);
+	if (rc == 0)
 		rc = open_device(s, err);
 	if (rc == 0) {
 		/* before any thread that touches data begins, and before memory is taken */
@@ -310,24 +317,29 @@ static void tell_full(void *ctx)
 	s->full_told_ns = now;
 }
 
-int server_run(struct server *s, void (*reload)(void *ctx), void *ctx, struct error *err)
+int server_run(struct server *s, void (*reload)(void *ctx), void *ctx, bool *again,
+	       struct error *err)
 {
 	const struct control_hooks hooks = {
 		.reload = reload, .reload_ctx = ctx, .tick = tell_full, .tick_ctx = s
 	};
 
-	return durable_explain(s, control_run(&s->sessions, s->listen_fd, &hooks, err), err);
+	int rc = durable_explain(s, control_run(&s->sessions, s->listen_fd, &hooks, err), err);
+
+	return grouped_explain(s, rc, again, err);
 }
 
 int server_destroy(struct server *s)
 {
 	int rc;
 
+	grouped_stop(s); /* it may be about to make workers */
 	pairs_stop(&s->sessions);
 	durable_rest(s); /* while workers are there, whose doors a snapshot looks at */
 	while (s->sessions.worker_count)
 		worker_destroy(s->sessions.workers[--s->sessions.worker_count]);
 	rc = durable_close(s); /* before the store, whose clock the log goes by */
+	grouped_close(s); /* likewise */
 	clock_stop(&s->clock);
 	if (s->root.addr) {
 		index_set_root(s->store.index, NULL);

@@ -24,6 +24,8 @@ struct server {
 	uint64_t full_told_ns, full_told; /* the log was told of so many refused writes */
 	struct cm_listener *cm; /* NULL: --connect tcp */
 	struct data *data; /* NULL: no data directory */
+	struct grouped *grouped; /* NULL: the server belongs to no group */
+	uint64_t hash_seed; /* of a cluster */
 	const struct write_door *doors[WORKERS_MAX]; /* of the workers, for data_serve() */
 	_Atomic bool log_failed;
 	char log_failure[400]; /* why, written before log_failed */
@@ -39,6 +41,9 @@ struct server {
  */
 int server_create(struct server *s, const struct config *config, struct error *err);
 
+/* server_make_workers - those that the settings say. Returns 0 or a negative errno with @err. */
+int server_make_workers(struct server *s, struct error *err);
+
 /*
  * server_told_to_stop - SIGTERM or SIGINT waits, while server_create() is under way. Any thread.
  */
@@ -52,9 +57,11 @@ void server_block_signals(void);
 
 /*
  * server_run - serve until SIGTERM or SIGINT. Those of server_block_signals() must be blocked.
- * @reload: what SIGHUP does, with @ctx; NULL: nothing.
+ * @reload: what SIGHUP does, with @ctx; NULL: nothing. *@again: after server_destroy() the process
+ * is to start once more: the server's group has it learn from its primary.
  */
-int server_run(struct server *s, void (*reload)(void *ctx), void *ctx, struct error *err);
+int server_run(struct server *s, void (*reload)(void *ctx), void *ctx, bool *again,
+	       struct error *err);
 
 /* server_destroy - returns 0, or a negative errno: what was written last may not be durable. */
 int server_destroy(struct server *s);

@@ -17,7 +17,9 @@
  *   192  epoch               8 B  E; on a cache line of its own, so is each of the next two
  *   256  hint_floor          8 B
  *   320  clock_ms            8 B  the server's wall clock, at most CLOCK_PERIOD_MS old
- *   328  reserved            up to 4096
+ *   328  lease_until         8 B  of a primary: lease_word.h; 0: the server is in no group
+ *   336  lease_clock         8 B  the same
+ *   344  reserved            up to 4096
  *
  * Parts that change are 8-byte words, or carry a checksum over themselves: a READ that tears one
  * is seen and repeated.
@@ -84,12 +86,15 @@ struct root {
 	_Atomic uint64_t hint_floor;
 	uint64_t reserved2[7];
 	_Atomic uint64_t clock_ms;
-	uint8_t reserved3[ROOT_BYTES - 328];
+	_Atomic uint64_t lease_until;
+	_Atomic uint64_t lease_clock;
+	uint8_t reserved3[ROOT_BYTES - 344];
 };
 
 LAYOUT(struct root, ROOT_BYTES, magic, 0, layout_version, 8, segment_buckets, 12, layout_hash, 16,
        server_incarnation, 24, hash_seed, 32, reserved0, 40, directory, 64, extents, 128, epoch,
-       192, reserved1, 200, hint_floor, 256, reserved2, 264, clock_ms, 320, reserved3, 328);
+       192, reserved1, 200, hint_floor, 256, reserved2, 264, clock_ms, 320, lease_until, 328,
+       lease_clock, 336, reserved3, 344);
 
 /*
  * One entry of the extent table, 32 B:
@@ -147,7 +152,7 @@ bool root_extents_sound(const struct root_extents *x);
 void extent_entry_seal(struct extent_entry *e);
 bool extent_entry_sound(const struct extent_entry *e);
 
-#define LAYOUT_VERSION 3u
+#define LAYOUT_VERSION 4u
 
 /* layout_hash - of every size, offset and constant of the layout. Equal in equal builds. */
 uint64_t layout_hash(void);

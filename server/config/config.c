@@ -11,7 +11,7 @@
 #include "common/base/parse.h"
 #include "common/layout/limits.h"
 #include "common/layout/version.h"
-#include "server/config/settings.h"
+#include "server/config/config_group.h"
 
 static int number(const struct setting_values *v, enum setting_id id, uint64_t min, uint64_t max,
 		  unsigned *out, struct error *err)
@@ -260,6 +260,8 @@ int config_parse(struct config *out, const struct setting_values *v, struct erro
 		rc = parse_connect(out, v, err);
 	if (rc == 0)
 		rc = parse_data(out, v, err);
+	if (rc == 0)
+		rc = config_parse_group(&out->group, v, out->data_dir[0], err);
 	return rc ? rc : parse_memory(out, v, err);
 }
 

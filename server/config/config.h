@@ -12,6 +12,16 @@
 
 enum config_connect { CONNECT_TCP, CONNECT_CM };
 
+/* Of a server that is a member of a group. */
+struct config_group {
+	char cluster[65]; /* "": it is none */
+	char name[65];
+	char advertise[280]; /* "HOST:PORT"; "": where it listens */
+	char node[64]; /* "": as advertise */
+	char etcd[1024], user[128], password[128], ca[512], cert[512], key[512]; /* "": none */
+	unsigned lease_ms;
+};
+
 struct config {
 	char host[256];
 	char port[8];
@@ -30,6 +40,7 @@ struct config {
 	unsigned sync_ms;
 	uint64_t log_segment_bytes, snapshot_bytes;
 	uint64_t recover_until; /* a position; UINT64_MAX: all of the log */
+	struct config_group group;
 	enum log_level log_level;
 	enum log_format log_format;
 };

@@ -17,6 +17,7 @@ static const char fixed_address[] = "clients are connected there";
 static const char fixed_device[] = "memory and queue pairs belong to the device";
 static const char fixed_memory[] = "clients know where the memory lies";
 static const char fixed_data[] = "records are written there already";
+static const char fixed_group[] = "other servers know it as what it was when it joined them";
 static const char fixed_queue_pairs[] = "queue pairs are made with it";
 
 const struct setting settings[SETTINGS_COUNT] = {
@@ -86,6 +87,36 @@ const struct setting settings[SETTINGS_COUNT] = {
 				 "of log, after which a snapshot of all records replaces it; 0: "
 				 "only when asked",
 				 "the next snapshot is due at it" },
+	[SET_CLUSTER] = { "cluster", 0, "NAME", "",
+			  "join the cluster of that name in etcd; default: a server of its own",
+			  fixed_group },
+	[SET_ETCD] = { "etcd", 0, "URL,...", "http://127.0.0.1:2379",
+		       "where etcd answers: one URL for each of its members", fixed_group },
+	[SET_ETCD_USER] = { "etcd-user", 0, "NAME", "", "of etcd, where it asks for one",
+			    fixed_group },
+	[SET_ETCD_PASSWORD] = { "etcd-password", 0, "TEXT", "",
+				"of that user; better in the file or in GRACEKV_ETCD_PASSWORD, as "
+				"others can see flags",
+				fixed_group },
+	[SET_ETCD_CA] = { "etcd-ca", 0, "FILE", "",
+			  "certificates (PEM) of those who sign etcd's; default: the system's",
+			  fixed_group },
+	[SET_ETCD_CERT] = { "etcd-cert", 0, "FILE", "", "our certificate (PEM), where etcd asks",
+			    fixed_group },
+	[SET_ETCD_KEY] = { "etcd-key", 0, "FILE", "", "its key (PEM)", fixed_group },
+	[SET_GROUP] = { "group", 0, "NAME", "1", "of the cluster, to which this server belongs",
+			fixed_group },
+	[SET_GROUP_LEASE] = { "group-lease", 0, "MS", "300",
+			      "where it founds its group: how long a primary that is silent stays "
+			      "one, 10ms to 60s",
+			      fixed_group },
+	[SET_ADVERTISE] = { "advertise", 0, "HOST:PORT", "",
+			    "where clients and other servers reach this one; default: --listen",
+			    fixed_group },
+	[SET_NODE] = { "node", 0, "NAME", "",
+		       "of this server in its group, the same after a restart; default: "
+		       "--advertise",
+		       fixed_group },
 	[SET_LOG_LEVEL] = { "log-level", 0, "L", "info", "error, warn, info or debug", NULL },
 	[SET_LOG_FORMAT] = { "log-format", 0, "F", "text", "text or json", NULL },
 };

@@ -307,19 +307,9 @@ static int put_foot(struct sink *s, struct error *err)
 /* The opening comment has the argument. */
 static uint64_t first_unpublished(struct data *d)
 {
-	uint64_t first = log_tail(d->log);
-
 	if (MUTANT(snapshot_s0_committed))
 		return log_committed(d->log);
-	for (unsigned i = 0; i < d->snapshots.door_count; i++) {
-		/* seq_cst: after the tail, in one order with what doors store and append */
-		uint64_t oldest =
-			atomic_load_explicit(&d->snapshots.doors[i]->oldest, memory_order_seq_cst);
-
-		if (oldest < first)
-			first = oldest;
-	}
-	return first;
+	return write_first_unpublished(d->log, d->snapshots.doors, d->snapshots.door_count);
 }
 
 static int finish(struct sink *s, struct error *err)

@@ -83,7 +83,7 @@ void lead_stop(struct lead *l)
 		return;
 	for (unsigned i = 0; i < MIRROR_PEERS_MAX; i++)
 		if (l->line[i].stage != LEAD_FREE && l->line[i].stage != LEAD_CUT)
-			line_cut(&l->line[i], "this server is no primary any more");
+			line_let_go(&l->line[i], "this server is no primary any more");
 	for (unsigned i = 0; i < MIRROR_PEERS_MAX; i++) {
 		while (l->line[i].runs) {
 			line_turn(&l->line[i]);

@@ -49,6 +49,7 @@ struct lead {
  * line_begin - the configuration has it: its thread starts.
  * line_turn - what can be done now.
  * line_cut - nothing more goes to it, soon: see line_is_cut(). @why: for people.
+ * line_let_go - the same, and nothing is wrong with it.
  * line_is_cut - its queue pairs are destroyed: the configuration may go on without it.
  * line_free - the configuration does not have it, and nothing waits for it any more.
  */
@@ -57,6 +58,7 @@ void line_take(struct line *n, int fd, const struct wire_peer_hello *who);
 void line_begin(struct line *n);
 void line_turn(struct line *n);
 void line_cut(struct line *n, const char *why);
+void line_let_go(struct line *n, const char *why);
 bool line_is_cut(const struct line *n);
 void line_free(struct line *n);
 void line_stage(struct line *n, enum lead_stage stage);

@@ -85,8 +85,13 @@ static void sever(struct line *n)
 
 void line_cut(struct line *n, const char *why)
 {
+	log_warn("group", "member %s is taken out: %s", n->who.node, why);
+	line_let_go(n, why);
+}
+
+void line_let_go(struct line *n, const char *why)
+{
 	snprintf(n->why, sizeof(n->why), "%s", why);
-	log_warn("group", "member %s is taken out: %s", n->who.node, n->why);
 	line_stage(n, LEAD_CUT);
 	if (n->runs)
 		shutdown(n->admitted.fd, SHUT_RDWR); /* it ends soon */

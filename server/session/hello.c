@@ -184,9 +184,13 @@ void sessions_wake(struct sessions *all, const struct session *gone)
 
 void session_hello(struct session *s, const struct wire_hello *h)
 {
+	const struct sessions *all = s->all;
 	struct error err;
+	int rc = check_hello(h, &err);
 
-	if (check_hello(h, &err) == 0) {
+	if (rc == 0 && all->may_serve && !all->may_serve(all->group_ctx, &err))
+		rc = err.code;
+	if (rc == 0) {
 		try_to_begin(s, h);
 		return;
 	}

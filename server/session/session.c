@@ -235,6 +235,18 @@ static void job_done(struct session *s)
 		session_end(s, 0);
 }
 
+/* It is no client, but another server of the group: its line is not this room's. */
+static void hand_over(struct session *s, const struct wire_peer_hello *who)
+{
+	struct sessions *all = s->all;
+
+	if (all->epoll_fd >= 0)
+		epoll_ctl(all->epoll_fd, EPOLL_CTL_DEL, s->line.fd, NULL);
+	all->hello(all->group_ctx, s->line.fd, who);
+	s->line.fd = -1;
+	s->ending = true;
+}
+
 static void handle(struct session *s, const struct wire_frame *frame)
 {
 	struct error err;
@@ -247,6 +259,8 @@ static void handle(struct session *s, const struct wire_frame *frame)
 		qp_ready(s, &frame->handle);
 	} else if (frame->type == WIRE_QP_CLOSE && s->begun) {
 		qp_close(s, &frame->handle);
+	} else if (frame->type == WIRE_PEER_HELLO && !s->begun && s->all->hello) {
+		hand_over(s, &frame->peer_hello);
 	} else if (frame->type == WIRE_BYE) {
 		s->ending = true;
 	} else {
@@ -321,7 +335,8 @@ static void forget(struct session *s)
 	struct session_counters *c = &s->all->counters;
 
 	s->all->departures++;
-	close(s->line.fd);
+	if (s->line.fd >= 0)
+		close(s->line.fd);
 	cds_list_del(&s->node);
 	session_count(s->begun ? &c->sessions : &c->strangers, -1);
 	free(s->hello);

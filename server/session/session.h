@@ -87,6 +87,12 @@ struct sessions {
 	struct cm_listener *cm; /* NULL: --connect tcp */
 	unsigned cm_port; /* that it listens on */
 	struct clients *clients;
+	/* Of a server that is a member of a group; else NULL. The control thread calls both.
+	 * may_serve - clients may connect. False with @why. hello - another server has dialled:
+	 * takes @fd over. */
+	bool (*may_serve)(void *ctx, struct error *why);
+	void (*hello)(void *ctx, int fd, const struct wire_peer_hello *who);
+	void *group_ctx;
 
 	/* Anyone's. */
 	struct session_counters counters;

@@ -135,6 +135,13 @@ static inline bool write_waits(const struct write_door *door)
 uint64_t write_sleep(struct write_door *door);
 void write_woke(struct write_door *door);
 
+/*
+ * write_first_unpublished - position: all below it is published, of writes by the @count doors
+ * @doors, which are all there are. Any thread.
+ */
+uint64_t write_first_unpublished(const struct log *log, const struct write_door *const *doors,
+				 unsigned count);
+
 /* write_forsake - nobody wants the answer of @w any more: its memory may go. The write itself goes
  * its way, and a retry will find its reply. */
 void write_forsake(struct write *w);

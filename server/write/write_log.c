@@ -290,3 +290,18 @@ void write_door_close(struct write_door *d)
 	free(d->pool);
 	d->pool = d->free = d->first = NULL;
 }
+
+uint64_t write_first_unpublished(const struct log *log, const struct write_door *const *doors,
+				 unsigned count)
+{
+	uint64_t first = log_tail(log);
+
+	for (unsigned i = 0; i < count; i++) {
+		/* seq_cst: after the tail, in one order with what doors store and append */
+		uint64_t oldest = atomic_load_explicit(&doors[i]->oldest, memory_order_seq_cst);
+
+		if (oldest < first)
+			first = oldest;
+	}
+	return first;
+}

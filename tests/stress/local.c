@@ -165,8 +165,8 @@ int locals_start(struct home *h)
 		int rc;
 
 		l->home = h;
-		rc = member_start(&l->member, &h->server.server.store, "local", i, h->s->o.seed,
-				  LOCAL_ID + i, read_all, l);
+		rc = member_launch(&l->member, &h->server.server.store, "local", i, h->s->o.seed,
+				   LOCAL_ID + i, read_all, l);
 		if (rc)
 			return rc;
 		h->locals++;

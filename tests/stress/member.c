@@ -15,8 +15,8 @@
 #define GROWTH_MS 50u
 #define NAP_US	  1000u
 
-int member_start(struct member *b, struct store *store, const char *kind, unsigned number,
-		 uint64_t seed, unsigned id, void *(*main)(void *), void *arg)
+int member_launch(struct member *b, struct store *store, const char *kind, unsigned number,
+		  uint64_t seed, unsigned id, void *(*main)(void *), void *arg)
 {
 	int rc = store_worker_create(&b->store, store, 0);
 

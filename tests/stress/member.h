@@ -22,11 +22,11 @@ struct member {
 };
 
 /*
- * member_start - @kind and @number make its name; @seed is that of the run and @id sets it apart
+ * member_launch - @kind and @number make its name; @seed is that of the run and @id sets it apart
  * from all other members. main(arg) is its thread. Returns 0 or a negative errno.
  */
-int member_start(struct member *b, struct store *store, const char *kind, unsigned number,
-		 uint64_t seed, unsigned id, void *(*main)(void *), void *arg);
+int member_launch(struct member *b, struct store *store, const char *kind, unsigned number,
+		  uint64_t seed, unsigned id, void *(*main)(void *), void *arg);
 
 /* member_join - wait for its end, which the caller has asked for. */
 void member_join(struct member *b);

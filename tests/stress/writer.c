@@ -158,8 +158,8 @@ int writers_start(struct home *h)
 		int rc;
 
 		w->home = h;
-		rc = member_start(&w->member, &h->server.server.store, "writer", i, h->s->o.seed, i,
-				  write_all, w);
+		rc = member_launch(&w->member, &h->server.server.store, "writer", i, h->s->o.seed,
+				   i, write_all, w);
 		if (rc)
 			return rc;
 		h->writers++;

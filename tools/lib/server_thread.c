@@ -11,8 +11,9 @@
 static void *serve(void *arg)
 {
 	struct server_thread *t = arg;
+	bool again;
 
-	t->err.code = server_run(&t->server, NULL, NULL, &t->err);
+	t->err.code = server_run(&t->server, NULL, NULL, &again, &t->err);
 	atomic_store(&t->ended, true);
 	return NULL;
 }

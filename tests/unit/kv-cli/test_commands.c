@@ -154,7 +154,7 @@ UNIT_TEST(test_usage, setup)
 	assert_int_equal(run("", "load", "--help", NULL), CLI_OK);
 	has(out, "Example: apt-cache");
 	assert_int_equal(run("", "--version", NULL), CLI_OK);
-	has(out, ", layout 3 hash ");
+	has(out, ", layout 4 hash ");
 }
 
 /* What is misspelt, or called as other stores call it, is told what it may have meant. */

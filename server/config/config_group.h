@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+#include "server/config/config.h"
+#include "server/config/settings.h"
+
+/* config_parse_group - @has_data: a data directory is given. Returns 0, -EINVAL or -ERANGE with
+ * @err. */
+int config_parse_group(struct config_group *g, const struct setting_values *v, bool has_data,
+		       struct error *err);

@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * A server of a group has no workers, no log and no sessions until it is primary. Until then
+ * gkv-apply (server/member/follow.c) gives store and clients what the primary has; when the server
+ * has won, gkv-group makes log and workers, and then `open` lets clients in.
+ *
+ * WHO TOUCHES WHAT. The main thread makes everything that is there before the group's thread
+ * begins, and takes everything apart after that has ended. In between gkv-apply has `replay` and
+ * `walk` while it runs, else gkv-group has. Log, doors and workers are made by gkv-group, before the
+ * release of `open`; the control thread, which acquires it, and all that it starts, come after.
+ *
+ * THE END of a member is the process's: the control thread ends all sessions, everything is taken
+ * apart, and main() starts the program again in its place, where that is what helps.
+ */
+#include "server/grouped.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/include/gracekv.h"
+#include "common/base/cores.h"
+#include "common/base/log.h"
+#include "common/base/random.h"
+#include "common/base/time.h"
+#include "server/group/cluster.h"
+#include "server/group/names.h"
+#include "server/member/member.h"
+#include "server/replay/replay.h"
+#include "server/server.h"
+
+#define ETCD_MS	     2000u /* a call */
+#define ASK_NS	     (500 * NS_PER_MS) /* between two, before the server can begin */
+#define TELL_NS	     (10 * NS_PER_S)
+#define RHO_PPM	     10000u /* rates of two clocks differ by so much at most */
+#define RING_BYTES   (128ull << 20)
+#define WALK_RECORDS 256u /* of a piece */
+#define WALK_HINTS   0u /* every record is read once */
+#define REPLAY_MAX   8u /* threads */
+
+static_assert(RING_BYTES >= RING_BYTES_MIN, "four of the longest batches at least");
+
+struct grouped {
+	struct server *s;
+	struct etcd_config etcd;
+	struct etcd *asks; /* the cluster's keys: of the main thread, then gkv-group's */
+	struct cluster_facts facts;
+	struct rdma_device *dev; /* of rings and pulses */
+	struct member *member;
+	/* See above. */
+	struct replay *replay;
+	struct gkv *walk; /* a client of the primary, while it walks */
+	struct gkv_cursor *cursor;
+	struct log *log;
+	_Atomic bool open;
+	/* It ends. */
+	_Atomic bool ends; /* the rest was written before */
+	bool again;
+	struct error why;
+};
+
+/* Before it begins. */
+
+static void fill_etcd(struct etcd_config *out, const struct config_group *c)
+{
+	*out = (struct etcd_config){
+		.endpoints = c->etcd,
+		.user = c->user[0] ? c->user : NULL,
+		.password = c->password[0] ? c->password : NULL,
+		.ca = c->ca[0] ? c->ca : NULL,
+		.cert = c->cert[0] ? c->cert : NULL,
+		.key = c->key[0] ? c->key : NULL,
+		.timeout_ms = ETCD_MS,
+	};
+}
+
+/* Etcd may come later: after a power cut all start at once. */
+static bool is_for_now(int rc)
+{
+	return rc == -ETIMEDOUT || rc == -EHOSTUNREACH || rc == -EREMOTEIO || rc == -EINPROGRESS;
+}
+
+static int ask_for_cluster(struct grouped *g, struct error *err)
+{
+	struct cluster_facts own;
+	uint64_t told_ns = 0;
+	int rc = random_fill(&own, sizeof(own), err);
+
+	while (rc == 0) {
+		rc = cluster_join(g->asks, g->s->config.group.cluster, &own, &g->facts, err);
+		if (!is_for_now(rc))
+			return rc;
+		if (server_told_to_stop())
+			return -ECANCELED;
+		if (!told_ns || time_now_ns() - told_ns > TELL_NS) {
+			told_ns = time_now_ns();
+			log_warn("group", "waiting for etcd: %s", err->text);
+		}
+		time_sleep(ASK_NS);
+		rc = 0;
+	}
+	return rc;
+}
+
+int grouped_open(struct server *s, struct error *err)
+{
+	struct config_group *c = &s->config.group;
+	struct grouped *g;
+	int rc;
+
+	if (!c->cluster[0])
+		return 0;
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return error_set(err, -ENOMEM, "there is no memory for a member of a group");
+	s->grouped = g;
+	g->s = s;
+	if (!c->advertise[0])
+		snprintf(c->advertise, sizeof(c->advertise), "%s", s->bound);
+	if (!c->node[0])
+		snprintf(c->node, sizeof(c->node), "%.63s", c->advertise);
+	fill_etcd(&g->etcd, c);
+	rc = group_name_check("--group", c->name, err);
+	if (rc == 0)
+		rc = etcd_open(&g->asks, &g->etcd, err);
+	if (rc == 0)
+		rc = ask_for_cluster(g, err);
+	if (rc == 0)
+		s->hash_seed = g->facts.hash_seed;
+	return rc && rc != -ECANCELED ? error_prefix(err, "--cluster %s", c->cluster) : rc;
+}
+
+/* What the primary has: gkv-apply. */
+
+static bool stopping(void *ctx)
+{
+	struct grouped *g = ctx;
+
+	return atomic_load_explicit(&g->ends, memory_order_relaxed) || server_told_to_stop();
+}
+
+static int open_replay(struct grouped *g, struct error *err)
+{
+	const unsigned cores = cores_usable();
+	const struct apply_config c = {
+		.store = &g->s->store,
+		.threads = cores < REPLAY_MAX ? cores : REPLAY_MAX,
+		.learning = true,
+		.stopping = stopping,
+		.ctx = g,
+	};
+
+	return g->replay ? 0 : replay_open(&g->replay, &c, g->s->sessions.clients, err);
+}
+
+static int take_client(void *ctx, const struct snapshot_client *item)
+{
+	struct grouped *g = ctx;
+	struct error err;
+	int rc = open_replay(g, &err);
+
+	return rc ? rc : replay_client(g->replay, item);
+}
+
+static int take_record(void *ctx, const struct log_record *r)
+{
+	struct grouped *g = ctx;
+	struct error err;
+	int rc = open_replay(g, &err);
+
+	return rc ? rc : replay_log(g->replay, r);
+}
+
+static void end_walk(struct grouped *g)
+{
+	gkv_scan_close(g->cursor);
+	gkv_disconnect(g->walk);
+	g->cursor = NULL;
+	g->walk = NULL;
+}
+
+static int begin_walk(struct grouped *g, const char *address, struct error *err)
+{
+	struct gkv_options o;
+	char why[256];
+	int rc;
+
+	gkv_options_init(&o);
+	o.name = "kv-server that learns";
+	o.device = g->dev->name;
+	o.hint_bytes = WALK_HINTS;
+	rc = gkv_connect(address, &o, &g->walk, why, sizeof(why));
+	if (rc)
+		return error_set(err, rc, "the primary's table cannot be read: %s", why);
+	rc = gkv_scan_open(g->walk, NULL, &g->cursor);
+	return rc ? error_set(err, rc, "the primary's table cannot be read: %s", gkv_error(g->walk))
+		  : 0;
+}
+
+static int take_walked(struct grouped *g, const struct gkv_record *r)
+{
+	const struct apply_record record = {
+		.key = r->key,
+		.value = r->value,
+		.key_len = (uint32_t)r->key_len,
+		.value_len = r->meta.value_len,
+		.version = r->meta.version,
+		.expiry_ms = r->meta.expiry_ms,
+		.walked = true,
+	};
+
+	return replay_record(g->replay, &record);
+}
+
+static int walk(void *ctx, const char *address, struct error *err)
+{
+	struct grouped *g = ctx;
+	struct gkv_record records[WALK_RECORDS];
+	int n, rc = open_replay(g, err);
+
+	if (rc == 0 && !g->cursor)
+		rc = begin_walk(g, address, err);
+	if (rc)
+		return rc;
+	n = gkv_scan_next(g->cursor, records, WALK_RECORDS);
+	for (int i = 0; i < n && rc == 0; i++)
+		rc = take_walked(g, &records[i]);
+	if (n < 0)
+		return error_set(err, n, "reading the primary's table failed: %s",
+				 gkv_error(g->walk));
+	if (rc)
+		return error_set(err, rc, "what the primary has cannot be stored: %s",
+				 error_name(rc));
+	if (n)
+		return 1;
+	end_walk(g);
+	return 0;
+}
+
+static int learned(void *ctx, struct error *err)
+{
+	struct grouped *g = ctx;
+	int rc = replay_flush(g->replay);
+
+	if (rc)
+		return error_set(err, rc, "what the primary has cannot be stored: %s",
+				 error_name(rc));
+	replay_learned(g->replay);
+	log_info("group", "this server has what its primary has");
+	return 0;
+}
+
+/* What a primary gives: gkv-line. */
+
+static uint64_t published(void *ctx)
+{
+	const struct grouped *g = ctx;
+
+	return write_first_unpublished(g->log, g->s->doors, g->s->sessions.worker_count);
+}
+
+static int walk_clients(void *ctx,
+			int (*each)(void *each_ctx, const struct snapshot_client *items,
+				    unsigned count),
+			void *each_ctx)
+{
+	const struct grouped *g = ctx;
+
+	return clients_walk(g->s->sessions.clients, each, each_ctx);
+}
+
+/* It is primary: gkv-group. */
+
+static void wake_control(struct grouped *g)
+{
+	const uint64_t one = 1;
+
+	if (write(g->s->sessions.notice_fd, &one, sizeof(one)) != sizeof(one))
+		log_error("group", "waking the control thread failed: %s", error_name(errno));
+}
+
+static void log_failed(void *ctx, const char *why)
+{
+	(void)ctx;
+	log_error("group", "%s", why); /* there is no disk that could fail */
+}
+
+static uint64_t clock_ms(void *ctx)
+{
+	struct grouped *g = ctx;
+
+	return store_now_ns(&g->s->store) / NS_PER_MS;
+}
+
+/* All that it holds is committed, and in its store. Returns the greatest version there. */
+static int apply_held(struct grouped *g, const struct member_lead *how, uint64_t *version,
+		      struct error *err)
+{
+	int rc;
+
+	*version = 0;
+	if (!how->held)
+		return 0;
+	follower_lead(how->held);
+	while ((rc = follower_apply(how->held, UINT64_MAX, err)) == 1)
+		;
+	if (rc)
+		return rc;
+	*version = g->replay ? replay_version(g->replay) : 0;
+	rc = replay_close(g->replay);
+	g->replay = NULL;
+	return rc ? error_set(err, rc,
+			      "the last records of the primary before cannot be stored: %s",
+			      error_name(rc))
+		  : 0;
+}
+
+static int open_log(struct grouped *g, const struct member_lead *how, struct error *err)
+{
+	struct log_config c = { .mirror = mirror_table(how->mirror),
+				.clock_ms = clock_ms,
+				.failed = log_failed,
+				.ctx = g };
+	struct follower_state held;
+
+	if (how->held) {
+		follower_look(how->held, &held);
+		store_clock_raise(&g->s->store, held.clock_ms);
+		c.first = held.committed;
+		c.tail = follower_rest(how->held);
+		c.tail_bytes = held.held - held.committed;
+	}
+	return log_open(&g->log, &c, err);
+}
+
+static int draw_life(struct grouped *g, uint64_t version, uint64_t *life, struct error *err)
+{
+	int rc;
+
+	do
+		rc = cluster_draw_life(g->asks, g->s->config.group.cluster, version >> COUNT_BITS,
+				       life, err);
+	while (is_for_now(rc) && !stopping(g));
+	return rc;
+}
+
+static int lead(void *ctx, const struct member_lead *how, struct error *err)
+{
+	struct grouped *g = ctx;
+	struct server *s = g->s;
+	uint64_t version, life;
+	int rc = open_log(g, how, err);
+
+	if (rc == 0)
+		rc = apply_held(g, how, &version, err);
+	if (rc == 0)
+		rc = draw_life(g, version, &life, err);
+	if (rc == 0 && store_log_open(&s->store, g->log, life_first(life)))
+		rc = error_set(err, -ENOMEM, "out of memory for the writes that wait for the log");
+	if (rc)
+		return rc;
+	clients_log(s->sessions.clients, g->log);
+	rc = server_make_workers(s, err);
+	for (unsigned i = 0; i < s->sessions.worker_count; i++)
+		s->doors[i] = worker_door(s->sessions.workers[i]);
+	if (rc == 0)
+		rc = pairs_start(&s->sessions, err);
+	/* release: pairs with may_serve() */
+	if (rc == 0)
+		atomic_store_explicit(&g->open, true, memory_order_release);
+	return rc;
+}
+
+static void changed(void *ctx, const struct group_known *now)
+{
+	(void)ctx, (void)now;
+}
+
+/* It must end, or begin once more. */
+static void ends(void *ctx, const struct error *why)
+{
+	struct grouped *g = ctx;
+
+	g->why = *why;
+	g->again = why->code == -ESTALE || why->code == -EPROTO || is_for_now(why->code) ||
+		   why->code == -ECONNRESET || why->code == -EAGAIN;
+	/* release: pairs with grouped_explain() */
+	atomic_store_explicit(&g->ends, true, memory_order_release);
+	atomic_store_explicit(&g->open, false, memory_order_relaxed);
+	atomic_store_explicit(&g->s->sessions.fatal, "its group has ended it",
+			      memory_order_relaxed);
+	wake_control(g);
+}
+
+/* The control thread. */
+
+static bool may_serve(void *ctx, struct error *why)
+{
+	struct grouped *g = ctx;
+	const struct group_member *primary;
+	struct member_state now;
+
+	/* acquire: pairs with lead() */
+	if (atomic_load_explicit(&g->open, memory_order_acquire))
+		return true;
+	member_look(g->member, &now);
+	primary =
+		now.known.modified ? group_find(&now.known.config, now.known.config.primary) : NULL;
+	if (primary && strcmp(primary->node, g->s->config.group.node) != 0)
+		error_set(why, -EAGAIN, "this server is a backup: the primary is %s",
+			  primary->address);
+	else
+		error_set(why, -EAGAIN, "this server is not ready to be its group's primary yet");
+	return false;
+}
+
+static void hello(void *ctx, int fd, const struct wire_peer_hello *who)
+{
+	struct grouped *g = ctx;
+
+	member_hello(g->member, fd, who);
+}
+
+int grouped_start(struct server *s, struct error *err)
+{
+	struct grouped *g = s->grouped;
+	struct root *root = s->root.addr;
+	struct rdma_options o = s->config.rdma;
+	struct member_config c = {
+		.cluster = s->config.group.cluster,
+		.group = s->config.group.name,
+		.cluster_id = { g->facts.id[0], g->facts.id[1] },
+		.lease_ms = s->config.group.lease_ms,
+		.min_in_sync = 1,
+		.rho_ppm = RHO_PPM,
+		.memory = s->config.memory_bytes,
+		.ring_bytes = RING_BYTES,
+		.until = &root->lease_until,
+		.clock = &root->lease_clock,
+		.etcd = g->etcd,
+		.follow = { g, take_client, take_record, walk, learned },
+		.table = { g, published, walk_clients },
+		.lead = lead,
+		.changed = changed,
+		.ends = ends,
+		.ctx = g,
+	};
+	int rc = random_fill(&c.self.life, sizeof(c.self.life), err);
+
+	c.self.life |= 1; /* never 0 */
+	memcpy(c.self.node, s->config.group.node, sizeof(c.self.node));
+	memcpy(c.self.address, s->config.group.advertise, sizeof(c.self.address));
+	o.device = s->dev->name;
+	if (rc == 0)
+		rc = rdma_device_open(&g->dev, &o, NULL, err);
+	if (rc)
+		return rc;
+	c.dev = g->dev;
+	s->sessions.may_serve = may_serve;
+	s->sessions.hello = hello;
+	s->sessions.group_ctx = g;
+	return member_start(&g->member, &c, err);
+}
+
+void grouped_stop(struct server *s)
+{
+	if (s->grouped && s->grouped->member)
+		member_stop(s->grouped->member);
+}
+
+void grouped_close(struct server *s)
+{
+	struct grouped *g = s->grouped;
+
+	if (!g)
+		return;
+	end_walk(g);
+	replay_close(g->replay);
+	if (g->log)
+		log_close(g->log);
+	member_destroy(g->member);
+	rdma_device_close(g->dev);
+	etcd_close(g->asks);
+	free(g);
+	s->grouped = NULL;
+}
+
+int grouped_explain(const struct server *s, int rc, bool *again, struct error *err)
+{
+	const struct grouped *g = s->grouped;
+
+	/* acquire: pairs with ends() */
+	if (!g || !atomic_load_explicit(&g->ends, memory_order_acquire))
+		return rc;
+	*again = g->again;
+	if (*again)
+		return 0;
+	*err = g->why;
+	return err->code;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+#pragma once
+/*
+ * kv-server as a member of a group (--cluster): what server/member's hooks do to store, clients,
+ * log and workers. The main thread's; grouped.c says which thread calls what else.
+ */
+#include <stdbool.h>
+
+#include "common/base/error.h"
+
+struct server;
+
+/*
+ * grouped_open - before the store is made: what the cluster is, by etcd. Waits until that answers.
+ * Returns 0 or a negative errno with @err; -ECANCELED: told to stop meanwhile. Without --cluster
+ * this, and all that follows, does nothing.
+ * grouped_start - store, root and the table of clients are there; no worker is: the group's thread
+ * begins, and makes workers when the server is primary.
+ */
+int grouped_open(struct server *s, struct error *err);
+int grouped_start(struct server *s, struct error *err);
+
+/*
+ * grouped_stop - no worker answers any more: neither does the group's thread do anything.
+ * grouped_close - no worker is left: the log is closed.
+ */
+void grouped_stop(struct server *s);
+void grouped_close(struct server *s);
+
+/*
+ * grouped_explain - @rc, what the server ended with: where its group has ended it, 0 and
+ * *@again: the process is to start again, and learn; or @err says why it cannot.
+ */
+int grouped_explain(const struct server *s, int rc, bool *again, struct error *err);

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""Several servers that are one store: whichever of them dies, what was acknowledged is there."""
+import json
+import signal
+
+import pytest
+
+from kvt_group import Group
+from kvt_process import wait_until
+from kvt_server import refused
+
+pytestmark = pytest.mark.soft_device
+
+NODES = ("n1", "n2", "n3")
+RECORDS = 500
+
+
+@pytest.fixture
+def group(world):
+    it = Group(world)
+    for node in NODES:
+        it.start(node)
+        it.await_in_sync(*NODES[:NODES.index(node) + 1])
+    return it
+
+
+def records(first, count=RECORDS):
+    return {f"key {n}": f"value {n} " * (n % 50) for n in range(first, first + count)}
+
+
+def load(cli, what):
+    text = "".join(f"{key}\t{value}\n" for key, value in what.items())
+    cli("load", "--format", "tsv", "-", stdin=text.encode())
+
+
+def dump(cli):
+    out = cli.good("dump", "--format", "tsv").decode()
+    return dict(line.split("\t") for line in out.splitlines())
+
+
+def test_what_was_written_is_there_whoever_dies(group):
+    """Before the others came, to all of them, and after each fail-over; also deleted."""
+    primary = group.primary()
+    assert primary == "n1"
+    known = records(0)
+    load(group.cli(primary), known)
+    for first in (RECORDS, 2 * RECORDS):
+        group.kill(primary)
+        left = [node for node in NODES if node != primary]
+        before, primary = primary, group.await_primary_but(primary)
+        cli = group.cli(primary)
+        assert dump(cli) == known
+        gone = next(iter(known))
+        cli.good("del", gone)
+        del known[gone]
+        more = records(first)
+        load(cli, more)
+        known.update(more)
+        group.await_in_sync(*left)
+        group.start(before)
+        group.await_in_sync(*NODES)
+    assert dump(group.cli(primary)) == known
+
+
+def test_versions_grow_over_a_fail_over(group):
+    first = group.cli("n1")
+    for _ in range(10):
+        first.good("incr", "count")
+    version = json.loads(first.good("--json", "get", "--meta", "count"))["version"]
+    group.kill("n1")
+    cli = group.cli(group.await_primary_but("n1"))
+    assert cli.get("count") == b"10"
+    assert cli.good("incr", "count").strip() == b"11"
+    assert json.loads(cli.good("--json", "get", "--meta", "count"))["version"] > version
+
+
+def test_a_primary_that_stood_still_is_a_backup_when_it_goes_on(group):
+    first = group.servers["n1"]
+    load(group.cli("n1"), records(0))
+    first.stop_threads()
+    now = group.await_primary_but("n1")
+    group.cli(now).put("while", b"it stood still")
+    first.signal(signal.SIGCONT)
+    group.await_in_sync(*NODES)
+    assert "starts again" in first.stderr()
+    said = group.cli("n1")("get", "while")
+    assert said.rc == 3 and "is a backup: the primary is" in said.err
+    assert group.cli(now).get("while") == b"it stood still"
+    group.kill(now)
+    now = group.await_primary_but(now)
+    assert group.cli(now).get("while") == b"it stood still"
+
+
+def test_without_etcd_reads_and_writes_go_on(group):
+    cli = group.cli("n1")
+    group.etcd.stop_threads()
+    for n in range(20):
+        cli.put(f"without {n}", b"etcd")
+        assert cli.get(f"without {n}") == b"etcd"
+    group.etcd.signal(signal.SIGCONT)
+    group.kill("n1")
+    assert group.cli(group.await_primary_but("n1")).get("without 19") == b"etcd"
+
+
+@pytest.mark.parametrize("args,word", [
+    (("--cluster", "a/b"), "letters, digits"),
+    (("--cluster", "test", "--etcd", "nonsense"), "nonsense"),
+    (("--etcd", "http://127.0.0.1:1"), "--cluster NAME too"),
+    (("--cluster", "test", "--advertise", "host"), "HOST:PORT"),
+    (("--cluster", "test", "--group-lease", "1ms"), "10"),
+    (("--cluster", "test", "--data-dir", "/tmp/x"), "no data directory yet"),
+])
+def test_what_cannot_be_a_member_is_told_why(world, args, word):
+    failure = refused(world.folder, *args)
+    assert failure.rc in (2, 3)
+    assert word in failure.err
+
+
+def test_a_server_with_less_memory_is_refused(group):
+    small = group.start("n4", memory="128M")
+    small.expected_dead = True
+    assert small.wait(30) == 3
+    assert "--memory 256M" in small.stderr()
+    wait_until("n4 is no member", lambda: group.in_sync() == list(NODES), 20)

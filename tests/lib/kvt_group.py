@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""A group of kv-servers under test, with an etcd of its own."""
+import base64
+import json
+import pathlib
+import socket
+import urllib.request
+
+from kvt_process import HOST, Process, wait_until
+
+PATIENCE_S = 60
+
+
+def free_port():
+    with socket.socket() as it:
+        it.bind((HOST, 0))
+        return it.getsockname()[1]
+
+
+class Etcd(Process):
+    """An etcd of one member, as it is packaged, in the test's folder."""
+
+    def __init__(self, folder):
+        self.port, peer = free_port(), free_port()
+        self.url = f"http://{HOST}:{self.port}"
+        peer_url = f"http://{HOST}:{peer}"
+        super().__init__([
+            "etcd", "--data-dir", str(pathlib.Path(folder) / "etcd"),
+            "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
+            "--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url,
+            "--initial-cluster", f"default={peer_url}", "--unsafe-no-fsync"],
+            pathlib.Path(folder) / "etcd.log")
+        wait_until("etcd answers", self.listens, PATIENCE_S, step=0.05)
+
+    def listens(self):
+        with socket.socket() as it:
+            return it.connect_ex((HOST, self.port)) == 0
+
+    def get(self, key):
+        """The JSON value of a key, or None."""
+        body = json.dumps({"key": base64.b64encode(key.encode()).decode()}).encode()
+        with urllib.request.urlopen(f"{self.url}/v3/kv/range", body, PATIENCE_S) as answer:
+            found = json.load(answer).get("kvs")
+        return json.loads(base64.b64decode(found[0]["value"])) if found else None
+
+
+class Group:
+    """Servers by their nodes' names; each is started again on the port that it had."""
+
+    def __init__(self, world, lease="300ms"):
+        self.world, self.lease = world, lease
+        self.etcd = Etcd(world.folder)
+        world.clients.append(self.etcd)
+        self.ports, self.servers = {}, {}
+
+    def start(self, node, **how):
+        port = self.ports.setdefault(node, free_port())
+        if node in self.servers and self.servers[node].held:
+            self.servers[node].held.close()
+        self.servers[node] = self.world.server(
+            "--cluster", "test", "--etcd", self.etcd.url, "--node", node,
+            "--group-lease", self.lease, "--workers", "1", listen=f"{HOST}:{port}",
+            **{"memory": "256M", **how})
+        return self.servers[node]
+
+    def kill(self, node):
+        self.servers[node].crash()
+
+    def configuration(self):
+        return self.etcd.get("/gracekv/test/group/1")
+
+    def in_sync(self):
+        """Nodes in sync, by the configuration."""
+        now = self.configuration()
+        return sorted(m["node"] for m in now["members"] if m["in_sync"]) if now else []
+
+    def primary(self):
+        now = self.configuration()
+        return next((m["node"] for m in now["members"] if m["life"] == now["primary"]), None)
+
+    def await_in_sync(self, *nodes):
+        wait_until(f"{nodes} are in sync", lambda: self.in_sync() == sorted(nodes), PATIENCE_S,
+                   step=0.02)
+
+    def await_primary_but(self, node):
+        """Another one is primary, and serves."""
+        def serves():
+            now = self.primary()
+            return now not in (None, node) and self.cli(now)("ping").rc == 0
+        wait_until(f"another one than {node} is primary", serves, PATIENCE_S, step=0.05)
+        return self.primary()
+
+    def cli(self, node):
+        return self.world.cli(self.servers[node])
