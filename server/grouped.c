@@ -365,6 +365,8 @@ static int lead(void *ctx, const struct member_lead *how, struct error *err)
 	if (rc)
 		return rc;
 	clients_log(s->sessions.clients, g->log);
+	s->sessions.group_lease_ms = how->known.config.lease_ms;
+	s->sessions.rho_ppm = RHO_PPM;
 	rc = server_make_workers(s, err);
 	for (unsigned i = 0; i < s->sessions.worker_count; i++)
 		s->doors[i] = worker_door(s->sessions.workers[i]);

@@ -147,6 +147,7 @@ int server_make_workers(struct server *s, struct error *err)
 		.stats_ctx = s,
 		.notice_fd = s->sessions.notice_fd,
 		.obeyed = &s->sessions.pairs.obeyed,
+		.lease_until = s->grouped ? &((struct root *)s->root.addr)->lease_until : NULL,
 	};
 
 	if (!s->config.workers)

@@ -154,7 +154,9 @@ typedef void (*gkv_trace)(void *arg, const char *step, const char *words);
  * are copied by the call that takes them.
  */
 struct gkv_options {
-	const char *server; /* "HOST:PORT"; NULL: $GRACEKV_SERVER, else 127.0.0.1:7471 */
+	/* "HOST:PORT"; NULL: $GRACEKV_SERVER, else 127.0.0.1:7471. Those of a group with commas
+	 * between them, at most 8: calls go to the one that is primary, and follow it. */
+	const char *server;
 	/* RDMA device; NULL: $GRACEKV_DEVICE, else "auto"; by the CM: the one on the route */
 	const char *device;
 	const char *name; /* shown in the server's log and statistics; NULL: the program's */
@@ -249,7 +251,7 @@ GKV_API void gkv_close(struct gkv *handle);
 
 /*
  * gkv_connect - for a program of one thread: gkv_session_open() and gkv_open() in one call.
- * @server: "HOST:PORT"; NULL: as @options say, whose own server it goes before.
+ * @server: as that of the options; NULL: as @options say, whose own server it goes before.
  * @options: NULL for all defaults.
  * @out: receives the handle; on failure NULL. gkv_disconnect() closes it.
  * Any thread. Returns what these return.

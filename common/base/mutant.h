@@ -74,6 +74,7 @@
 	X(apply_held, "a member applies what it holds, committed or not")                        \
 	X(bring_nothing, "who takes over does not send the others what they may lack")           \
 	X(use_unknown_life, "a life of versions is used that may not have been drawn")           \
+	X(read_deposed, "what was READ of a server that may have been deposed is believed")      \
 	X(lease_no_drift, "a backup waits for as long as it has promised, by whatever clock")    \
 	X(lease_keeps_time, "a term that is learned does not begin a backup's time once more")   \
 	X(lease_same_beat, "a beat that was seen before is promised again")                      \

@@ -110,7 +110,9 @@ LAYOUT(struct wire_hello, 128, layout_version, 0, pid, 4, layout_hash, 8, client
  *    76  credits_max 4   80 resumed 4 (1: the client id was known)   84 pid 4
  *    88  device 64 (NUL-terminated)
  *   152  cm_token 8 (random; names the session in CM requests: wire_cm.h)
- *   160  cm_port 4 (where the RDMA CM is served; 0: this server serves none)   164 reserved 28
+ *   160  cm_port 4 (where the RDMA CM is served; 0: this server serves none)
+ *   164  group_lease_ms 4 (of its group: lease_word.h; 0: it belongs to none)   168 rho_ppm 4 (with
+ *        it: rates of two clocks differ by so much at most)   172 reserved 20
  */
 struct wire_welcome {
 	uint64_t session;
@@ -132,13 +134,15 @@ struct wire_welcome {
 	char device[64];
 	uint64_t cm_token;
 	uint32_t cm_port;
-	uint32_t reserved[7];
+	uint32_t group_lease_ms;
+	uint32_t rho_ppm;
+	uint32_t reserved[5];
 };
 
 LAYOUT(struct wire_welcome, 192, session, 0, generation, 8, epoch, 16, server_incarnation, 24,
        root_addr, 32, slot_addr, 40, root_rkey, 48, slot_rkey, 52, lease_ms, 56, eager_max, 60,
        key_max, 64, value_max, 68, qps_max, 72, credits_max, 76, resumed, 80, pid, 84, device, 88,
-       cm_token, 152, cm_port, 160, reserved, 164);
+       cm_token, 152, cm_port, 160, group_lease_ms, 164, rho_ppm, 168, reserved, 172);
 
 /*
  * REFUSE, 512 B:  0 code 4 (negative errno)   4 ask 4   8 text 504 (NUL-terminated).

@@ -84,6 +84,8 @@ void session_welcome(struct session *s)
 			.pid = (uint32_t)getpid(),
 			.cm_token = s->cm_token,
 			.cm_port = all->cm_port,
+			.group_lease_ms = all->group_lease_ms,
+			.rho_ppm = all->rho_ppm,
 		},
 	};
 

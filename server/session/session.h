@@ -93,6 +93,7 @@ struct sessions {
 	bool (*may_serve)(void *ctx, struct error *why);
 	void (*hello)(void *ctx, int fd, const struct wire_peer_hello *who);
 	void *group_ctx;
+	uint32_t group_lease_ms, rho_ppm; /* for WELCOME */
 
 	/* Anyone's. */
 	struct session_counters counters;

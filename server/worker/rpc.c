@@ -83,6 +83,8 @@ static void do_get(struct rpc_worker *w, struct request *r, const struct rpc_req
 		       reclaim_patience_over(w->store.store->reclaim, q->waited_ms), &found);
 	if (rc == -EBUSY)
 		reclaim_wanting(w->store.store->reclaim);
+	if (!rpc_may_answer(w))
+		rc = -EBUSY;
 	if (rc) {
 		rpc_reply_status(w, r, q->sequence, rc);
 		return;

@@ -4,6 +4,7 @@
 /* What the files of rpc share; the worker's loop sees rpc.h only. The worker's thread. */
 #include <stdatomic.h>
 
+#include "common/base/time.h"
 #include "server/worker/rpc.h"
 
 /* rpc_count - one writer: no read-modify-write needed. */
@@ -11,6 +12,18 @@ static inline void rpc_count(_Atomic uint64_t *counter, uint64_t n)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
 			      memory_order_relaxed);
+}
+
+/*
+ * rpc_may_answer - nobody else is primary, as far as this server's lease goes. To be asked when
+ * what is to be answered has been read. True where it belongs to no group.
+ */
+static inline bool rpc_may_answer(const struct rpc_worker *w)
+{
+	/* relaxed: what the clock says stands for itself */
+	return !w->config.lease_until ||
+	       time_read_ns(CLOCK_BOOTTIME) / 1000 <
+		       atomic_load_explicit(w->config.lease_until, memory_order_relaxed);
 }
 
 /* rpc_hazard_take - hold the block at @place for the reply to come. -1: every one is in use. */

@@ -23,7 +23,11 @@ void rpc_answer(struct write_door *door, struct write *write)
 		r->state = REQUEST_IDLE;
 	if (write->repeated)
 		rpc_count(&w->counters.repeats, 1);
-	rpc_reply_write(w, r, write->ask.sequence, &write->result);
+	/* What was applied is committed; a refusal is only as good as what it was judged against. */
+	if (write->result.status < 0 && !rpc_may_answer(w))
+		rpc_reply_status(w, r, write->ask.sequence, -EBUSY);
+	else
+		rpc_reply_write(w, r, write->ask.sequence, &write->result);
 }
 
 /* The door was called: it has answered, or will. */

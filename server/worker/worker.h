@@ -61,6 +61,7 @@ struct worker_config {
 	void *stats_ctx; /* of all three */
 	int notice_fd; /* eventfd, written when one was lost: conn_lifeline_lost() */
 	struct mailbox *obeyed; /* where connections go whose command is done */
+	const _Atomic uint64_t *lease_until; /* of the root page: lease_word.h; NULL: no group */
 };
 
 /* worker_create - start a thread. Returns 0 or a negative errno with @err. */

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from kvt_client import Cli
 from kvt_group import Group
 from kvt_process import wait_until
 from kvt_server import refused
@@ -90,6 +91,32 @@ def test_a_primary_that_stood_still_is_a_backup_when_it_goes_on(group):
     group.kill(now)
     now = group.await_primary_but(now)
     assert group.cli(now).get("while") == b"it stood still"
+
+
+def test_a_client_follows_its_group(group):
+    """Two primaries die, and its calls say nothing of it."""
+    client = group.client()
+    for turn in range(150):
+        if turn in (50, 100):
+            group.kill(group.primary())
+        client.put(b"key", str(turn).encode())
+        assert client.get(b"key") == str(turn).encode()
+    assert client.stats()["reconnects"] == 2
+    assert Cli(group.addresses()).get("key") == b"149"
+
+
+def test_a_primary_that_stands_still_is_not_read(group):
+    """Its memory could be READ on, and has what is old by now."""
+    client, other = group.client(), group.client()
+    other.put(b"known", b"")  # what a client writes first, the next primary knows by a write before
+    client.put(b"key", b"old")
+    assert client.get(b"key") == other.get(b"key") == b"old"
+    group.servers["n1"].stop_threads()
+    other.put(b"key", b"new")
+    assert client.get(b"key") == b"new"
+    group.servers["n1"].signal(signal.SIGCONT)
+    group.await_in_sync(*NODES)
+    assert client.get(b"key") == b"new"
 
 
 def test_without_etcd_reads_and_writes_go_on(group):

@@ -7,6 +7,7 @@ import pathlib
 import socket
 import urllib.request
 
+from kvt_client import Client
 from kvt_process import HOST, Process, wait_until
 
 PATIENCE_S = 60
@@ -93,3 +94,13 @@ class Group:
 
     def cli(self, node):
         return self.world.cli(self.servers[node])
+
+    def addresses(self):
+        """All of them, as clients take them."""
+        return ",".join(f"{HOST}:{port}" for port in self.ports.values())
+
+    def client(self, *options):
+        """A client that follows the group."""
+        client = Client(self.world.folder, self.addresses(), *options)
+        self.world.clients.append(client)
+        return client

@@ -56,7 +56,7 @@ struct command {
 
 struct cli {
 	struct gkv_options options;
-	char server[256 + 16]; /* "HOST:PORT" in full, for options.server and for messages */
+	char server[1024]; /* "HOST:PORT,..." in full, for options.server and for messages */
 	bool server_given; /* by --server, not by the environment */
 	bool json, verbose, help, version;
 	unsigned given; /* enum cli_option */

@@ -8,7 +8,8 @@
 
 static const char help_options[] =
 	"Options:\n"
-	"  -s, --server HOST:PORT  the server ($GRACEKV_SERVER, else 127.0.0.1:7471)\n"
+	"  -s, --server HOST:PORT  the server ($GRACEKV_SERVER, else 127.0.0.1:7471); those of a\n"
+	"                          group with commas between them\n"
 	"  -d, --device NAME       RDMA device ($GRACEKV_DEVICE, else auto: on the network to the server)\n"
 	"  -x, --gid-index N|auto  GID of the device's port, 0 to 255\n"
 	"  -i, --ib-port N         port of the device\n"

@@ -95,16 +95,37 @@ static int options_unsigned(const char *what, const char *text, unsigned max, un
 	return rc;
 }
 
-int cli_server(struct cli *cli, const char *what, const char *text)
+/* One of the servers, behind those that stand in cli->server. */
+static int add_server(struct cli *cli, const char *what, const char *text)
 {
 	char host[256] = "127.0.0.1", port[8] = "7471";
+	const size_t used = strlen(cli->server), room = sizeof(cli->server) - used;
 	struct error err;
+	int n;
 
 	if (parse_host_port(what, text, host, port, &err))
 		return cli_error(CLI_USAGE, "%s", err.text);
-	snprintf(cli->server, sizeof(cli->server), strchr(host, ':') ? "[%s]:%s" : "%s:%s", host,
-		 port);
+	n = snprintf(cli->server + used, room, strchr(host, ':') ? "%s[%s]:%s" : "%s%s:%s",
+		     used ? "," : "", host, port);
+	if (n < 0 || (size_t)n >= room)
+		return cli_error(CLI_USAGE, "%s: the servers' names are too long", what);
 	return 0;
+}
+
+int cli_server(struct cli *cli, const char *what, const char *text)
+{
+	cli->server[0] = 0;
+	for (;;) {
+		const size_t len = strcspn(text, ",");
+		char one[sizeof(cli->server)];
+		int rc;
+
+		snprintf(one, sizeof(one), "%.*s", (int)len, text);
+		rc = add_server(cli, what, one);
+		if (rc || !text[len])
+			return rc;
+		text += len + 1;
+	}
 }
 
 static int options_connect(struct cli *cli, const char *text)

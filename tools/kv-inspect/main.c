@@ -173,8 +173,8 @@ static json_t *head(const struct live *l, const char *command)
 		return NULL;
 	json_object_set_new(doc, "command", json_string(command));
 	json_object_set_new(doc, "server",
-			    json_sprintf(strchr(s->settings.host, ':') ? "[%s]:%s" : "%s:%s",
-					 s->settings.host, s->settings.port));
+			    json_sprintf(strchr(session_server(s)->host, ':') ? "[%s]:%s" : "%s:%s",
+					 session_server(s)->host, session_server(s)->port));
 	json_object_set_new(doc, "device", json_string(l->h->device->rdma->name));
 	json_object_set_new(doc, "software_device", json_boolean(l->h->device->rdma->software));
 	return doc;

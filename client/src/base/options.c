@@ -150,6 +150,35 @@ static int check_connect(const struct gkv_options *o, const char *device, struct
 	return 0;
 }
 
+static int take_server(struct settings *out, const char *text, size_t len, struct error *err)
+{
+	struct settings_server *at = &out->server[out->servers];
+	char one[sizeof(at->host) + sizeof(at->port) + 4];
+
+	if (out->servers == SETTINGS_SERVERS_MAX)
+		return error_set(err, -EINVAL, "server: more than %u of them",
+				 SETTINGS_SERVERS_MAX);
+	out->servers++;
+	snprintf(at->host, sizeof(at->host), "%s", DEFAULT_HOST);
+	snprintf(at->port, sizeof(at->port), "%s", DEFAULT_PORT);
+	snprintf(one, sizeof(one), "%.*s", (int)len, text);
+	return text[0] ? parse_host_port("server", one, at->host, at->port, err) : 0;
+}
+
+/* "HOST:PORT", or several with commas between them. NULL: the default. */
+static int take_servers(struct settings *out, const char *text, struct error *err)
+{
+	int rc = text ? 0 : take_server(out, "", 0, err);
+
+	while (text && rc == 0) {
+		size_t len = strcspn(text, ",");
+
+		rc = take_server(out, text, len, err);
+		text = text[len] ? text + len + 1 : NULL;
+	}
+	return rc;
+}
+
 int settings_take(struct settings *out, const struct gkv_options *options, struct error *err)
 {
 	struct gkv_options o;
@@ -168,10 +197,7 @@ int settings_take(struct settings *out, const struct gkv_options *options, struc
 	if (rc)
 		return rc;
 	memset(out, 0, sizeof(*out));
-	snprintf(out->host, sizeof(out->host), "%s", DEFAULT_HOST);
-	snprintf(out->port, sizeof(out->port), "%s", DEFAULT_PORT);
-	text = choose(o.server, "GRACEKV_SERVER");
-	rc = text ? parse_host_port("server", text, out->host, out->port, err) : 0;
+	rc = take_servers(out, choose(o.server, "GRACEKV_SERVER"), err);
 	if (rc)
 		return rc;
 	text = choose(o.device, "GRACEKV_DEVICE");

@@ -8,9 +8,17 @@
 #include "common/base/error.h"
 #include "common/rdma/device.h"
 
-struct settings {
+#define SETTINGS_SERVERS_MAX 8u
+
+/* Where a server is: by name, or by address. */
+struct settings_server {
 	char host[256];
 	char port[8];
+};
+
+struct settings {
+	struct settings_server server[SETTINGS_SERVERS_MAX]; /* one, or those of a group */
+	unsigned servers; /* at least 1 */
 	char device[64];
 	char name[64]; /* shown by the server */
 	unsigned timeout_ms;

@@ -88,7 +88,7 @@ int scan_same_life(struct gkv_cursor *s)
 		return 0;
 	return error_set(&s->h->error, -ESTALE,
 			 "the server at %s:%s restarted during the scan (scan again)",
-			 session->settings.host, session->settings.port);
+			 session_server(session)->host, session_server(session)->port);
 }
 
 int scan_ready(struct gkv_cursor *s)

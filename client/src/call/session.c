@@ -45,7 +45,8 @@ static void session_free(struct gkv_session *s)
 		free(w);
 	}
 	world_put(s->world);
-	addresses_drop(&s->addresses);
+	for (unsigned i = 0; i < SETTINGS_SERVERS_MAX; i++)
+		addresses_drop(&s->addresses[i]);
 	session_device_put(s, s->device);
 	housekeeper_destroy(s->keeper);
 	bell_destroy(&s->bell);

@@ -116,7 +116,7 @@ static int unanswered(struct async *a)
 	return error_set(&h->error, -ETIMEDOUT,
 			 "the operation was not done in its time (is the server at %s:%s stopped "
 			 "or overloaded? are too many in flight?)",
-			 h->session->settings.host, h->session->settings.port);
+			 session_server(h->session)->host, session_server(h->session)->port);
 }
 
 static void expire(struct async *a, struct op *op)

@@ -28,6 +28,8 @@ struct housekeeper {
 	uint32_t slot_rkey;
 	unsigned lease_ms; /* that the server said last */
 	unsigned pause_ms; /* the last one, but for those of HOUSEKEEPER_HURRY */
+	uint64_t until; /* of the group's lease, that the last round has READ, */
+	uint64_t until_before, until_ns; /* another one than before, when: time_now_ns() */
 	uint64_t epoch; /* that the last round has READ, */
 	bool epoch_grew; /* that it found another one, */
 	bool all_said; /* and that what it announced says all of it */

@@ -21,7 +21,7 @@
 #include "client/src/keeper/pace.h"
 
 unsigned housekeeper_pause(unsigned last_ms, enum housekeeper_work work, uint64_t took_ms,
-			   unsigned lease_ms)
+			   unsigned lease_ms, unsigned group_lease_ms)
 {
 	unsigned most = lease_ms / 4 > 1 ? lease_ms / 4 : 1;
 	uint64_t next = work == HOUSEKEEPER_HURRY    ? 0
@@ -30,6 +30,8 @@ unsigned housekeeper_pause(unsigned last_ms, enum housekeeper_work work, uint64_
 
 	if (work != HOUSEKEEPER_IDLE && next > HOUSEKEEPER_STILL_MS)
 		next = HOUSEKEEPER_STILL_MS;
+	if (work != HOUSEKEEPER_IDLE && group_lease_ms && next > group_lease_ms / 8)
+		next = group_lease_ms / 8;
 	if (next < HOUSEKEEPER_SHARE * took_ms)
 		next = HOUSEKEEPER_SHARE * took_ms;
 	if (next < HOUSEKEEPER_BUSY_MS)

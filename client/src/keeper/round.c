@@ -36,13 +36,16 @@
 #include "common/base/mutant.h"
 #include "common/layout/root.h"
 
-#define CREDITS	   0u /* it sends no requests */
-#define LINGER_US  3000u /* of a broken rule */
-#define EVENTS_NS  (50 * NS_PER_MS) /* between two looks at the device's events */
-#define SPAN_START offsetof(struct root, epoch)
-#define SPAN_FLOOR (offsetof(struct root, hint_floor) - SPAN_START)
-#define SPAN_CLOCK (offsetof(struct root, clock_ms) - SPAN_START)
-#define SPAN_BYTES (SPAN_CLOCK + sizeof(uint64_t))
+#define CREDITS	      0u /* it sends no requests */
+#define SILENT_LEASES 2u /* that a lease stands still before its server is left */
+#define LINGER_US     3000u /* of a broken rule */
+#define EVENTS_NS     (50 * NS_PER_MS) /* between two looks at the device's events */
+#define SPAN_START    offsetof(struct root, epoch)
+#define SPAN_FLOOR    (offsetof(struct root, hint_floor) - SPAN_START)
+#define SPAN_CLOCK    (offsetof(struct root, clock_ms) - SPAN_START)
+#define SPAN_UNTIL    (offsetof(struct root, lease_until) - SPAN_START)
+#define SPAN_LEASE    (offsetof(struct root, lease_clock) - SPAN_START)
+#define SPAN_BYTES    (SPAN_LEASE + sizeof(uint64_t))
 
 static_assert(SPAN_BYTES <= HOUSEKEEPER_SLOT_AT, "scratch");
 static_assert(HOUSEKEEPER_SLOT_AT + sizeof(struct epoch_slot) <= READER_SCRATCH_BYTES, "scratch");
@@ -126,7 +129,7 @@ static int make_round(struct gkv_session *s)
 	const uint64_t number = begin_round(s);
 	const struct handle_figures did = figures_now(s);
 	struct announcement say;
-	uint64_t early = 0, posted_ns;
+	uint64_t early = 0, posted_ns, boot_ns;
 	int rc;
 
 	if (MUTANT(scan_first)) {
@@ -134,6 +137,7 @@ static int make_round(struct gkv_session *s)
 		mutant_linger(LINGER_US);
 	}
 	posted_ns = time_now_ns();
+	boot_ns = time_read_ns(CLOCK_BOOTTIME);
 	h->sections = 1; /* for READs; a section of its own needs no pin: it follows nothing */
 	rc = channel_read(h, &op, 1);
 	h->sections = 0;
@@ -141,6 +145,10 @@ static int make_round(struct gkv_session *s)
 	if (rc)
 		return rc;
 	clock_root(h->reader.world, *(const uint64_t *)(span + SPAN_CLOCK), posted_ns);
+	k->until = *(const uint64_t *)(span + SPAN_UNTIL);
+	if (w->group_lease_ms)
+		fresh_look(&h->reader.world->fresh, boot_ns, *(const uint64_t *)(span + SPAN_LEASE),
+			   *(const uint64_t *)(span + SPAN_UNTIL));
 	rc = epochs_announce(&s->epochs, h->link.session_number, *(const uint64_t *)span,
 			     *(const uint64_t *)(span + SPAN_FLOOR), early, &say);
 	if (rc)
@@ -211,6 +219,7 @@ static int attach(struct gkv_session *s, uint64_t deadline_ns, unsigned *due_ms)
 		k->slot_rkey = welcome.slot_rkey;
 		k->lease_ms = welcome.lease_ms;
 		k->pause_ms = HOUSEKEEPER_BUSY_MS;
+		k->until_ns = time_now_ns();
 		return 0;
 	}
 	handle_disconnect(k->h);
@@ -241,6 +250,22 @@ static enum housekeeper_work work_of(struct gkv_session *s)
 	return k->epoch_grew ? HOUSEKEEPER_FOLLOW : HOUSEKEEPER_STILL;
 }
 
+/* Of a group whose other servers are known: the lease stands still, and so may the server. */
+static void watch_lease(struct gkv_session *s)
+{
+	struct housekeeper *k = s->keeper;
+	const unsigned lease_ms = k->h->reader.world->group_lease_ms;
+	const uint64_t now = time_now_ns();
+
+	if (k->until != k->until_before) {
+		k->until_before = k->until;
+		k->until_ns = now;
+	} else if (lease_ms && s->settings.servers > 1 &&
+		   now - k->until_ns > SILENT_LEASES * lease_ms * NS_PER_MS) {
+		session_silent(s, k->h->link.session_number);
+	}
+}
+
 static bool wanted(struct gkv_session *s)
 {
 	bool any;
@@ -254,7 +279,7 @@ static bool wanted(struct gkv_session *s)
 int round_keep(struct gkv_session *s, uint64_t deadline_ns)
 {
 	struct housekeeper *k = s->keeper;
-	const unsigned idle_ms = housekeeper_pause(UINT16_MAX, HOUSEKEEPER_IDLE, 0, k->lease_ms);
+	const unsigned idle_ms = housekeeper_pause(UINT16_MAX, HOUSEKEEPER_IDLE, 0, k->lease_ms, 0);
 	unsigned due_ms = HOUSEKEEPER_BUSY_MS;
 	enum housekeeper_work work;
 	uint64_t start_ns;
@@ -285,8 +310,10 @@ int round_keep(struct gkv_session *s, uint64_t deadline_ns)
 		return (int)HOUSEKEEPER_BUSY_MS;
 	}
 	k->took_ms = (time_now_ns() - start_ns) / NS_PER_MS;
+	watch_lease(s);
 	work = work_of(s);
-	due_ms = housekeeper_pause(k->pause_ms, work, k->took_ms, k->lease_ms);
+	due_ms = housekeeper_pause(k->pause_ms, work, k->took_ms, k->lease_ms,
+				   k->h->reader.world->group_lease_ms);
 	if (work != HOUSEKEEPER_HURRY)
 		k->pause_ms = due_ms;
 	return (int)due_ms;

@@ -53,8 +53,8 @@ static void *run(void *arg)
 			round_keep(s, start + EXCHANGE_DEADLINE_MS * NS_PER_MS); /* nobody's call */
 		if (pause_ms < 0) /* session->unkept says why, to the calls that it makes fail */
 			pause_ms = (int)housekeeper_pause(UINT16_MAX, HOUSEKEEPER_IDLE, 0,
-							  k->lease_ms);
-		least_ms = housekeeper_pause(0, HOUSEKEEPER_HURRY, k->took_ms, k->lease_ms);
+							  k->lease_ms, 0);
+		least_ms = housekeeper_pause(0, HOUSEKEEPER_HURRY, k->took_ms, k->lease_ms, 0);
 		pthread_mutex_unlock(&k->round_lock);
 	} while (bell_wait(&s->bell, start + least_ms * NS_PER_MS,
 			   start + (uint64_t)pause_ms * NS_PER_MS));

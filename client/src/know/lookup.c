@@ -450,11 +450,26 @@ static int begin(struct reader *r, struct batch *b)
 	return 0;
 }
 
+/* What a server READ that may have been deposed by then is no answer: the server is asked, and says
+ * nothing if it was. */
+static void doubt(struct reader *r, struct batch *b)
+{
+	if (world_is_fresh(r->world) || MUTANT(read_deposed))
+		return;
+	for (unsigned i = 0; i < b->count; i++)
+		if (b->lookup[i].state > LOOKUP_ASK)
+			b->lookup[i].state = LOOKUP_ASK;
+}
+
 int batch_round(struct reader *r, struct batch *b, struct read_op *op)
 {
 	int rc = b->posted ? judge(r, b) : begin(r, b);
 
-	return rc ? rc : gather(r, b, op);
+	if (rc == 0)
+		rc = gather(r, b, op);
+	if (rc == 0)
+		doubt(r, b);
+	return rc;
 }
 
 int batch_run(struct reader *r, struct batch *b)

@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/src/know/fresh.h"
+#include "common/base/time.h"
 #include "common/layout/limits.h"
 #include "common/layout/root.h"
 
@@ -40,6 +42,8 @@ struct world {
 	uint64_t incarnation; /* of the server */
 	uint64_t root_addr;
 	uint32_t root_rkey;
+	uint32_t group_lease_ms; /* of a server of a group; 0: what it has is always good */
+	struct fresh fresh; /* of such a server: until when what is READ is good */
 
 	/* The newest sample of its clock from its root. No lock: see clock.c. */
 	_Atomic uint64_t clock_ms; /* the word itself */
@@ -67,6 +71,12 @@ struct world {
 struct world *world_new(uint64_t incarnation, uint64_t root_addr, uint32_t root_rkey);
 struct world *world_get(struct world *w);
 void world_put(struct world *w); /* NULL is fine */
+
+/* world_is_fresh - whether what was READ is good: called after the READs have come. Any thread. */
+static inline bool world_is_fresh(const struct world *w)
+{
+	return !w->group_lease_ms || fresh_at(&w->fresh, time_read_ns(CLOCK_BOOTTIME));
+}
 
 /* world_set_root - from a sound root page. The first one wins: these parts never change. */
 void world_set_root(struct world *w, const struct root *root);

@@ -41,12 +41,12 @@ static int check_route(const struct gkv_session *s, const struct cm_route *route
 		return error_set(err, -EXDEV,
 				 "the route to %s leaves through device %s, %s says %s (leave the "
 				 "device out, use an address that %s leads to, or --connect tcp)",
-				 s->settings.host, route->device, whose, device, device);
+				 session_server(s)->host, route->device, whose, device, device);
 	if (port && port != route->port)
 		return error_set(err, -EXDEV,
 				 "the route to %s leaves through port %u of %s, %s says %u (leave "
 				 "the port out, or use an address that it leads to)",
-				 s->settings.host, route->port, route->device, whose, port);
+				 session_server(s)->host, route->port, route->device, whose, port);
 	return 0;
 }
 
@@ -63,7 +63,8 @@ int session_open_by_cm(struct gkv_session *s, int fd, uint64_t deadline_ns,
 		return rc;
 	rc = cm_resolve(&cm, (struct sockaddr *)&to, &wait, err);
 	if (rc) {
-		error_prefix(err, "--connect cm to %s:%s", s->settings.host, s->settings.port);
+		error_prefix(err, "--connect cm to %s:%s", session_server(s)->host,
+			     session_server(s)->port);
 		return rc;
 	}
 	rc = check_route(s, &cm->route, options.device, options.ib_port, "--device or --ib-port",

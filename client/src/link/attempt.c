@@ -79,7 +79,7 @@ static int no_answer(struct gkv_session *s, const struct wire_frame *got, int rc
 {
 	if (got->type == WIRE_REFUSE)
 		rc = error_set(err, -ECONNRESET, "the server at %s:%s ended the session: %s",
-			       s->settings.host, s->settings.port, got->refuse.text);
+			       session_server(s)->host, session_server(s)->port, got->refuse.text);
 	if (got->type || rc != -ETIMEDOUT)
 		session_lost(s);
 	return rc;

@@ -69,7 +69,7 @@ int channel_fail(struct gkv *h, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	error_set(&why, -ECONNRESET, "the queue pair to %s:%s was lost: %s",
-		  h->session->settings.host, h->session->settings.port, text);
+		  session_server(h->session)->host, session_server(h->session)->port, text);
 	return lost(h, &why);
 }
 
@@ -89,7 +89,8 @@ int link_receive(struct link *l, unsigned number, struct error *err)
 
 	return rc ? error_set(err, -ECONNRESET,
 			      "the queue pair to %s:%s was lost: posting a receive failed: %s",
-			      l->session->settings.host, l->session->settings.port, error_name(rc))
+			      session_server(l->session)->host, session_server(l->session)->port,
+			      error_name(rc))
 		  : 0;
 }
 

@@ -30,6 +30,7 @@
 #include "common/layout/root.h"
 #include "common/rdma/tcp.h"
 
+#define OTHERS_MS 1000u /* for an attempt where there are other servers */
 #define NOTES_MAX (2 * SESSION_QPS_MAX) /* frames in a row that end nothing */
 
 void session_lost(struct gkv_session *s)
@@ -37,8 +38,8 @@ void session_lost(struct gkv_session *s)
 	if (!s->connected)
 		return;
 	s->connected = false;
-	error_set(&s->lost, -ECONNRESET, "the connection to %s:%s was lost", s->settings.host,
-		  s->settings.port);
+	error_set(&s->lost, -ECONNRESET, "the connection to %s:%s was lost",
+		  session_server(s)->host, session_server(s)->port);
 	/* Handles hold duplicates of the socket: close alone would not end the connection. */
 	shutdown(s->lifeline, SHUT_RDWR);
 	close(s->lifeline);
@@ -71,10 +72,11 @@ static int hear(struct gkv_session *s, struct error *err)
 		return 0;
 	if (frame.type == WIRE_BYE)
 		return error_set(err, -ECONNRESET, "the server at %s:%s is shutting down",
-				 s->settings.host, s->settings.port);
+				 session_server(s)->host, session_server(s)->port);
 	if (frame.type == WIRE_REFUSE)
 		return error_set(err, -ECONNRESET, "the server at %s:%s ended the session: %s",
-				 s->settings.host, s->settings.port, frame.refuse.text);
+				 session_server(s)->host, session_server(s)->port,
+				 frame.refuse.text);
 	return error_set(err, -EPROTO, "the server sent a frame of type %u, unasked", frame.type);
 }
 
@@ -109,8 +111,8 @@ int session_check(struct gkv_session *s, uint64_t number, uint64_t deadline_ns, 
 		session_unlock(s);
 		return error_set(err, -ECONNRESET, "%s", why.text);
 	}
-	return error_set(err, -ECONNRESET, "the connection to %s:%s was lost", s->settings.host,
-			 s->settings.port);
+	return error_set(err, -ECONNRESET, "the connection to %s:%s was lost",
+			 session_server(s)->host, session_server(s)->port);
 }
 
 static int check_welcome(const struct wire_welcome *w, bool by_cm, struct error *err)
@@ -145,6 +147,8 @@ static int keep_or_renew_world(struct gkv_session *s, const struct wire_welcome 
 	fresh = world_new(w->server_incarnation, w->root_addr, w->root_rkey);
 	if (!fresh)
 		return error_set(err, -ENOMEM, "out of memory for what is known of a server");
+	fresh->group_lease_ms = w->group_lease_ms;
+	fresh_begin(&fresh->fresh, w->rho_ppm);
 	world_put(s->world);
 	s->world = fresh;
 	return 0;
@@ -194,18 +198,24 @@ static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct err
 	return 0;
 }
 
+/* Must hold the lock. */
+static struct addresses *addresses_of(struct gkv_session *s)
+{
+	return &s->addresses[session_server(s) - s->settings.server];
+}
+
 static int connect_tcp(struct gkv_session *s, uint64_t deadline_ns, int *fd, struct error *err)
 {
-	struct settings *o = &s->settings;
+	const struct settings_server *o = session_server(s);
 	char words[256];
 	int rc;
 
 	trace_begin(s, "tcp");
-	rc = tcp_connect_list(s->addresses.list, o->host, o->port, deadline_ns, fd, err);
+	rc = tcp_connect_list(addresses_of(s)->list, o->host, o->port, deadline_ns, fd, err);
 	if (rc)
 		return rc;
 	tcp_ends(*fd, words, sizeof(words));
-	rc = tcp_lifeline(*fd, o->lifeline_ms);
+	rc = tcp_lifeline(*fd, s->settings.lifeline_ms);
 	if (rc)
 		return error_set(err, rc, "setting up the life line to %s:%s failed: %s", o->host,
 				 o->port, error_name(rc));
@@ -219,11 +229,12 @@ static int find_addresses(struct gkv_session *s, uint64_t deadline_ns, struct er
 	int rc;
 
 	trace_begin(s, "resolve");
-	rc = addresses_find(&s->addresses, s->settings.host, s->settings.port, deadline_ns, err);
+	rc = addresses_find(addresses_of(s), session_server(s)->host, session_server(s)->port,
+			    deadline_ns, err);
 	if (rc)
 		return rc;
-	tcp_list_words(s->addresses.list, words, sizeof(words));
-	trace_done(s, "%s is %s", s->settings.host, words);
+	tcp_list_words(addresses_of(s)->list, words, sizeof(words));
+	trace_done(s, "%s is %s", session_server(s)->host, words);
 	return 0;
 }
 
@@ -237,9 +248,9 @@ static void describe(struct gkv_session *s)
 
 	snprintf(text, sizeof(text),
 		 "server %s:%s (process %u, device %s, incarnation %016llx); %s; MTU %u", //
-		 s->settings.host, s->settings.port, s->welcome.pid, s->welcome.device,
-		 (unsigned long long)s->welcome.server_incarnation, s->device->rdma->choice,
-		 rdma_mtu_bytes(s->device->rdma->mtu));
+		 session_server(s)->host, session_server(s)->port, s->welcome.pid,
+		 s->welcome.device, (unsigned long long)s->welcome.server_incarnation,
+		 s->device->rdma->choice, rdma_mtu_bytes(s->device->rdma->mtu));
 	if (before && strcmp(before->text, text) == 0)
 		return;
 	size = strlen(text) + 1;
@@ -312,6 +323,52 @@ bool session_goes_on(const struct gkv_session *s, int rc)
 	return session_worth_another(rc) || (s->device_gone && !s->closed);
 }
 
+/* The next server of the list is the one that is tried. */
+static void go_on(struct gkv_session *s)
+{
+	const unsigned at = (unsigned)(session_server(s) - s->settings.server);
+
+	/* relaxed: under the lock; see session_server() */
+	atomic_store_explicit(&s->at, (at + 1) % s->settings.servers, memory_order_relaxed);
+}
+
+/*
+ * Each server once, from the one that was there last on. Only a primary takes clients, and the
+ * others say at once that they are none; so where there are several, one that says nothing has
+ * less time than one that is alone.
+ */
+static int connect_any(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
+{
+	const unsigned servers = s->settings.servers;
+	int rc = 0;
+
+	for (unsigned tried = 0; tried < servers; tried++) {
+		const uint64_t now = time_now_ns(), soon = now + OTHERS_MS * NS_PER_MS;
+
+		rc = connect_once(s, servers > 1 && soon < deadline_ns ? soon : deadline_ns, err);
+		addresses_of(s)->failed = rc != 0;
+		if (rc == 0 || !session_worth_another(rc) || now >= deadline_ns)
+			return rc;
+		go_on(s);
+	}
+	return rc;
+}
+
+void session_silent(struct gkv_session *s, uint64_t number)
+{
+	if (pthread_mutex_trylock(&s->lock))
+		return;
+	/* relaxed: under the lock */
+	if (s->connected && atomic_load_explicit(&s->number, memory_order_relaxed) == number) {
+		session_lost(s);
+		error_set(&s->lost, -ECONNRESET,
+			  "the server at %s:%s does not renew its group's lease",
+			  session_server(s)->host, session_server(s)->port);
+		go_on(s);
+	}
+	session_unlock(s);
+}
+
 int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
 	uint64_t now = time_now_ns();
@@ -326,8 +383,7 @@ int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *e
 		*err = s->lost;
 		return err->code;
 	}
-	rc = connect_once(s, deadline_ns, err);
-	s->addresses.failed = rc != 0;
+	rc = connect_any(s, deadline_ns, err);
 	backoff_attempted(&s->backoff, now, time_now_ns(), random_chance());
 	if (rc)
 		s->lost = *err;

@@ -131,7 +131,7 @@ int connector_step(struct gkv *h, bool here)
 int connector_why(struct gkv *h)
 {
 	const enum connector_state state = connector_state(&h->connector);
-	const struct settings *o = &h->session->settings;
+	const struct settings_server *o = session_server(h->session);
 	const char *known;
 	char step[64] = "waiting for its turn";
 

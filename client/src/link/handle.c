@@ -139,7 +139,8 @@ void handle_disconnect(struct gkv *h)
 		h->why = h->link.lost;
 		if (!h->why.code)
 			error_set(&h->why, -ECONNRESET, "the connection to %s:%s was lost",
-				  h->session->settings.host, h->session->settings.port);
+				  session_server(h->session)->host,
+				  session_server(h->session)->port);
 	}
 	if (!before && h->on_lost)
 		h->on_lost(h);

@@ -71,7 +71,7 @@ int session_lock(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 	return error_set(err, rc,
 			 "another thread was still connecting to %s:%s when the time of this call "
 			 "was over (is the server reachable?)",
-			 s->settings.host, s->settings.port);
+			 session_server(s)->host, session_server(s)->port);
 }
 
 void session_unlock(struct gkv_session *s)

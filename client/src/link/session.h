@@ -74,6 +74,7 @@ struct gkv_session {
 	/* Any thread, no lock. */
 	_Atomic uint64_t rounds_begun; /* by the housekeeper: its READs come after */
 	_Atomic uint64_t rounds_applied; /* the last that has followed the server's hint_floor */
+	_Atomic unsigned at; /* the server of settings that is connected, or tried; under lock */
 	_Atomic uint64_t number; /* grows with each connection lost; handles compare theirs */
 	_Atomic uint64_t next_sequence; /* of requests, from 1, never used twice */
 	_Atomic uint64_t reconnects; /* connections made but the first; written under lock */
@@ -91,7 +92,7 @@ struct gkv_session {
 	struct session_device *device; /* NULL: none now; written under handles_lock as well */
 	bool device_gone; /* it failed, and was not opened again yet */
 	char device_name[64]; /* "": none was open yet */
-	struct addresses addresses; /* of the server */
+	struct addresses addresses[SETTINGS_SERVERS_MAX]; /* of the servers */
 	struct backoff backoff; /* of attempts to connect */
 	struct error lost; /* why there is no connection, or the last one was lost */
 	struct error unkept; /* why the housekeeper has no queue pair; code 0: it has, or will */
@@ -126,12 +127,23 @@ static inline bool session_is_served(struct gkv_session *s)
 	return s->settings.housekeeper == GKV_HOUSEKEEPER_THREAD && !bell_stopped(&s->bell);
 }
 
+/* session_server - the one that it is connected to, or that was tried last: for messages. */
+static inline const struct settings_server *session_server(const struct gkv_session *s)
+{
+	/* relaxed: which one it is orders nothing */
+	return &s->settings.server[atomic_load_explicit(&s->at, memory_order_relaxed)];
+}
+
 /* lock_until - @deadline_ns (CLOCK_MONOTONIC). Returns 0 or -ETIMEDOUT. */
 int lock_until(pthread_mutex_t *lock, uint64_t deadline_ns);
 
 /* session_lock - until @deadline_ns (CLOCK_MONOTONIC). Returns 0 or -ETIMEDOUT. */
 int session_lock(struct gkv_session *s, uint64_t deadline_ns, struct error *err);
 void session_unlock(struct gkv_session *s);
+
+/* session_silent - the server of connection @number does not renew its lease: it is left, and
+ * another one of the list is tried first. Where the lock is taken it does nothing. */
+void session_silent(struct gkv_session *s, uint64_t number);
 
 /*
  * session_connect - must hold the lock: make sure that there is a connection, with one attempt

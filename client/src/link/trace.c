@@ -38,6 +38,6 @@ void trace_done(struct gkv_session *s, const char *fmt, ...)
 
 int trace_failed(const struct gkv_session *s, struct error *err)
 {
-	return error_prefix(err, "connecting to the server at %s:%s, step %s", s->settings.host,
-			    s->settings.port, trace_step(s));
+	return error_prefix(err, "connecting to the server at %s:%s, step %s",
+			    session_server(s)->host, session_server(s)->port, trace_step(s));
 }

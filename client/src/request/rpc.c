@@ -306,7 +306,7 @@ static const char *time_of(const struct gkv *h, const struct rpc_call *c, char t
 
 static int not_sent(struct gkv *h, const struct rpc_call *c)
 {
-	const struct settings *o = &h->session->settings;
+	const struct settings_server *o = session_server(h->session);
 	char text[32];
 
 	return error_set(&h->error, -ETIMEDOUT, "no request could be sent to %s:%s %s: %s", o->host,
@@ -315,7 +315,7 @@ static int not_sent(struct gkv *h, const struct rpc_call *c)
 
 static int no_answer(struct gkv *h, const struct rpc_call *c)
 {
-	const struct settings *o = &h->session->settings;
+	const struct settings_server *o = session_server(h->session);
 	char text[32];
 
 	return error_set(&h->error, -ETIMEDOUT, "the server at %s:%s did not answer %s%s", o->host,

@@ -134,6 +134,6 @@ int rpc_refused(struct gkv *h, const struct rpc_call *c, int rc)
 					     "INCR", "TOUCH", "MEASURE", "APPEND", "SAVE" };
 
 	return error_set(&h->error, rc, "%s on the server at %s:%s failed: %s%s", names[c->op],
-			 h->session->settings.host, h->session->settings.port, error_name(rc),
-			 advice(c, rc));
+			 session_server(h->session)->host, session_server(h->session)->port,
+			 error_name(rc), advice(c, rc));
 }

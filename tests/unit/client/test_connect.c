@@ -225,7 +225,7 @@ UNIT_TEST(test_a_resolver_that_hangs_keeps_nobody_from_coming_back, setup)
 	server_stop(server, SIGKILL);
 	session->settings.timeout_ms = 2000;
 	assert_int_equal(gkv_ping(kv, NULL), -ECONNREFUSED);
-	session->addresses.asked_ns -= ADDRESSES_AGAIN_MS * NS_PER_MS;
+	session->addresses[0].asked_ns -= ADDRESSES_AGAIN_MS * NS_PER_MS;
 	resolver.hold = true;
 	from_ns = time_now_ns();
 	assert_int_equal(gkv_ping(kv, NULL), -ECONNREFUSED);
@@ -263,7 +263,7 @@ UNIT_TEST(test_calls_end_while_another_thread_connects, setup)
 	assert_int_equal(gkv_open(session, NULL, &other, NULL, 0), 0);
 	server_stop(server, SIGKILL);
 	session->settings.timeout_ms = HOLD_MS;
-	addresses_drop(&session->addresses); /* as if it had never been found */
+	addresses_drop(&session->addresses[0]); /* as if it had never been found */
 	resolver.hold = true;
 	assert_int_equal(pthread_create(&thread, NULL, ping, kv), 0);
 	await_queries(1);

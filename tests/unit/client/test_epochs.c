@@ -170,23 +170,28 @@ UNIT_TEST(test_pace)
 {
 	unsigned pause = 0, rounds = 0;
 
-	assert_int_equal(housekeeper_pause(250, HOUSEKEEPER_HURRY, 0, 1000), HOUSEKEEPER_BUSY_MS);
-	assert_int_equal(housekeeper_pause(1, HOUSEKEEPER_FOLLOW, 3, 1000), 3 * HOUSEKEEPER_SHARE);
-	assert_int_equal(housekeeper_pause(1, HOUSEKEEPER_FOLLOW, 3000, 1000), 250);
+	assert_int_equal(housekeeper_pause(250, HOUSEKEEPER_HURRY, 0, 1000, 0),
+			 HOUSEKEEPER_BUSY_MS);
+	assert_int_equal(housekeeper_pause(1, HOUSEKEEPER_FOLLOW, 3, 1000, 0),
+			 3 * HOUSEKEEPER_SHARE);
+	assert_int_equal(housekeeper_pause(1, HOUSEKEEPER_FOLLOW, 3000, 1000, 0), 250);
 	for (unsigned ms = 0; ms < 1000; ms += pause, rounds++) {
-		unsigned next = housekeeper_pause(pause, HOUSEKEEPER_IDLE, 0, 1000);
+		unsigned next = housekeeper_pause(pause, HOUSEKEEPER_IDLE, 0, 1000, 0);
 
 		assert_true(next >= pause && next <= 250 && next <= 2 * (pause ? pause : 1));
 		pause = next;
 	}
 	assert_int_equal(pause, 250);
 	assert_true(rounds < 16);
+	/* of a group: its words are looked at eight times a lease, while a handle is at work */
+	assert_int_equal(housekeeper_pause(8, HOUSEKEEPER_STILL, 0, 1000, 24), 3);
+	assert_int_equal(housekeeper_pause(200, HOUSEKEEPER_IDLE, 0, 1000, 24), 250);
 	/* four beats a lease, or one each ms */
 	for (unsigned lease = 1; lease < 100; lease++) {
-		pause = housekeeper_pause(UINT16_MAX, HOUSEKEEPER_IDLE, 0, lease);
+		pause = housekeeper_pause(UINT16_MAX, HOUSEKEEPER_IDLE, 0, lease, 0);
 		assert_true(pause >= 1 && (pause == 1 || pause * 4 <= lease));
 	}
-	assert_int_equal(housekeeper_pause(UINT16_MAX, HOUSEKEEPER_STILL, 0, 1), 1);
+	assert_int_equal(housekeeper_pause(UINT16_MAX, HOUSEKEEPER_STILL, 0, 1, 0), 1);
 }
 
 /* Handles are at work, and the server's epoch grows every @every_ms. Rounds in a second. */
@@ -200,7 +205,7 @@ static unsigned rounds_a_second(unsigned every_ms)
 
 		epoch = ms / every_ms;
 		pause = housekeeper_pause(pause, grew ? HOUSEKEEPER_FOLLOW : HOUSEKEEPER_STILL, 0,
-					  1000);
+					  1000, 0);
 		assert_in_range(pause, HOUSEKEEPER_BUSY_MS, HOUSEKEEPER_STILL_MS);
 	}
 	return rounds;

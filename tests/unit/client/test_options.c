@@ -27,21 +27,44 @@ UNIT_TEST(test_defaults_and_environment)
 	unsetenv("GRACEKV_SERVER");
 	unsetenv("GRACEKV_DEVICE");
 	assert_int_equal(settings_take(&s, NULL, NULL), 0);
-	assert_string_equal(s.host, "127.0.0.1");
-	assert_string_equal(s.port, "7471");
+	assert_string_equal(s.server[0].host, "127.0.0.1");
+	assert_string_equal(s.server[0].port, "7471");
 	assert_string_equal(s.device, "auto");
 	assert_int_equal(s.timeout_ms, 5000);
 	setenv("GRACEKV_SERVER", "[::1]:99", 1);
 	setenv("GRACEKV_DEVICE", "soft0", 1);
 	assert_int_equal(settings_take(&s, NULL, NULL), 0);
-	assert_string_equal(s.host, "::1");
-	assert_string_equal(s.port, "99");
+	assert_string_equal(s.server[0].host, "::1");
+	assert_string_equal(s.server[0].port, "99");
 	assert_string_equal(s.rdma.device, "soft0");
 	gkv_options_init(&o);
 	o.server = "somewhere";
 	assert_int_equal(settings_take(&s, &o, NULL), 0);
-	assert_string_equal(s.host, "somewhere"); /* the caller goes before the environment */
-	assert_string_equal(s.port, "7471");
+	assert_string_equal(s.server[0].host, "somewhere"); /* the caller goes before the environment */
+	assert_string_equal(s.server[0].port, "7471");
+}
+
+/* The servers of a group, in the order in which they are tried. */
+UNIT_TEST(test_several_servers)
+{
+	struct settings s;
+	struct gkv_options o;
+
+	gkv_options_init(&o);
+	o.server = "a:1,[::1]:2,b";
+	assert_int_equal(settings_take(&s, &o, NULL), 0);
+	assert_int_equal(s.servers, 3);
+	assert_string_equal(s.server[1].host, "::1");
+	assert_string_equal(s.server[1].port, "2");
+	assert_string_equal(s.server[2].host, "b");
+	assert_string_equal(s.server[2].port, "7471");
+	o.server = "a,b,c,d,e,f,g,h";
+	assert_int_equal(settings_take(&s, &o, NULL), 0);
+	assert_int_equal(s.servers, SETTINGS_SERVERS_MAX);
+	o.server = "a,b,c,d,e,f,g,h,i";
+	assert_int_equal(refuse(&o, "more than 8"), -EINVAL);
+	o.server = "a:1,b:x";
+	assert_int_equal(refuse(&o, "port"), -EINVAL);
 }
 
 UNIT_TEST(test_out_of_range)
