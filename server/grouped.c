@@ -7,8 +7,8 @@
  *
  * WHO TOUCHES WHAT. The main thread makes everything that is there before the group's thread
  * begins, and takes everything apart after that has ended. In between gkv-apply has `replay` and
- * `walk` while it runs, else gkv-group has. Log, doors and workers are made by gkv-group, before the
- * release of `open`; the control thread, which acquires it, and all that it starts, come after.
+ * `walk` while it runs, else gkv-group has. Log, doors and workers are made by gkv-group, before
+ * the release of `open`; the control thread, which acquires it, and all that it starts, come after.
  *
  * THE END of a member is the process's: the control thread ends all sessions, everything is taken
  * apart, and main() starts the program again in its place, where that is what helps.

@@ -23,7 +23,7 @@ void rpc_answer(struct write_door *door, struct write *write)
 		r->state = REQUEST_IDLE;
 	if (write->repeated)
 		rpc_count(&w->counters.repeats, 1);
-	/* What was applied is committed; a refusal is only as good as what it was judged against. */
+	/* What was applied is committed; a refusal is as good as what it was judged against. */
 	if (write->result.status < 0 && !rpc_may_answer(w))
 		rpc_reply_status(w, r, write->ask.sequence, -EBUSY);
 	else

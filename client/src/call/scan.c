@@ -67,6 +67,7 @@
 #include "client/src/flight/async.h"
 #include "client/src/link/handle.h"
 #include "client/src/know/lookup.h"
+#include "common/base/mutant.h"
 #include "common/base/time.h"
 #include "common/layout/block.h"
 
@@ -123,6 +124,25 @@ static int count_idle(struct gkv_cursor *s)
 			 s->pass.bucket, (unsigned long long)s->pass.at, SCAN_IDLE_PASSES);
 }
 
+/* Of a group: what will be READ soon will be good. In no section. */
+static int await_lease(struct gkv *h)
+{
+	while (!world_is_fresh(h->reader.world)) {
+		if (time_now_ns() >= handle_deadline(h))
+			return error_set(
+				&h->error, -ETIMEDOUT,
+				"the server at %s:%s did not renew its group's lease within "
+				"%u ms (do the others answer it?)",
+				session_server(h->session)->host, session_server(h->session)->port,
+				h->session->settings.timeout_ms);
+		h->session->services->nudge(h->session, handle_deadline(h));
+		time_sleep(NS_PER_MS);
+		if (!handle_current(h))
+			return SCAN_AGAIN;
+	}
+	return 0;
+}
+
 static int make_pass(struct gkv_cursor *s)
 {
 	int rc;
@@ -134,11 +154,15 @@ static int make_pass(struct gkv_cursor *s)
 	if (s->h->async)
 		async_aside(s->h->async);
 	rc = scan_ready(s);
+	if (rc == 0)
+		rc = await_lease(s->h);
 	if (rc)
-		return rc;
+		return rc == SCAN_AGAIN ? count_idle(s) : rc;
 	section_open(s->h, SECTION_CALL);
 	rc = fetch(s);
 	section_close(s->h, SECTION_CALL);
+	if (rc == 0 && !world_is_fresh(s->h->reader.world) && !MUTANT(read_deposed))
+		rc = SCAN_AGAIN;
 	if (rc < 0)
 		return rc;
 	if (rc)

@@ -19,7 +19,8 @@ enum housekeeper_work {
 /*
  * housekeeper_pause - ms from a round's beginning to the next one's, after @last_ms; at least
  * HOUSEKEEPER_SHARE times @took_ms, what the round took; up to a quarter of the lease. At least 1.
- * @group_lease_ms: of a server of a group, else 0: while a handle is at work, up to an eighth of it.
+ * @group_lease_ms: of a server of a group, else 0: while a handle is at work, an eighth of it at
+ * most.
  */
 unsigned housekeeper_pause(unsigned last_ms, enum housekeeper_work work, uint64_t took_ms,
 			   unsigned lease_ms, unsigned group_lease_ms);

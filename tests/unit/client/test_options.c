@@ -40,7 +40,8 @@ UNIT_TEST(test_defaults_and_environment)
 	gkv_options_init(&o);
 	o.server = "somewhere";
 	assert_int_equal(settings_take(&s, &o, NULL), 0);
-	assert_string_equal(s.server[0].host, "somewhere"); /* the caller goes before the environment */
+	/* the caller goes before the environment */
+	assert_string_equal(s.server[0].host, "somewhere");
 	assert_string_equal(s.server[0].port, "7471");
 }
 
