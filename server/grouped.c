@@ -28,6 +28,7 @@
 #include "common/base/log.h"
 #include "common/base/random.h"
 #include "common/base/time.h"
+#include "common/rdma/tcp.h"
 #include "server/group/cluster.h"
 #include "server/group/names.h"
 #include "server/member/member.h"
@@ -58,6 +59,7 @@ struct grouped {
 	struct gkv_cursor *cursor;
 	struct log *log;
 	_Atomic bool open;
+	_Atomic bool stops; /* grouped_stop() was called */
 	/* It ends. */
 	_Atomic bool ends; /* the rest was written before */
 	bool again;
@@ -120,6 +122,12 @@ int grouped_open(struct server *s, struct error *err)
 		return error_set(err, -ENOMEM, "there is no memory for a member of a group");
 	s->grouped = g;
 	g->s = s;
+	if (!c->advertise[0] &&
+	    (strncmp(s->bound, "0.0.0.0:", 8) == 0 || strncmp(s->bound, "[::]:", 5) == 0))
+		return error_set(err, -EINVAL,
+				 "--cluster %s: a server that listens on all addresses must say at "
+				 "which one others reach it (give --advertise HOST:PORT)",
+				 c->cluster);
 	if (!c->advertise[0])
 		snprintf(c->advertise, sizeof(c->advertise), "%s", s->bound);
 	if (!c->node[0])
@@ -141,7 +149,8 @@ static bool stopping(void *ctx)
 {
 	struct grouped *g = ctx;
 
-	return atomic_load_explicit(&g->ends, memory_order_relaxed) || server_told_to_stop();
+	return atomic_load_explicit(&g->ends, memory_order_relaxed) ||
+	       atomic_load_explicit(&g->stops, memory_order_relaxed) || server_told_to_stop();
 }
 
 static int open_replay(struct grouped *g, struct error *err)
@@ -414,10 +423,11 @@ static bool may_serve(void *ctx, struct error *why)
 	primary =
 		now.known.modified ? group_find(&now.known.config, now.known.config.primary) : NULL;
 	if (primary && strcmp(primary->node, g->s->config.group.node) != 0)
-		error_set(why, -EAGAIN, "this server is a backup: the primary is %s",
+		error_set(why, -ECONNREFUSED, "this server is a backup: the primary is %s",
 			  primary->address);
 	else
-		error_set(why, -EAGAIN, "this server is not ready to be its group's primary yet");
+		error_set(why, -ECONNREFUSED,
+			  "this server is not ready to be its group's primary yet");
 	return false;
 }
 
@@ -452,14 +462,16 @@ int grouped_start(struct server *s, struct error *err)
 		.ends = ends,
 		.ctx = g,
 	};
+	char address[64];
 	int rc = random_fill(&c.self.life, sizeof(c.self.life), err);
 
 	c.self.life |= 1; /* never 0 */
 	memcpy(c.self.node, s->config.group.node, sizeof(c.self.node));
 	memcpy(c.self.address, s->config.group.advertise, sizeof(c.self.address));
 	o.device = s->dev->name;
+	tcp_local_address(s->listen_fd, address);
 	if (rc == 0)
-		rc = rdma_device_open(&g->dev, &o, NULL, err);
+		rc = rdma_device_open(&g->dev, &o, address, err);
 	if (rc)
 		return rc;
 	c.dev = g->dev;
@@ -471,8 +483,14 @@ int grouped_start(struct server *s, struct error *err)
 
 void grouped_stop(struct server *s)
 {
-	if (s->grouped && s->grouped->member)
-		member_stop(s->grouped->member);
+	struct grouped *g = s->grouped;
+
+	if (!g || !g->member)
+		return;
+	/* Nothing waits for etcd, or for memory, any more. */
+	atomic_store_explicit(&g->stops, true, memory_order_relaxed);
+	etcd_wake(g->asks);
+	member_stop(g->member);
 }
 
 void grouped_close(struct server *s)

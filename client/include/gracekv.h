@@ -54,7 +54,8 @@
  *   -EDEADLK      the call was made from the handle's own gkv_visit
  *   -ETIMEDOUT    no answer within the session's timeout_ms, reconnecting included; a write may
  *                 have been applied, or may be later
- *   -ECONNREFUSED, -EHOSTUNREACH, -ECONNRESET  the server cannot be reached any more
+ *   -ECONNREFUSED, -EHOSTUNREACH, -ECONNRESET  the server cannot be reached any more, or none
+ *                 of its group is primary
  *   -EPROTO       what answers does not behave like a kv-server, or a place of the server's memory
  *                 could not be read
  *   -EREMOTEIO    writes only: outcome unknown. The connection was lost while the request was on

@@ -7,23 +7,29 @@ import signal
 import pytest
 
 from kvt_client import Cli
-from kvt_group import Group
+from kvt_group import NODES, Group
 from kvt_process import wait_until
 from kvt_server import refused
 
 pytestmark = pytest.mark.soft_device
 
-NODES = ("n1", "n2", "n3")
 RECORDS = 500
 
 
 @pytest.fixture
-def group(world):
-    it = Group(world)
+def group(tmp_path):
+    it = Group(tmp_path)
     for node in NODES:
         it.start(node)
-        it.await_in_sync(*NODES[:NODES.index(node) + 1])
-    return it
+        it.await_in_sync(*it.servers)
+    yield it
+    it.end()
+
+
+@pytest.fixture
+def client(world, group):
+    """Makes clients that follow the group."""
+    return lambda: world.client(group)
 
 
 def records(first, count=RECORDS):
@@ -93,21 +99,21 @@ def test_a_primary_that_stood_still_is_a_backup_when_it_goes_on(group):
     assert group.cli(now).get("while") == b"it stood still"
 
 
-def test_a_client_follows_its_group(group):
+def test_a_client_follows_its_group(group, client):
     """Two primaries die, and its calls say nothing of it."""
-    client = group.client()
+    client = client()
     for turn in range(150):
         if turn in (50, 100):
             group.kill(group.primary())
         client.put(b"key", str(turn).encode())
         assert client.get(b"key") == str(turn).encode()
     assert client.stats()["reconnects"] == 2
-    assert Cli(group.addresses()).get("key") == b"149"
+    assert Cli(group.address).get("key") == b"149"
 
 
-def test_a_primary_that_stands_still_is_not_read(group):
+def test_a_primary_that_stands_still_is_not_read(group, client):
     """Its memory could be READ on, and has what is old by now."""
-    client, other = group.client(), group.client()
+    client, other = client(), client()
     other.put(b"known", b"")  # what a client writes first, the next primary knows by a write before
     client.put(b"key", b"old")
     assert client.get(b"key") == other.get(b"key") == b"old"
@@ -137,6 +143,7 @@ def test_without_etcd_reads_and_writes_go_on(group):
     (("--cluster", "test", "--advertise", "host"), "HOST:PORT"),
     (("--cluster", "test", "--group-lease", "1ms"), "10"),
     (("--cluster", "test", "--data-dir", "/tmp/x"), "no data directory yet"),
+    (("--cluster", "test", "--listen", "0.0.0.0:0"), "--advertise HOST:PORT"),
 ])
 def test_what_cannot_be_a_member_is_told_why(world, args, word):
     failure = refused(world.folder, *args)

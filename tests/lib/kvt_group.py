@@ -7,9 +7,11 @@ import pathlib
 import socket
 import urllib.request
 
-from kvt_client import Client
+from kvt_client import Cli
 from kvt_process import HOST, Process, wait_until
+from kvt_server import Server
 
+NODES = ("n1", "n2", "n3")
 PATIENCE_S = 60
 
 
@@ -49,24 +51,30 @@ class Etcd(Process):
 class Group:
     """Servers by their nodes' names; each is started again on the port that it had."""
 
-    def __init__(self, world, lease="300ms"):
-        self.world, self.lease = world, lease
-        self.etcd = Etcd(world.folder)
-        world.clients.append(self.etcd)
+    def __init__(self, folder, options=(), lease="300ms"):
+        self.folder = pathlib.Path(folder)
+        self.options = ["--cluster", "test", "--group-lease", lease, "--workers", "1", *options]
+        self.etcd = Etcd(folder)
         self.ports, self.servers = {}, {}
 
     def start(self, node, **how):
         port = self.ports.setdefault(node, free_port())
-        if node in self.servers and self.servers[node].held:
+        if node in self.servers:
+            self.servers[node].close()
             self.servers[node].held.close()
-        self.servers[node] = self.world.server(
-            "--cluster", "test", "--etcd", self.etcd.url, "--node", node,
-            "--group-lease", self.lease, "--workers", "1", listen=f"{HOST}:{port}",
-            **{"memory": "256M", **how})
+        self.servers[node] = Server(
+            self.folder, "--etcd", self.etcd.url, "--node", node, *self.options,
+            listen=f"{HOST}:{port}", **{"memory": "256M", **how})
         return self.servers[node]
 
     def kill(self, node):
         self.servers[node].crash()
+
+    def end(self):
+        """Each server that no test has ended must stop in order."""
+        for server in self.servers.values():
+            server.finish()
+        self.etcd.close()
 
     def configuration(self):
         return self.etcd.get("/gracekv/test/group/1")
@@ -93,14 +101,9 @@ class Group:
         return self.primary()
 
     def cli(self, node):
-        return self.world.cli(self.servers[node])
+        return Cli(self.servers[node].address)
 
-    def addresses(self):
+    @property
+    def address(self):
         """All of them, as clients take them."""
         return ",".join(f"{HOST}:{port}" for port in self.ports.values())
-
-    def client(self, *options):
-        """A client that follows the group."""
-        client = Client(self.world.folder, self.addresses(), *options)
-        self.world.clients.append(client)
-        return client

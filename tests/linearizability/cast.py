@@ -103,12 +103,20 @@ class Cast:
         self.lives += 1
         self.relay.aim(kvt_process.HOST, self.server.port)
 
+    def address(self):
+        """What clients know of the server."""
+        return f"{kvt_process.HOST}:{self.relay.port}"
+
+    def cut(self, chosen):
+        """Of the lines those for which chosen() says so."""
+        self.relay.cut(chosen)
+
     def _start_client(self, role, rough):
         self.processes += 1
         name = f"{role}.{self.processes}"
         return name, kvt_process.Process(
             [str(kvt_process.BUILD / "tests/linearizability/client/lin-client"),
-             "--server", f"{kvt_process.HOST}:{self.relay.port}", "--device", kvt_process.DEVICE,
+             "--server", self.address(), "--device", kvt_process.DEVICE,
              "--board", str(self.board.path), "--folder", str(self.folder), "--role", role,
              "--process", str(self.processes), "--threads", str(self.options.threads),
              "--pace", str(self.options.pace), "--seed", str(self.rng.randrange(1 << 60))],
@@ -178,6 +186,9 @@ class Cast:
         if not self.server.running() and not self.server.expected_dead:
             raise Wrong(f"kv-server ended by itself: {self.server.returncode()}\n"
                         f"{self.server.stderr()[-4000:]}")
+        self.look_at_clients()
+
+    def look_at_clients(self):
         for name, process in [*self.clients.items(), *self.ballast]:
             if not process.running():
                 self.ended(name, process, process.returncode())
@@ -196,6 +207,9 @@ class Cast:
             if rc:
                 self.ended(name, process, rc)
         self.note_figures()
+        self.stop_servers()
+
+    def stop_servers(self):
         self.server.stop()
 
     def close(self):

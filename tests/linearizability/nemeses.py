@@ -57,7 +57,7 @@ def cut_lines(cast):
     times = cast.rng.randrange(1, 5)
     for _ in range(times):
         dice = random.Random(cast.rng.random())  # how many lines there are is nobody's choice
-        cast.relay.cut(lambda dice=dice: dice.random() < part)
+        cast.cut(lambda dice=dice: dice.random() < part)
         yield between(cast, 10, 300)
     return f"{part:.0%}, {times} times"
 
@@ -89,7 +89,7 @@ def hold_server(cast):
 def kill_server(cast):
     """It dies with all that it had in memory, and another one comes."""
     begin, end = cast.kill_server()
-    if not cast.options.data_dir:
+    if not cast.options.data_dir and not cast.options.group:
         cast.wiped(begin, end)
     yield between(cast, 0, 300)
     cast.start_server()
@@ -136,6 +136,9 @@ TRACKS = {
 # Where there is a data directory: most of a life is its end.
 DURABLE = {**TRACKS, "server": [stop_server, hold_server, kill_server, kill_server, kill_server,
                                 kill_server, kill_recovery, end_server]}
+# Of a group: a full store is left out, since a backup may need another block more than its primary.
+GROUP = {**TRACKS, "server": [stop_server, hold_server, kill_server, kill_server],
+         "memory": [grow]}
 NAMES = sorted({nemesis.__name__ for track in DURABLE.values() for nemesis in track})
 # Seconds of rest between two of a track
 REST = {"clients": (0.02, 0.25), "lines": (0.1, 1.0), "server": (0.3, 1.5), "memory": (0.05, 0.5)}
@@ -151,7 +154,7 @@ class Track:
         self.cast = cast
         self.rng = random.Random(cast.rng.random())
         self.name = name
-        tracks = DURABLE if cast.options.data_dir else TRACKS
+        tracks = GROUP if cast.options.group else DURABLE if cast.options.data_dir else TRACKS
         self.all = [n for n in tracks[name] if n.__name__ in allowed]
         self.bag = []
         self.events = events

@@ -24,6 +24,7 @@ import kvt_process  # noqa: E402
 import nemeses  # noqa: E402
 import report  # noqa: E402
 from cast import Cast, Wrong  # noqa: E402
+from group import GroupCast  # noqa: E402
 from kvt_server import ServerFailed  # noqa: E402
 from options import CannotRun, look_at, options_of  # noqa: E402
 
@@ -75,7 +76,7 @@ class Round:
 
     def work(self, seconds, tell):
         """Returns None, or what went wrong."""
-        cast = Cast(self.options, self.folder, self.rng)
+        cast = (GroupCast if self.options.group else Cast)(self.options, self.folder, self.rng)
         cast.wiped = lambda begin, end: self.events.add("the server died", begin, end, "",
                                                         wipes=True)
         try:
@@ -183,6 +184,7 @@ def run(options, base):
     Returns the figures and what went wrong, or None.
     """
     total = {"seed": options.seed, "device": kvt_process.DEVICE, "data_dir": options.data_dir,
+             "group": options.group,
              "rounds": 0, "seconds": 0.0}
     rounds_max = MORE_ROUNDS + math.ceil(options.seconds / options.round)
     while True:

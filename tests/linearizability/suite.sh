@@ -89,6 +89,7 @@ lin_mutants() {
     lin_mutant ack_before_commit "${briefly[@]}"
     lin_mutant publish_before_commit "${briefly[@]}"
     lin_mutant refuse_early "${briefly[@]}"
+    lin_mutant read_deposed --group --nemesis hold_server
 }
 
 # lin_build - the checker, once a run; is a test of its own. Fails where it did not build.
@@ -109,6 +110,7 @@ suite_linearizability() {
         timeout 300 python3 "$here/linearizability/test_run.py" "$lin_checker"
     lin_form build-test "on soft0" 30
     lin_form build-test "over lives" 60 --data-dir
+    lin_form build-test "over fail-overs" 30 --group
     lin_mutants
     build build-asan || return 0
     sanitizer_options
@@ -118,4 +120,5 @@ suite_linearizability() {
     [ "$full" = 1 ] || return 0
     lin_form build-test "10^7 operations" 1800 --operations 10000000
     lin_form build-test "10^7 operations over lives" 3600 --operations 10000000 --data-dir
+    lin_form build-test "10^7 operations over fail-overs" 3600 --operations 10000000 --group
 }

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""The parts of a round whose store is a group: an etcd, three servers, a relay to each."""
+import time
+
+import kvt_process
+from kvt_group import NODES, Group
+from kvt_server import ServerFailed
+
+from cast import Cast, Wrong
+from options import CannotRun
+from relay import Relay
+
+PRIMARY_DIES = 0.7  # of those who do
+
+
+class GroupCast(Cast):
+    """Of the servers one is the primary, as far as etcd knows: that is `server`."""
+
+    def __init__(self, options, folder, rng):
+        super().__init__(options, folder, rng)
+        self.group = None
+        self.relays = {}
+        self.dead = []
+
+    @property
+    def server(self):
+        """The primary, or one that is there."""
+        if not self.group:
+            return None
+        alive = [n for n, s in self.group.servers.items() if not s.expected_dead]
+        if not alive:
+            return None
+        primary = self.group.primary()
+        return self.group.servers[primary if primary in alive else alive[0]]
+
+    @server.setter
+    def server(self, _):
+        """Nobody chooses it."""
+
+    def start_server(self):
+        if not self.group:
+            try:
+                self.group = Group(self.folder, ["--lease", str(self.options.lease)])
+            except OSError as err:
+                raise CannotRun(f"etcd cannot be started: {err} (install etcd-server)") from None
+            for node in NODES:
+                self._start_node(node)
+                self.group.await_in_sync(*self.group.servers)
+            return
+        while self.dead:
+            self._start_node(self.dead.pop())
+
+    def _start_node(self, node):
+        try:
+            server = self.group.start(node, memory=self.memory,
+                                      env=self.env(self.options.rough / 2))
+        except ServerFailed as failed:
+            raise Wrong(str(failed)) from None
+        self.lives += 1
+        if node not in self.relays:
+            self.relays[node] = Relay(kvt_process.HOST)
+            self.relays[node].aim(kvt_process.HOST, server.port)
+
+    def address(self):
+        return ",".join(f"{kvt_process.HOST}:{relay.port}" for relay in self.relays.values())
+
+    def cut(self, chosen):
+        for relay in self.relays.values():
+            relay.cut(chosen)
+
+    def kill_server(self):
+        """When all are in sync: what is acknowledged must be somewhere."""
+        self.group.await_in_sync(*NODES)
+        self.note_figures()
+        self.look()
+        primary = self.group.primary()
+        dies = primary if self.rng.random() < PRIMARY_DIES else self.rng.choice(
+            [node for node in NODES if node != primary])
+        begin = time.monotonic_ns()
+        self.group.kill(dies)
+        self.dead.append(dies)
+        return begin, time.monotonic_ns()
+
+    def look(self):
+        for server in self.group.servers.values():
+            if not server.running() and not server.expected_dead:
+                raise Wrong(f"kv-server ended by itself: {server.returncode()}\n"
+                            f"{server.stderr()[-4000:]}")
+        self.look_at_clients()
+
+    def stop_servers(self):
+        """Backups first: nobody has to take over."""
+        primary = self.group.primary()
+        for node in sorted(self.group.servers, key=lambda node: node == primary):
+            if not self.group.servers[node].expected_dead:
+                self.group.servers[node].stop()
+
+    def close(self):
+        for server in self.group.servers.values() if self.group else []:
+            server.kill()
+            server.expected_dead = True
+        super().close()
+        if self.group:
+            self.group.etcd.kill()
+        for relay in self.relays.values():
+            relay.close()
