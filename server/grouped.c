@@ -510,6 +510,43 @@ void grouped_close(struct server *s)
 	s->grouped = NULL;
 }
 
+/* What the slowest of those who have a ring has not applied. */
+static uint64_t lag_of(const struct member_state *now, uint64_t tail)
+{
+	uint64_t lag = 0;
+
+	for (unsigned i = 0; i < MIRROR_PEERS_MAX; i++) {
+		const struct lead_state *p = &now->peer[i];
+
+		if (p->stage >= LEAD_LEARNS && p->stage <= LEAD_IN_SYNC &&
+		    p->mirror.applied < tail && tail - p->mirror.applied > lag)
+			lag = tail - p->mirror.applied;
+	}
+	return lag;
+}
+
+bool grouped_stats_get(struct server *s, struct grouped_stats *out)
+{
+	struct grouped *g = s->grouped;
+	const uint64_t now_us = time_read_ns(CLOCK_BOOTTIME) / 1000;
+	const struct root *root = s->root.addr;
+	struct member_state now;
+	uint64_t until_us;
+
+	if (!g)
+		return false;
+	member_look(g->member, &now);
+	log_stats_get(g->log, &out->log);
+	until_us = atomic_load_explicit(&root->lease_until, memory_order_relaxed); /* a figure */
+	out->term = now.known.config.term;
+	out->members = now.known.config.count;
+	out->in_sync = group_in_sync(&now.known.config);
+	out->lease_ms = now.known.config.lease_ms;
+	out->lease_left_us = until_us > now_us ? until_us - now_us : 0;
+	out->lag_bytes = lag_of(&now, out->log.tail);
+	return true;
+}
+
 int grouped_explain(const struct server *s, int rc, bool *again, struct error *err)
 {
 	const struct grouped *g = s->grouped;

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "common/base/error.h"
+#include "server/log/log.h"
 
 struct server;
 
@@ -27,6 +28,19 @@ int grouped_start(struct server *s, struct error *err);
  */
 void grouped_stop(struct server *s);
 void grouped_close(struct server *s);
+
+/* grouped_stats_get - of a primary, for its clients. False: the server belongs to no group. Any
+ * worker's thread. */
+struct grouped_stats {
+	uint64_t term;
+	unsigned members, in_sync; /* this server included */
+	unsigned lease_ms;
+	uint64_t lease_left_us; /* for which it may answer yet; 0: it may not now */
+	uint64_t lag_bytes; /* of its log, that the slowest of the others has not applied */
+	struct log_stats log;
+};
+
+bool grouped_stats_get(struct server *s, struct grouped_stats *out);
 
 /*
  * grouped_explain - @rc, what the server ended with: where its group has ended it, 0 and

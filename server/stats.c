@@ -9,6 +9,7 @@
 
 #include "common/base/time.h"
 #include "common/layout/root.h"
+#include "server/grouped.h"
 #include "server/server.h"
 
 #define LEFT_OUT_ROOM 64u /* bytes, for one line at the end */
@@ -265,6 +266,22 @@ static void data_lines(struct writer *w, struct server *s)
 	line(w, d.snapshot_took_ms, "snapshot_took_ms");
 }
 
+/* Of a group's primary only. */
+static void group_lines(struct writer *w, struct server *s)
+{
+	struct grouped_stats g;
+
+	if (!grouped_stats_get(s, &g))
+		return;
+	log_lines(w, &g.log);
+	line(w, g.term, "group_term");
+	line(w, g.members, "group_members");
+	line(w, g.in_sync, "group_in_sync");
+	line(w, g.lease_ms, "group_lease_ms");
+	line(w, g.lease_left_us, "group_lease_left_us");
+	line(w, g.lag_bytes, "group_lag_bytes");
+}
+
 static void client_lines(struct writer *w, struct server *s)
 {
 	struct grace_figures all = grace_figures(sessions_grace(&s->sessions));
@@ -342,6 +359,7 @@ size_t server_stats_text(void *ctx, char *text, size_t cap)
 	reclaim_lines(&w, s);
 	memory_lines(&w, s);
 	data_lines(&w, s);
+	group_lines(&w, s);
 	/* Last, since they may be many; it is said where some are left out. */
 	session_lines(&w, s);
 	w.cap = cap;

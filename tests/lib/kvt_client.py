@@ -60,7 +60,7 @@ class Cli:
 # Counters whose names do not begin with their group's: in these groups, and with these first words.
 WHOLE_GROUPS = ("process", "reclaim")
 DURABLE_WORDS = ("snapshots",)
-DURABLE_GROUPS = ("data", "log", "recovery", "snapshot")
+DURABLE_GROUPS = ("data", "log", "recovery", "snapshot", "group")
 WHOLE_WORDS = ("sessions", "records", "queue", "handshakes", "connections", "protocol", "receives",
                "pulled", "pushed", "snapshots")
 

@@ -66,6 +66,7 @@ static const struct {
 	{ "memory_", "memory" },
 	{ "log_", "log" },
 	{ "recovery_", "recovery" },
+	{ "group_", "group" },
 	{ "snapshot", "snapshot" },
 	{ "", "other" }, /* a newer server's */
 };
