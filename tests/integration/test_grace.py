@@ -55,7 +55,8 @@ def test_stopped_client_is_fenced_goes_on_and_writes_once(world):
 
 def test_memory_that_a_stopped_client_held_comes_back(world):
     server = world.server("--lease", str(LEASE), "--deferred-max", "2M", memory="32M")
-    cli, writer, stopped = world.cli(server), world.client(server, 60000), world.client(server)
+    cli, writer, stopped = (world.cli(server), world.client(server, 60000),
+                            world.client(server, 60000))
     count = scaled(600)
     stopped.put(b"key", b"first")
     stopped.start("spin", b"key", 4 * LEASE)
