@@ -191,7 +191,8 @@ GKV_API void gkv_options_init(struct gkv_options *options);
 /*
  * gkv_session_open - connect: one attempt, which takes at most timeout_ms, and at most 5 s where
  * that is longer, besides looking up the server's name (see above). It does not wait for a server
- * that is not there yet: call it again after a pause.
+ * that is not there yet: call it again after a pause. Where several servers of a group are given it
+ * goes on for timeout_ms, until one of them is primary.
  * @options: NULL for all defaults.
  * @out: receives the session; on failure NULL.
  * Any thread. Returns 0, or

@@ -2,18 +2,22 @@
 # SPDX-FileCopyrightText: The GraceKV authors
 """Several servers that are one store: whichever of them dies, what was acknowledged is there."""
 import json
+import os
+import pathlib
+import re
 import signal
 
 import pytest
 
-from kvt_client import Cli
-from kvt_group import NODES, Group
-from kvt_process import wait_until
+from kvt_client import Cli, run
+from kvt_group import NODES, Group, free_port
+from kvt_process import BUILD, wait_until
 from kvt_server import refused
 
 pytestmark = pytest.mark.soft_device
 
 RECORDS = 500
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -157,3 +161,24 @@ def test_a_server_with_less_memory_is_refused(group):
     assert small.wait(30) == 3
     assert "--memory 256M" in small.stderr()
     wait_until("n4 is no member", lambda: group.in_sync() == list(NODES), 20)
+
+
+def test_three_servers_in_one_command(tmp_path):
+    """What deploy/cluster-up starts is a group, and --stop leaves nothing of it."""
+    folder = tmp_path / "group"
+    up = [str(ROOT / "deploy/cluster-up"), "--dir", str(folder)]
+    started = run([*up, "--build", str(BUILD), "--device", "soft0", "--memory", "128M", "--port",
+                   str(free_port())], seconds=90)
+    try:
+        said = started.out.decode()
+        assert started.rc == 0, started.err
+        assert said.count(" backup\n") == 2 and said.count(" primary\n") == 1
+        cli = Cli(re.search(r"GRACEKV_SERVER=(\S+)", said)[1])
+        cli.put("hello", b"world")
+        os.kill(int(re.search(r"kill -9 (\d+)", said)[1]), signal.SIGKILL)
+        assert cli.get("hello") == b"world"  # it waits for the next one
+    finally:
+        stopped = run([*up, "--stop"], seconds=60)
+    assert stopped.rc == 0 and not folder.exists()
+    again = run([*up, "--stop"])
+    assert again.rc == 3 and "nothing was started" in again.err

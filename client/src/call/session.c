@@ -106,6 +106,24 @@ err_free:
 	return rc;
 }
 
+/* One attempt; of a group, as many as its time has, since a fail-over ends by itself. Must hold the
+ * lock. */
+static int connect_first(struct gkv_session *s, struct error *err)
+{
+	const uint64_t deadline_ns = time_now_ns() + s->settings.timeout_ms * NS_PER_MS;
+	int rc = session_connect(s, deadline_ns, err);
+
+	while (rc && s->settings.servers > 1 && session_worth_another(rc)) {
+		const uint64_t due_ns = backoff_due(&s->backoff, time_now_ns());
+
+		if (due_ns >= deadline_ns)
+			return rc;
+		backoff_sleep(due_ns, deadline_ns);
+		rc = session_connect(s, deadline_ns, err);
+	}
+	return rc;
+}
+
 int gkv_session_open(const struct gkv_options *options, struct gkv_session **out, char *why,
 		     size_t cap)
 {
@@ -118,8 +136,7 @@ int gkv_session_open(const struct gkv_options *options, struct gkv_session **out
 		 : error_set(&err, -EINVAL, "there is no place for the session (out is NULL)");
 	if (rc == 0) {
 		pthread_mutex_lock(&s->lock);
-		rc = session_connect(
-			s, time_now_ns() + (uint64_t)s->settings.timeout_ms * NS_PER_MS, &err);
+		rc = connect_first(s, &err);
 		if (rc == 0)
 			s->keeper->lease_ms = s->welcome.lease_ms; /* not shared yet */
 		pthread_mutex_unlock(&s->lock);
