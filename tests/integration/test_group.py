@@ -10,7 +10,7 @@ import signal
 import pytest
 
 from kvt_client import Cli, run
-from kvt_group import NODES, Group, free_port
+from kvt_group import NODES, Group, free_ports
 from kvt_process import BUILD, wait_until
 from kvt_server import refused
 
@@ -168,7 +168,7 @@ def test_three_servers_in_one_command(tmp_path):
     folder = tmp_path / "group"
     up = [str(ROOT / "deploy/cluster-up"), "--dir", str(folder)]
     started = run([*up, "--build", str(BUILD), "--device", "soft0", "--memory", "128M", "--port",
-                   str(free_port())], seconds=90)
+                   str(free_ports(5))], seconds=90)
     try:
         said = started.out.decode()
         assert started.rc == 0, started.err

@@ -4,6 +4,7 @@
 import base64
 import json
 import pathlib
+import random
 import socket
 import urllib.request
 
@@ -19,6 +20,23 @@ def free_port():
     with socket.socket() as it:
         it.bind((HOST, 0))
         return it.getsockname()[1]
+
+
+def is_free(port):
+    with socket.socket() as it:
+        try:
+            it.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def free_ports(count):
+    """The first of so many in a row, below those that the kernel gives to connections."""
+    while True:
+        first = random.randrange(20000, 30000)
+        if all(is_free(first + i) for i in range(count)):
+            return first
 
 
 class Etcd(Process):
