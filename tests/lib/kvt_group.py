@@ -16,12 +16,6 @@ NODES = ("n1", "n2", "n3")
 PATIENCE_S = 60
 
 
-def free_port():
-    with socket.socket() as it:
-        it.bind((HOST, 0))
-        return it.getsockname()[1]
-
-
 def is_free(port):
     with socket.socket() as it:
         try:
@@ -37,6 +31,10 @@ def free_ports(count):
         first = random.randrange(20000, 30000)
         if all(is_free(first + i) for i in range(count)):
             return first
+
+
+def free_port():
+    return free_ports(1)
 
 
 class Etcd(Process):
