@@ -42,6 +42,7 @@
 #define RING_BYTES   (128ull << 20)
 #define WALK_RECORDS 256u /* of a piece */
 #define WALK_HINTS   0u /* every record is read once */
+#define WALK_MS	     2000u /* a call of it: the primary may be gone */
 #define REPLAY_MAX   8u /* threads */
 
 static_assert(RING_BYTES >= RING_BYTES_MIN, "four of the longest batches at least");
@@ -203,6 +204,7 @@ static int begin_walk(struct grouped *g, const char *address, struct error *err)
 	o.name = "kv-server that learns";
 	o.device = g->dev->name;
 	o.hint_bytes = WALK_HINTS;
+	o.timeout_ms = WALK_MS;
 	rc = gkv_connect(address, &o, &g->walk, why, sizeof(why));
 	if (rc)
 		return error_set(err, rc, "the primary's table cannot be read: %s", why);
