@@ -31,6 +31,17 @@ uint64_t backoff_due(const struct backoff *b, uint64_t now);
  */
 void backoff_attempted(struct backoff *b, uint64_t started_ns, uint64_t ended_ns, uint64_t chance);
 
+/* backoff_at_most - steps are no longer than @step_ms: what is waited for ends soon. */
+static inline void backoff_at_most(struct backoff *b, unsigned step_ms)
+{
+	const uint64_t latest_ns = b->ended_ns + step_ms * 1000000ull;
+
+	if (b->step_ms > step_ms)
+		b->step_ms = step_ms;
+	if (b->not_before_ns > latest_ns)
+		b->not_before_ns = latest_ns;
+}
+
 /* backoff_forget - it went well: the next attempt is free. */
 static inline void backoff_forget(struct backoff *b)
 {

@@ -30,8 +30,9 @@
 #include "common/layout/root.h"
 #include "common/rdma/tcp.h"
 
-#define OTHERS_MS 1000u /* for an attempt where there are other servers */
-#define NOTES_MAX (2 * SESSION_QPS_MAX) /* frames in a row that end nothing */
+#define OTHERS_STEP_MS 50u /* between two attempts at all of them */
+#define OTHERS_MS      1000u /* for an attempt where there are other servers */
+#define NOTES_MAX      (2 * SESSION_QPS_MAX) /* frames in a row that end nothing */
 
 void session_lost(struct gkv_session *s)
 {
@@ -385,6 +386,8 @@ int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *e
 	}
 	rc = connect_any(s, deadline_ns, err);
 	backoff_attempted(&s->backoff, now, time_now_ns(), random_chance());
+	if (s->settings.servers > 1) /* a fail-over takes two leases */
+		backoff_at_most(&s->backoff, OTHERS_STEP_MS);
 	if (rc)
 		s->lost = *err;
 	return rc;
