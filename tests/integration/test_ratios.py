@@ -17,7 +17,7 @@ import time
 import pytest
 
 from kvt_client import Cli
-from kvt_process import AGENT, DEVICE, FULL, HOST, Process, program
+from kvt_process import AGENT, BUILD, DEVICE, FULL, HOST, Process, program
 from kvt_rdma import NOBODY, output, rows
 from kvt_remote import server_port
 from kvt_server import ServerSide
@@ -224,7 +224,10 @@ def test_low_memlock_limit_of_an_ordinary_user_is_explained(tmp_path):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="gracekv-memlock-"))
     try:
         folder.chmod(0o755)
-        copy = shutil.copy(program("kv-server"), folder)
+        for part in ("bin", "client"):  # where a program of a build looks for the library
+            (folder / part).mkdir(mode=0o755)
+        shutil.copy(BUILD / "client/libgracekv.so.0", folder / "client")
+        copy = shutil.copy(program("kv-server"), folder / "bin")
         user = Process(["prlimit", "--memlock=65536:65536", "setpriv", f"--reuid={NOBODY}",
                         f"--regid={NOBODY}", "--clear-groups", copy, "--listen", f"{HOST}:0",
                         "--device", DEVICE, "--memory", "64M"], tmp_path / "stderr")
