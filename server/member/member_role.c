@@ -272,7 +272,8 @@ static void try_to_take_over(struct member *m)
 {
 	const struct group_member *self = group_find(&m->known.config, m->config.self.life);
 
-	if (!self || !self->in_sync || time_now_ns() < m->rest_until_ns ||
+	/* An answer may be due yet: to a read before the primary became another one. */
+	if (!self || !self->in_sync || m->asked != NOTHING || time_now_ns() < m->rest_until_ns ||
 	    (!beat_is_over(m->beat, m->known.config.term) && !MUTANT(take_over_early)))
 		return;
 	proposer_read(m->proposer);
@@ -436,7 +437,7 @@ void member_turn(struct member *m)
 	case MEMBER_FOLLOWS:
 		if (m->primary)
 			follow_turn(m);
-		else if (time_now_ns() >= m->rest_until_ns) {
+		else if (m->asked == NOTHING && time_now_ns() >= m->rest_until_ns) {
 			proposer_read(m->proposer);
 			m->asked = TO_READ;
 			m->role = MEMBER_TAKES_OVER;
