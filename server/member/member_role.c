@@ -344,7 +344,8 @@ static void read_answered(struct member *m, const struct proposer_answer *a)
 			 a->err.text);
 		go_on_following(m);
 	} else if (a->now.modified == m->known.modified) {
-		take_over(m);
+		if (m->role == MEMBER_TAKES_OVER) /* else it has learned of another primary since */
+			take_over(m);
 	} else {
 		m->role = MEMBER_FOLLOWS;
 		member_told(m, &a->now);
