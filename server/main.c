@@ -3,7 +3,6 @@
 /* kv-server: settings, one server, and the ready line. */
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -80,14 +79,11 @@ static void reload_now(void *ctx)
 	config_reload(r->running, r->argc, r->argv);
 }
 
-/* The same program, in another life. The process, and who waits for it, stay. */
+/* The same program, in another life. The process, and who waits for it, stay; signals stay blocked,
+ * so one that comes in between is for the next life. */
 static int start_again(char **argv)
 {
-	sigset_t none;
-
 	log_info("group", "starts again, to learn from its primary");
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
 	execv("/proc/self/exe", argv);
 	log_error("group", "starting again failed: %s (start kv-server by hand)",
 		  error_name(errno));
