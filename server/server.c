@@ -324,7 +324,6 @@ int server_run(struct server *s, void (*reload)(void *ctx), void *ctx, bool *aga
 	const struct control_hooks hooks = {
 		.reload = reload, .reload_ctx = ctx, .tick = tell_full, .tick_ctx = s
 	};
-
 	int rc = durable_explain(s, control_run(&s->sessions, s->listen_fd, &hooks, err), err);
 
 	return grouped_explain(s, rc, again, err);

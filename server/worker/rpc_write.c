@@ -14,6 +14,18 @@ static_assert((int)RPC_ALWAYS == STORE_ALWAYS && (int)RPC_IF_ABSENT == STORE_IF_
 		      (int)RPC_IF_VERSION == STORE_IF_VERSION,
 	      "conditions go from the frame to the door as they are");
 
+/*
+ * Whether it was not applied, by what stands in the store: such an answer is as good as the store.
+ * What was applied is committed. Of a write whose outcome nobody knows, or that is to come again as
+ * it is, nothing else may be said: after -EBUSY a client sends another request.
+ */
+static bool was_refused(const struct write *write)
+{
+	const int status = write->result.status;
+
+	return status < 0 && status != -EREMOTEIO && status != -ESTALE;
+}
+
 void rpc_answer(struct write_door *door, struct write *write)
 {
 	struct rpc_worker *w = caa_container_of(door, struct rpc_worker, door);
@@ -23,8 +35,7 @@ void rpc_answer(struct write_door *door, struct write *write)
 		r->state = REQUEST_IDLE;
 	if (write->repeated)
 		rpc_count(&w->counters.repeats, 1);
-	/* What was applied is committed; a refusal is as good as what it was judged against. */
-	if (write->result.status < 0 && !rpc_may_answer(w))
+	if (was_refused(write) && !rpc_may_answer(w))
 		rpc_reply_status(w, r, write->ask.sequence, -EBUSY);
 	else
 		rpc_reply_write(w, r, write->ask.sequence, &write->result);
