@@ -143,8 +143,8 @@ static struct line *place_for(struct lead *l, const struct wire_peer_hello *h, s
 	n = find_free(l);
 	if (!n)
 		error_set(err, -ENOSPC,
-			  "the group has %u members, which is the most there may be (remove one "
-			  "with kv-cluster remove)",
+			  "the group has %u members, which is the most there may be (stop one: "
+			  "it is taken out)",
 			  GROUP_MEMBERS_MAX);
 	return n;
 }

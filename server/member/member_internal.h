@@ -42,7 +42,7 @@ struct member {
 	uint64_t rest_until_ns; /* etcd has failed: it is not asked before */
 	struct mirror *mirror;
 	struct lead *lead;
-	char waits_for[120];
+	char waits_for[160];
 	uint64_t told_ns; /* the log was told what it waits for */
 
 	/* Under the lock. */

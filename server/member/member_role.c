@@ -150,11 +150,13 @@ static void come_back(struct member *m)
 	struct error err;
 
 	if (group_in_sync(&c) > 1)
-		wait_for(m, "this node was primary in an earlier life: another member takes over");
+		wait_for(
+			m,
+			"this node was primary in an earlier life, and another one takes over: if none is left, delete the group's key in etcd");
 	else if (c.primary != m->config.before)
 		wait_for(m,
 			 "this node was primary, alone, and its log may not be whole: if no other "
-			 "server has more, use kv-cluster force");
+			 "server has more, delete the group's key in etcd");
 	else if (group_return(&c, m->config.before, &m->config.self, &err))
 		fail(m, &err);
 	else
@@ -405,9 +407,7 @@ void member_call(struct member *m, struct member_caller *c)
 		lead_hello(m->lead, c->fd, &c->hello);
 		return;
 	}
-	exchange_refuse(c->fd, 0, -EAGAIN,
-			"this server is not its group's primary (dial again; kv-cluster status "
-			"says which one is)");
+	exchange_refuse(c->fd, 0, -EAGAIN, "this server is not its group's primary (dial again)");
 	close(c->fd);
 }
 
