@@ -150,9 +150,8 @@ static void come_back(struct member *m)
 	struct error err;
 
 	if (group_in_sync(&c) > 1)
-		wait_for(
-			m,
-			"this node was primary in an earlier life, and another one takes over: if none is left, delete the group's key in etcd");
+		wait_for(m, "this node was primary in an earlier life, and another one takes over: "
+			    "if none is left, delete the group's key in etcd");
 	else if (c.primary != m->config.before)
 		wait_for(m,
 			 "this node was primary, alone, and its log may not be whole: if no other "
