@@ -126,7 +126,6 @@ torture_mutants() {
     torture_mutant no_segment_grace "pipe: .* segment "
     torture_mutant publish_first "stale: "
     torture_mutant acknowledge_first "stale: "
-    check "torture: no_incarnation is found" torture_turns no_incarnation "hint: " 25 "${slow[@]}"
     torture_mutant moved_late "false_miss: "
     torture_mutant trust_hint "stale: "
     torture_mutant resurrect "stale: "

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Directories and roots that are stale, replaced, or none at all. */
+/* Directories, roots and hints that are stale, replaced, or none at all. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "tests/lib/unit.h"
 #include "expect.h"
@@ -101,6 +102,48 @@ UNIT_TEST(test_entries_that_lead_nowhere, set_up, tear_down)
 	}
 	f->dir->entry[index] = good;
 	expect_found(f, KEY, VALUE);
+}
+
+static void rewrite(struct block *b, uint32_t incarnation, const char *value)
+{
+	assert_int_equal(b->value_len, strlen(value));
+	b->state = block_state_make(incarnation, BLOCK_LIVE);
+	memcpy(b->data + b->key_len, value, b->value_len);
+	b->checksum = block_checksum(b, block_body_hash(b));
+}
+
+static void expect_by_hints(struct fake *f, const char *value)
+{
+	struct lookup l = { .key = KEY, .key_len = strlen(KEY) };
+
+	assert_int_equal(lookup_run(&f->reader, &l, 1, hints_age(f->reader.hints)), 0);
+	assert_int_equal(l.state, LOOKUP_FOUND);
+	assert_int_equal(l.value_len, strlen(value));
+	assert_memory_equal(l.value, value, strlen(value));
+}
+
+/* Where a hint leads to may be a block of the same key again, LIVE, which is not published yet. */
+UNIT_TEST(test_a_hint_to_the_next_life_of_a_block, set_up, tear_down)
+{
+	struct hints *hints = aligned_alloc(alignof(struct hints), sizeof(*hints));
+	struct fake *f = *state;
+	struct block *b;
+
+	assert_non_null(hints);
+	assert_int_equal(hints_create(hints, HINT_BYTES, &f->err), 0);
+	f->reader.hints = hints;
+	b = fake_put(f, KEY, "first");
+	expect_by_hints(f, "first");
+	expect_by_hints(f, "first");
+	assert_int_equal(f->reader.stats.hint_hits, 1);
+	fake_bucket(f, KEY)->slot[0] = fake_block(f, KEY, "second", KEY, NULL);
+	rewrite(b, block_state_incarnation(b->state) + 1, "third");
+	expect_by_hints(f, "second");
+	assert_int_equal(f->reader.stats.hint_stale, 1);
+	expect_by_hints(f, "second");
+	assert_int_equal(f->reader.stats.hint_hits, 2);
+	hints_destroy(hints);
+	free(hints);
 }
 
 UNIT_TEST(test_roots_that_are_none, set_up, tear_down)
