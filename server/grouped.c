@@ -58,6 +58,7 @@ struct grouped {
 	struct replay *replay;
 	struct gkv *walk; /* a client of the primary, while it walks */
 	struct gkv_cursor *cursor;
+	struct log_memory log_memory; /* for it, taken before it is wanted */
 	struct log *log;
 	_Atomic bool open;
 	_Atomic bool stops; /* grouped_stop() was called */
@@ -263,7 +264,7 @@ static int learned(void *ctx, struct error *err)
 				 error_name(rc));
 	replay_learned(g->replay);
 	log_info("group", "this server has what its primary has");
-	return 0;
+	return g->log_memory.ring ? 0 : log_memory_take(&g->log_memory, 0, err);
 }
 
 /* What a primary gives: gkv-line. */
@@ -333,7 +334,8 @@ static int apply_held(struct grouped *g, const struct member_lead *how, uint64_t
 
 static int open_log(struct grouped *g, const struct member_lead *how, struct error *err)
 {
-	struct log_config c = { .mirror = mirror_table(how->mirror),
+	struct log_config c = { .memory = &g->log_memory,
+				.mirror = mirror_table(how->mirror),
 				.clock_ms = clock_ms,
 				.failed = log_failed,
 				.ctx = g };
@@ -367,10 +369,13 @@ static int lead(void *ctx, const struct member_lead *how, struct error *err)
 	uint64_t version, life;
 	int rc = open_log(g, how, err);
 
+	log_debug("group", "the log is open");
 	if (rc == 0)
 		rc = apply_held(g, how, &version, err);
+	log_debug("group", "what was held is applied");
 	if (rc == 0)
 		rc = draw_life(g, version, &life, err);
+	log_debug("group", "a life of versions is drawn");
 	if (rc == 0 && store_log_open(&s->store, g->log, life_first(life)))
 		rc = error_set(err, -ENOMEM, "out of memory for the writes that wait for the log");
 	if (rc)
@@ -383,15 +388,36 @@ static int lead(void *ctx, const struct member_lead *how, struct error *err)
 		s->doors[i] = worker_door(s->sessions.workers[i]);
 	if (rc == 0)
 		rc = pairs_start(&s->sessions, err);
-	/* release: pairs with may_serve() */
+	/* release: pairs with serves() */
 	if (rc == 0)
 		atomic_store_explicit(&g->open, true, memory_order_release);
+	wake_control(g);
 	return rc;
 }
 
 static void changed(void *ctx, const struct group_known *now)
 {
 	(void)ctx, (void)now;
+}
+
+static void rest(void *ctx, bool rests)
+{
+	struct grouped *g = ctx;
+
+	/* release: pairs with serves() */
+	atomic_store_explicit(&g->open, !rests, memory_order_release);
+	if (rests)
+		sessions_rest(&g->s->sessions);
+	else
+		sessions_go_on(&g->s->sessions);
+	wake_control(g);
+}
+
+static bool has_rested(void *ctx)
+{
+	const struct grouped *g = ctx;
+
+	return sessions_rested(&g->s->sessions);
 }
 
 /* It must end, or begin once more. */
@@ -412,7 +438,7 @@ static void ends(void *ctx, const struct error *why)
 
 /* The control thread. */
 
-static bool may_serve(void *ctx, struct error *why)
+static enum sessions_serve serves(void *ctx, struct error *why)
 {
 	struct grouped *g = ctx;
 	const struct group_member *primary;
@@ -420,8 +446,10 @@ static bool may_serve(void *ctx, struct error *why)
 
 	/* acquire: pairs with lead() */
 	if (atomic_load_explicit(&g->open, memory_order_acquire))
-		return true;
+		return SESSIONS_SERVED;
 	member_look(g->member, &now);
+	if (now.role >= MEMBER_TAKES_OVER && now.role <= MEMBER_GIVES_WAY)
+		return SESSIONS_LATER;
 	primary =
 		now.known.modified ? group_find(&now.known.config, now.known.config.primary) : NULL;
 	if (primary && strcmp(primary->node, g->s->config.group.node) != 0)
@@ -430,14 +458,21 @@ static bool may_serve(void *ctx, struct error *why)
 	else
 		error_set(why, -ECONNREFUSED,
 			  "this server is not ready to be its group's primary yet");
-	return false;
+	return SESSIONS_REFUSED;
 }
 
-static void hello(void *ctx, int fd, const struct wire_peer_hello *who)
+static void call_member(void *ctx, int fd, const struct wire_frame *first)
 {
 	struct grouped *g = ctx;
 
-	member_hello(g->member, fd, who);
+	member_call(g->member, fd, first);
+}
+
+static void rested(void *ctx)
+{
+	struct grouped *g = ctx;
+
+	member_wake(g->member);
 }
 
 int grouped_start(struct server *s, struct error *err)
@@ -456,11 +491,14 @@ int grouped_start(struct server *s, struct error *err)
 		.ring_bytes = RING_BYTES,
 		.until = &root->lease_until,
 		.clock = &root->lease_clock,
+		.sessions = &s->sessions.counters.sessions,
 		.etcd = g->etcd,
 		.follow = { g, take_client, take_record, walk, learned },
 		.table = { g, published, walk_clients },
 		.lead = lead,
 		.changed = changed,
+		.rest = rest,
+		.rested = has_rested,
 		.ends = ends,
 		.ctx = g,
 	};
@@ -477,8 +515,9 @@ int grouped_start(struct server *s, struct error *err)
 	if (rc)
 		return rc;
 	c.dev = g->dev;
-	s->sessions.may_serve = may_serve;
-	s->sessions.hello = hello;
+	s->sessions.serves = serves;
+	s->sessions.member = call_member;
+	s->sessions.rested = rested;
 	s->sessions.group_ctx = g;
 	return member_start(&g->member, &c, err);
 }
@@ -505,6 +544,7 @@ void grouped_close(struct server *s)
 	replay_close(g->replay);
 	if (g->log)
 		log_close(g->log);
+	log_memory_free(&g->log_memory);
 	member_destroy(g->member);
 	rdma_device_close(g->dev);
 	etcd_close(g->asks);
@@ -557,7 +597,7 @@ int grouped_explain(const struct server *s, int rc, bool *again, struct error *e
 	if (!g || !atomic_load_explicit(&g->ends, memory_order_acquire))
 		return rc;
 	*again = g->again;
-	if (*again)
+	if (*again || g->why.code == WIRE_PEER_DISMISSED)
 		return 0;
 	*err = g->why;
 	return err->code;

@@ -83,6 +83,7 @@
 	X(lease_most, "a primary relies on the latest promise, not on the first to end")         \
 	X(walk_early, "a learner walks before what was written earlier is published")            \
 	X(promote_uncounted, "a member is put in sync before its promise counts")                \
+	X(yield_at_once, "a primary gives way before its sessions have ended")                   \
 	X(take_over_early, "a backup takes over before its promise is over")                     \
 	X(beat_counts_first, "a primary looks who counts before it reads its clock")             \
 	X(fresh_one_change, "a client trusts a clock that has changed once")                     \

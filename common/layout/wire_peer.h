@@ -18,16 +18,21 @@
  *	PEER_CAUGHT_UP                  ->    the walk is over, and applied
  *	...
  *	REFUSE (it is not fit to go on) ->
+ *	                                <-    REFUSE (WIRE_PEER_DISMISSED): a person takes it out,
+ *	                                      and it shall not come back by itself
  *	BYE                             ->    or <-: the server ends
  *
  * The line stays. Its end tells that the other process has ended, or its network; nobody takes over
  * for that, only for a lease that is over.
  */
+#include <errno.h>
 #include <stdint.h>
 
 #include "common/layout/fields.h"
 #include "common/layout/snapshot_format.h"
 #include "common/layout/wire_qp.h"
+
+#define WIRE_PEER_DISMISSED (-ECANCELED)
 
 /*
  * PEER_HELLO, 512 B

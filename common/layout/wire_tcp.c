@@ -3,6 +3,7 @@
 #include "common/layout/wire_tcp.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "common/base/plain.h"
@@ -42,6 +43,14 @@ static int payload_bytes(unsigned type)
 		return sizeof(struct wire_peer_place);
 	case WIRE_PEER_CLIENTS:
 		return sizeof(struct wire_peer_clients);
+	case WIRE_GROUP_ASK:
+		return sizeof(struct wire_group_ask);
+	case WIRE_GROUP_STATUS:
+		return sizeof(struct wire_group_status);
+	case WIRE_GROUP_MEMBER:
+		return sizeof(struct wire_group_member);
+	case WIRE_GROUP_DONE:
+		return sizeof(struct wire_group_done);
 	}
 	return -1;
 }
@@ -73,29 +82,44 @@ int wire_text(char *text, size_t cap)
 	return 0;
 }
 
-static int check_member(struct wire_peer_hello *h)
-{
-	int rc = wire_text(h->group, sizeof(h->group));
-
-	if (rc == 0)
-		rc = wire_text(h->node, sizeof(h->node));
-	return rc ? rc : wire_text(h->address, sizeof(h->address));
-}
-
-static int check_text(struct wire_frame *f)
-{
-	switch (f->type) {
-	case WIRE_HELLO:
-		return wire_text(f->hello.name, sizeof(f->hello.name));
-	case WIRE_WELCOME:
-		return wire_text(f->welcome.device, sizeof(f->welcome.device));
-	case WIRE_REFUSE:
-		return wire_text(f->refuse.text, sizeof(f->refuse.text));
-	case WIRE_PEER_HELLO:
-		return check_member(&f->peer_hello);
-	default:
-		return 0;
+#define TEXT(type, member, field)                                         \
+	{                                                                 \
+		type, offsetof(struct wire_frame, member.field),          \
+			sizeof(((struct wire_frame *)NULL)->member.field) \
 	}
+
+static const struct {
+	enum wire_type type;
+	size_t at, cap;
+} texts[] = {
+	TEXT(WIRE_HELLO, hello, name),
+	TEXT(WIRE_WELCOME, welcome, device),
+	TEXT(WIRE_REFUSE, refuse, text),
+	TEXT(WIRE_PEER_HELLO, peer_hello, group),
+	TEXT(WIRE_PEER_HELLO, peer_hello, node),
+	TEXT(WIRE_PEER_HELLO, peer_hello, address),
+	TEXT(WIRE_GROUP_ASK, group_ask, group),
+	TEXT(WIRE_GROUP_ASK, group_ask, node),
+	TEXT(WIRE_GROUP_STATUS, group_status, cluster),
+	TEXT(WIRE_GROUP_STATUS, group_status, group),
+	TEXT(WIRE_GROUP_STATUS, group_status, node),
+	TEXT(WIRE_GROUP_STATUS, group_status, address),
+	TEXT(WIRE_GROUP_STATUS, group_status, why),
+	TEXT(WIRE_GROUP_STATUS, group_status, waits),
+	TEXT(WIRE_GROUP_MEMBER, group_member, node),
+	TEXT(WIRE_GROUP_MEMBER, group_member, address),
+	TEXT(WIRE_GROUP_MEMBER, group_member, why),
+	TEXT(WIRE_GROUP_DONE, group_done, why),
+};
+
+static int check_texts(struct wire_frame *f)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]) && rc == 0; i++)
+		if (texts[i].type == f->type)
+			rc = wire_text((char *)f + texts[i].at, texts[i].cap);
+	return rc;
 }
 
 int wire_decode(const void *bytes, size_t len, struct wire_frame *out, struct error *err)
@@ -120,7 +144,7 @@ int wire_decode(const void *bytes, size_t len, struct wire_frame *out, struct er
 	memset(out, 0, sizeof(*out));
 	out->type = (enum wire_type)h.type;
 	memcpy(&out->peer_clients, (const char *)bytes + sizeof(h), h.length);
-	if (check_text(out))
+	if (check_texts(out))
 		return error_set(err, -EPROTO, "the peer sent a text that does not end");
 	if (out->type == WIRE_PEER_CLIENTS && out->peer_clients.count > WIRE_PEER_ITEMS)
 		return error_set(err, -EPROTO, "the peer sent %u clients in a frame for %u",

@@ -25,8 +25,8 @@
  * what is about another attempt than the one under way. A REFUSE with ask 0 answers none of them:
  * it is about the session.
  *
- * Members of a group say other things on the same port (wire_peer.h). Their first frame is a
- * PEER_HELLO in place of the HELLO.
+ * Members of a group say other things on the same port (wire_peer.h), and so does kv-cluster
+ * (wire_group.h). Their first frames are PEER_HELLO and GROUP_ASK, in place of the HELLO.
  *
  * Every frame: a 16 B header, then a payload of the size that its type has.
  *     0  magic    4 B  "GKVX"
@@ -42,11 +42,12 @@
 
 #include "common/base/error.h"
 #include "common/layout/fields.h"
+#include "common/layout/wire_group.h"
 #include "common/layout/wire_peer.h"
 #include "common/layout/wire_qp.h"
 
 #define WIRE_MAGIC	 0x58564b47u
-#define WIRE_VERSION	 6u
+#define WIRE_VERSION	 7u
 #define WIRE_PAYLOAD_MAX 1024u
 
 enum wire_type {
@@ -69,6 +70,10 @@ enum wire_type {
 	WIRE_PEER_CLIENTS = 38,
 	WIRE_PEER_WALK = 39,
 	WIRE_PEER_CAUGHT_UP = 40,
+	WIRE_GROUP_ASK = 64,
+	WIRE_GROUP_STATUS = 65,
+	WIRE_GROUP_MEMBER = 66,
+	WIRE_GROUP_DONE = 67,
 };
 
 struct wire_header {
@@ -185,6 +190,10 @@ struct wire_frame {
 		struct wire_peer_answer peer_answer;
 		struct wire_peer_place peer_place;
 		struct wire_peer_clients peer_clients;
+		struct wire_group_ask group_ask;
+		struct wire_group_status group_status;
+		struct wire_group_member group_member;
+		struct wire_group_done group_done;
 	};
 };
 

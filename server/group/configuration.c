@@ -102,13 +102,18 @@ static const char *say(char words[GROUP_WHY_MAX], const struct group_member *m, 
 	return words;
 }
 
+static void alone(struct group_config *c, const struct group_member *m)
+{
+	c->primary = m->life;
+	c->count = 1;
+	c->member[0] = *m;
+	c->member[0].in_sync = true;
+}
+
 void group_found(struct group_config *c, const struct group_member *first)
 {
 	c->term = 1;
-	c->primary = first->life;
-	c->count = 1;
-	c->member[0] = *first;
-	c->member[0].in_sync = true;
+	alone(c, first);
 	c->writer = first->life;
 	snprintf(c->why, sizeof(c->why), "%s has founded the group", first->node);
 }
@@ -186,8 +191,10 @@ int group_switch(struct group_config *c, uint64_t writer, uint64_t to, struct er
 	if (writer != c->primary || !m || !m->in_sync || to == c->primary)
 		return error_set(err, -EPERM,
 				 "a switch goes from the primary to a backup that is in sync");
+	say(why, m, "is primary, by a switch");
+	drop(c, c->primary); /* moves members: @m is another one now */
 	c->primary = to;
-	next_term(c, writer, say(why, m, "is primary, by a switch"));
+	next_term(c, writer, why);
 	return 0;
 }
 
@@ -200,10 +207,15 @@ int group_return(struct group_config *c, uint64_t before, const struct group_mem
 	if (!m || before != c->primary || group_in_sync(c) != 1 || strcmp(m->node, now->node) != 0)
 		return error_set(err, -EPERM,
 				 "only a primary that was alone in sync comes back with its log");
-	c->count = 1;
-	c->member[0] = *now;
-	c->member[0].in_sync = true;
-	c->primary = now->life;
+	alone(c, now);
 	next_term(c, now->life, say(why, now, "is back, with its log"));
 	return 0;
+}
+
+void group_force(struct group_config *c, const struct group_member *now)
+{
+	char why[GROUP_WHY_MAX];
+
+	alone(c, now);
+	next_term(c, now->life, say(why, now, "is all there is: a person wants it"));
 }

@@ -67,9 +67,11 @@ unsigned group_in_sync(const struct group_config *c);
  * group_remove - a member goes. -EINVAL: it is none, or the primary.
  * group_take_over - @writer, which is in sync, is primary, and the primary goes. -EPERM: it is not
  *	in sync, or the primary itself.
- * group_switch - the primary gives way to @to, which is in sync, and stays in sync itself. -EPERM.
+ * group_switch - the primary gives way to @to, which is in sync, and goes: it comes back in another
+ *	life. -EPERM.
  * group_return - a primary that was alone in sync has its log again, in another life, and is
  *	alone: all others go. -EPERM: @before is not that primary.
+ * group_force - a person says that @now is all there is: what others had may be lost.
  */
 void group_found(struct group_config *c, const struct group_member *first);
 int group_add(struct group_config *c, uint64_t writer, const struct group_member *m,
@@ -81,3 +83,4 @@ int group_take_over(struct group_config *c, uint64_t writer, const char *why, st
 int group_switch(struct group_config *c, uint64_t writer, uint64_t to, struct error *err);
 int group_return(struct group_config *c, uint64_t before, const struct group_member *now,
 		 struct error *err);
+void group_force(struct group_config *c, const struct group_member *now);

@@ -39,13 +39,30 @@ struct log_waiter {
 	_Atomic uint64_t wants; /* a position; UINT64_MAX: none. See log_wait_arm() */
 };
 
+/*
+ * Memory for a log's ring, in pages that are there. Taking it lasts some 50 ms, which a server that
+ * takes over does not have: it takes it before.
+ *
+ * log_memory_take - @ring_bytes: as in struct log_config. Returns 0 or a negative errno with @err.
+ * log_memory_free - what log_open() has not taken over; nothing where it is all zeros.
+ */
+struct log_memory {
+	uint8_t *ring; /* NULL: none */
+	uint64_t ring_bytes;
+};
+
+int log_memory_take(struct log_memory *out, uint64_t ring_bytes, struct error *err);
+void log_memory_free(struct log_memory *m);
+
 struct log_config {
+	struct log_memory
+		*memory; /* taken over, and empty then; NULL, or empty: it takes its own */
 	const struct log_io *io; /* stays until log_close(); NULL: there is no disk */
 	const struct log_mirror *mirror; /* the same; NULL: nobody else must hold it */
 	enum log_sync sync;
 	unsigned sync_ms; /* LOG_SYNC_MS: durable within that time */
 	uint64_t segment_bytes; /* LOG_SEGMENT_MIN at least */
-	uint64_t ring_bytes; /* of memory; 0: 64 MiB. A multiple of the page */
+	uint64_t ring_bytes; /* of memory; 0: 64 MiB. A multiple of the page. Without @memory */
 	uint64_t store[2], life;
 	const struct log_survey *older; /* segments that log_drop() may delete; NULL: none. Read by
 					 * log_open() only; all begin at @first or below */

@@ -57,25 +57,60 @@ static _Atomic uint64_t *head_at(const struct log *l, uint64_t position)
 	return (_Atomic uint64_t *)((uint8_t *)record_at(l, position) + WORD_OFFSET);
 }
 
-static int map_twice(struct log *l, int fd)
+static int map_twice(struct log_memory *m, int fd)
 {
 	uint8_t *base =
-		mmap(NULL, 2 * l->ring_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		mmap(NULL, 2 * m->ring_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (base == MAP_FAILED)
 		return -errno;
 	for (unsigned i = 0; i < 2; i++) {
 		/* The faults are taken here, not by those who append. */
-		if (mmap(base + i * l->ring_bytes, l->ring_bytes, PROT_READ | PROT_WRITE,
+		if (mmap(base + i * m->ring_bytes, m->ring_bytes, PROT_READ | PROT_WRITE,
 			 MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, 0) == MAP_FAILED) {
 			int rc = -errno;
 
-			munmap(base, 2 * l->ring_bytes);
+			munmap(base, 2 * m->ring_bytes);
 			return rc;
 		}
 	}
-	l->ring = base;
+	m->ring = base;
 	return 0;
+}
+
+static int no_memory(uint64_t bytes, int rc, struct error *err)
+{
+	return error_set(err, rc,
+			 "taking %llu MiB of memory for the log failed: %s (give the server more "
+			 "memory)",
+			 (unsigned long long)(bytes >> 20), error_name(rc));
+}
+
+int log_memory_take(struct log_memory *out, uint64_t ring_bytes, struct error *err)
+{
+	autoclose int fd = -1;
+	int rc = 0;
+
+	*out = (struct log_memory){ .ring_bytes = ring_bytes ? ring_bytes : RING_BYTES };
+	if (out->ring_bytes <= 2ull * LOG_RECORD_MAX ||
+	    out->ring_bytes % (size_t)sysconf(_SC_PAGESIZE))
+		return error_set(err, -EINVAL,
+				 "the log's ring of %llu bytes is too small or no multiple of the "
+				 "page (it must exceed %u)",
+				 (unsigned long long)out->ring_bytes, 2 * LOG_RECORD_MAX);
+	fd = memfd_create("gracekv-log", MFD_CLOEXEC);
+	if (fd < 0 || ftruncate(fd, (off_t)out->ring_bytes))
+		rc = -errno;
+	if (!rc)
+		rc = map_twice(out, fd);
+	return rc ? no_memory(out->ring_bytes, rc, err) : 0;
+}
+
+void log_memory_free(struct log_memory *m)
+{
+	if (m->ring)
+		munmap(m->ring, 2 * m->ring_bytes);
+	*m = (struct log_memory){ 0 };
 }
 
 static uint64_t buffers_bytes(const struct log *l)
@@ -99,27 +134,17 @@ static int map_buffers(struct log *l)
 
 int ring_open(struct log *l, struct error *err)
 {
-	autoclose int fd = -1;
-	int rc = 0;
+	struct log_memory own = { 0 }, *m = l->config.memory ? l->config.memory : &own;
+	int rc = m->ring ? 0 : log_memory_take(m, l->config.ring_bytes, err);
 
-	l->ring_bytes = l->config.ring_bytes ? l->config.ring_bytes : RING_BYTES;
-	if (l->ring_bytes <= 2ull * LOG_RECORD_MAX || l->ring_bytes % (size_t)sysconf(_SC_PAGESIZE))
-		return error_set(err, -EINVAL,
-				 "the log's ring of %llu bytes is too small or no multiple of the "
-				 "page (it must exceed %u)",
-				 (unsigned long long)l->ring_bytes, 2 * LOG_RECORD_MAX);
-	fd = memfd_create("gracekv-log", MFD_CLOEXEC);
-	if (fd < 0 || ftruncate(fd, (off_t)l->ring_bytes))
-		rc = -errno;
-	if (!rc)
-		rc = map_twice(l, fd);
-	if (!rc)
-		rc = map_buffers(l);
 	if (rc)
-		return error_set(err, rc,
-				 "taking %llu MiB of memory for the log failed: %s (give the "
-				 "server more memory)",
-				 (unsigned long long)(l->ring_bytes >> 20), error_name(rc));
+		return rc;
+	l->ring = m->ring;
+	l->ring_bytes = m->ring_bytes;
+	*m = (struct log_memory){ 0 };
+	rc = map_buffers(l);
+	if (rc)
+		return no_memory(buffers_bytes(l), rc, err);
 	atomic_store_explicit(&l->ring_room, (int64_t)l->ring_bytes, memory_order_relaxed);
 	return 0;
 }

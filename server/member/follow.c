@@ -308,11 +308,24 @@ static void take_the_rest(struct follow *f)
 	f->state.stage = FOLLOW_UNFIT;
 }
 
+/* What the primary may have said last. */
+static void hear_the_last(struct follow *f)
+{
+	struct wire_frame frame;
+	struct error err;
+
+	if (exchange_read(f->line.fd, &f->line.reader, &frame, &err) > 0 &&
+	    frame.type == WIRE_REFUSE && frame.refuse.code == WIRE_PEER_DISMISSED)
+		exchange_refusal(&frame.refuse, &f->state.dismissed);
+}
+
 int follow_leave(struct follow *f, struct error *err)
 {
 	int rc = 0;
 
 	stop(f);
+	if (f->line.fd >= 0)
+		hear_the_last(f);
 	if (f->line.backup)
 		rc = backup_revoke(f->line.backup, err);
 	if (rc == 0 && f->line.backup && f->state.stage == FOLLOW_FOLLOWS)

@@ -71,6 +71,7 @@ struct follow_state {
 	struct pulse *pulse; /* with it: of beats, until follow_leave() */
 	struct follower_state log;
 	struct error err;
+	struct error dismissed; /* code 0: the primary has not said that a person takes it out */
 };
 
 void follow_look(struct follow *f, struct follow_state *out);

@@ -41,7 +41,7 @@
 
 #define REST_NS (200 * NS_PER_MS) /* between two proposals where etcd fails */
 
-static struct line *find(struct lead *l, uint64_t life)
+struct line *lead_line(struct lead *l, uint64_t life)
 {
 	for (unsigned i = 0; i < MIRROR_PEERS_MAX; i++)
 		if (l->line[i].stage != LEAD_FREE && l->line[i].who.life == life)
@@ -129,7 +129,7 @@ static int check_hello(const struct lead *l, const struct wire_peer_hello *h, st
 /* Where it goes. NULL with @err: nowhere. */
 static struct line *place_for(struct lead *l, const struct wire_peer_hello *h, struct error *err)
 {
-	struct line *n = find(l, h->life);
+	struct line *n = lead_line(l, h->life);
 
 	if (n && n->stage == LEAD_AWAITED)
 		return n;
@@ -187,14 +187,42 @@ void lead_hello(struct lead *l, int fd, const struct wire_peer_hello *hello)
 		line_begin(n);
 }
 
-int lead_remove(struct lead *l, uint64_t life, const char *why)
+/* That many are in sync if @life is not. */
+static unsigned left_without(const struct lead *l, uint64_t life)
 {
-	struct line *n = find(l, life);
+	const struct group_member *m = group_find(&l->known.config, life);
 
-	if (!n)
-		return -ENOENT;
-	if (n->stage != LEAD_CUT)
-		line_cut(n, why);
+	return group_in_sync(&l->known.config) - (m && m->in_sync);
+}
+
+int lead_remove(struct lead *l, const char *node, uint64_t *life, struct error *err)
+{
+	const struct group_member *m = group_find_node(&l->known.config, node);
+	const uint32_t least = l->known.config.min_in_sync;
+	struct line *n;
+
+	if (!m)
+		return error_set(err, -ENOENT,
+				 "node %s is no member of the group (kv-cluster status lists them)",
+				 node);
+	if (m->life == l->config.self)
+		return error_set(err, -EINVAL,
+				 "node %s is the primary (give way to another one first, with "
+				 "kv-cluster switch)",
+				 node);
+	if (left_without(l, m->life) < least)
+		return error_set(err, -EBUSY,
+				 "writes want %u servers in sync, and without node %s there are %u "
+				 "(add another server first)",
+				 least, node, left_without(l, m->life));
+	*life = m->life;
+	n = lead_line(l, m->life);
+	if (!n || n->stage == LEAD_CUT)
+		return 0; /* it goes by itself */
+	if (n->admitted.fd >= 0 && !n->runs)
+		exchange_refuse(n->admitted.fd, 0, WIRE_PEER_DISMISSED,
+				"a person has removed it (start it again to have it back)");
+	line_cut(n, "a person has removed it");
 	return 0;
 }
 
@@ -240,7 +268,7 @@ void lead_told(struct lead *l, const struct group_known *now)
 	adopt(l, now);
 }
 
-static void propose(struct lead *l, const struct group_config *next, uint64_t promotes)
+void lead_propose(struct lead *l, const struct group_config *next, uint64_t promotes)
 {
 	proposer_propose(l->config.proposer, &l->known, next);
 	l->proposes = true;
@@ -257,7 +285,7 @@ static const struct group_member *find_gone(struct lead *l, const char **why)
 	const struct group_config *c = &l->known.config;
 
 	for (uint32_t i = 0; i < c->count; i++) {
-		const struct line *n = find(l, c->member[i].life);
+		const struct line *n = lead_line(l, c->member[i].life);
 
 		*why = n ? n->why : "it is not there";
 		if (c->member[i].life != l->config.self && (!n || line_is_cut(n)))
@@ -274,7 +302,7 @@ static void propose_without(struct lead *l, const struct group_member *m, const 
 
 	snprintf(words, sizeof(words), "%.60s is out: %s", m->node, why);
 	if (group_remove(&next, l->config.self, m->life, words, &err) == 0)
-		propose(l, &next, 0);
+		lead_propose(l, &next, 0);
 }
 
 /* Whether all that was sent before it counted is there. */
@@ -295,7 +323,7 @@ static bool propose_in_sync(struct lead *l, const struct line *n)
 
 	if (!has_caught_up(l, n) || group_promote(&next, l->config.self, n->who.life, &err) != 0)
 		return false;
-	propose(l, &next, n->who.life);
+	lead_propose(l, &next, n->who.life);
 	return true;
 }
 
@@ -310,7 +338,7 @@ static bool propose_with(struct lead *l, struct line *n)
 	memcpy(m.node, n->who.node, sizeof(m.node));
 	memcpy(m.address, n->who.address, sizeof(m.address));
 	if (group_add(&next, l->config.self, &m, &err) == 0) {
-		propose(l, &next, 0);
+		lead_propose(l, &next, 0);
 		return true;
 	}
 	refuse(n->admitted.fd, &n->who, &err);
@@ -333,7 +361,7 @@ static void propose_next(struct lead *l)
 		propose_without(l, gone, why);
 		return;
 	}
-	if (!l->opened)
+	if (!l->opened || l->yield.step > YIELD_WAITS)
 		return;
 	for (unsigned i = 0; i < MIRROR_PEERS_MAX; i++)
 		if (propose_in_sync(l, &l->line[i]))
@@ -351,10 +379,13 @@ static void take_answer(struct lead *l)
 		return;
 	l->proposes = false;
 	l->promotes = 0;
-	if (a.rc == 0 || a.rc == -EAGAIN) {
+	if (a.rc == 0 || a.rc == -EAGAIN)
 		adopt(l, &a.now);
+	if (l->deposed)
 		return;
-	}
+	lead_yield_answer(l, a.rc, &a.err);
+	if (a.rc == 0 || a.rc == -EAGAIN)
+		return;
 	log_warn("group", "the group's configuration cannot be changed: %s", a.err.text);
 	l->rest_until_ns = time_now_ns() + REST_NS;
 }
@@ -366,7 +397,7 @@ static void try_to_open(struct lead *l)
 
 	for (uint32_t i = 0; i < c->count; i++) {
 		const struct group_member *m = &c->member[i];
-		const struct line *n = m->life == l->config.self ? NULL : find(l, m->life);
+		const struct line *n = m->life == l->config.self ? NULL : lead_line(l, m->life);
 
 		if (m->in_sync && m->life != l->config.self && (!n || n->stage != LEAD_IN_SYNC))
 			return;
@@ -401,6 +432,7 @@ void lead_turn(struct lead *l)
 	if (l->deposed)
 		return;
 	propose_next(l);
+	lead_yield_turn(l);
 	if (!l->opened)
 		try_to_open(l);
 }
@@ -413,5 +445,6 @@ void lead_look(const struct lead *l, unsigned peer, struct lead_state *out)
 				    .life = n->who.life,
 				    .granted_ns = beat_granted(l->config.beat, peer) };
 	memcpy(out->node, n->who.node, sizeof(out->node));
+	memcpy(out->why, n->why, sizeof(out->why));
 	mirror_look(l->config.mirror, peer, &out->mirror);
 }

@@ -45,10 +45,16 @@ struct lead_config {
 	 * changed - the group's configuration is another one, and this server is its primary.
 	 * deposed - it is not any more: the server answers nobody from the return on. Once;
 	 * lead_turn() does nothing after it.
+	 * rest - true: no client is answered from the return on, or begins a session, and those
+	 * that there are end; false: it goes on. rested - none is left after rest(true); wake_fd
+	 * says so, too. stays - this server does not give way after all: @why.
 	 */
 	void (*opened)(void *ctx);
 	void (*changed)(void *ctx, const struct group_known *now);
 	void (*deposed)(void *ctx, const struct group_known *now);
+	void (*rest)(void *ctx, bool rests);
+	bool (*rested)(void *ctx);
+	void (*stays)(void *ctx, const struct error *why);
 	void *ctx;
 };
 
@@ -63,8 +69,16 @@ void lead_hello(struct lead *l, int fd, const struct wire_peer_hello *hello);
 /* lead_told - etcd has @now, as somebody has read. */
 void lead_told(struct lead *l, const struct group_known *now);
 
-/* lead_remove - take the member @life out, as a person wants it: @why, for people. 0; -ENOENT. */
-int lead_remove(struct lead *l, uint64_t life, const char *why);
+/*
+ * What a person wants of the group. Both return 0, and changed() or deposed() say when it stands;
+ * or a negative errno with @err.
+ *
+ * lead_remove - take @node out: it is told that it is, and that it shall not come back by itself.
+ * lead_switch - give way to the member @node, or where that is "" to the one that has most. stays()
+ * says that it will not be. @life: that of the member.
+ */
+int lead_remove(struct lead *l, const char *node, uint64_t *life, struct error *err);
+int lead_switch(struct lead *l, const char *node, uint64_t *life, struct error *err);
 
 unsigned lead_watch(const struct lead *l, struct pollfd out[LEAD_FDS_MAX]);
 void lead_turn(struct lead *l);
@@ -87,6 +101,7 @@ struct lead_state {
 	char node[GROUP_NODE_MAX];
 	struct mirror_state mirror; /* from LEAD_COMES on */
 	uint64_t granted_ns; /* beat_granted() */
+	char why[96]; /* LEAD_CUT */
 };
 
 void lead_look(const struct lead *l, unsigned peer, struct lead_state *out);

@@ -31,17 +31,43 @@ struct line {
 	_Atomic int progress; /* enum line_progress */
 };
 
+/* How far a planned switch is: lead_switch.c. */
+enum yield_step {
+	YIELD_NOTHING,
+	YIELD_WAITS, /* for the proposer, which has something else to do */
+	YIELD_ASKS, /* whether etcd answers */
+	YIELD_RESTS, /* until no session is left */
+	YIELD_PROPOSES,
+};
+
+struct yield {
+	enum yield_step step;
+	uint64_t to; /* life */
+	uint64_t since_ns; /* of the step */
+};
+
 struct lead {
 	struct lead_config config;
 	uint64_t term; /* of its rings: the one in which it became primary */
 	struct group_known known;
 	struct line line[MIRROR_PEERS_MAX];
 	bool opened, deposed;
+	struct yield yield;
 	bool proposes; /* an answer is due */
 	int64_t replaces; /* then: what is to be replaced; */
 	uint64_t promotes; /* and the life that is to be in sync; 0: it is something else */
 	uint64_t rest_until_ns; /* nothing is proposed before: etcd has failed */
 };
+
+/*
+ * lead_propose - @next; @promotes as in struct lead. lead_line - the place of a life; NULL.
+ * lead_yield_turn - of a planned switch. lead_yield_answer - etcd has answered, and this server is
+ * primary yet; @rc as of proposer_answer.
+ */
+void lead_propose(struct lead *l, const struct group_config *next, uint64_t promotes);
+struct line *lead_line(struct lead *l, uint64_t life);
+void lead_yield_turn(struct lead *l);
+void lead_yield_answer(struct lead *l, int rc, const struct error *err);
 
 /*
  * line_await - @m was in sync when this server took over.

@@ -20,6 +20,14 @@
 
 void line_stage(struct line *n, enum lead_stage stage)
 {
+	static const char *const words[] = {
+		[LEAD_FREE] = "is forgotten",  [LEAD_AWAITED] = "is awaited",
+		[LEAD_WAITS] = "has dialled",  [LEAD_COMES] = "connects",
+		[LEAD_LEARNS] = "learns",      [LEAD_CATCHES_UP] = "catches up",
+		[LEAD_IN_SYNC] = "is in sync", [LEAD_CUT] = "is cut",
+	};
+
+	log_debug("group", "member %s %s", n->who.node, words[stage]);
 	n->stage = stage;
 	n->stage_ns = time_now_ns();
 }

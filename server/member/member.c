@@ -93,6 +93,19 @@ static void take_told(struct member *m)
 	pthread_mutex_unlock(&m->lock);
 }
 
+static void take_call(struct member *m, const struct member_caller *c)
+{
+	if (c->first.type == WIRE_GROUP_ASK) {
+		member_ask(m, c->fd, &c->first.group_ask);
+	} else if (m->lead && m->role != MEMBER_ENDS) {
+		lead_hello(m->lead, c->fd, &c->first.peer_hello);
+	} else {
+		exchange_refuse(c->fd, 0, -EAGAIN,
+				"this server is not its group's primary (dial again)");
+		close(c->fd);
+	}
+}
+
 static void take_calls(struct member *m)
 {
 	struct mail *next;
@@ -101,7 +114,7 @@ static void take_calls(struct member *m)
 		struct member_caller *c = (struct member_caller *)mail;
 
 		next = mail->next;
-		member_call(m, c);
+		take_call(m, c);
 		free(c);
 	}
 }
@@ -114,6 +127,7 @@ static void publish_state(struct member *m)
 		follow_look(m->follow, &s.follow);
 	for (unsigned i = 0; m->lead && i < MIRROR_PEERS_MAX; i++)
 		lead_look(m->lead, i, &s.peer[i]);
+	s.sent = m->mirror ? mirror_sent(m->mirror) : 0;
 	pthread_mutex_lock(&m->lock);
 	snprintf(s.why, sizeof(s.why), "%s", m->role == MEMBER_WAITS ? m->waits_for : m->silent);
 	m->state = s;
@@ -196,6 +210,7 @@ int member_start(struct member **out, const struct member_config *config, struct
 	if (!m)
 		return error_set(err, -ENOMEM, "there is no memory for a member of a group");
 	m->config = *config;
+	m->wish.fd = -1;
 	pthread_mutex_init(&m->lock, NULL);
 	m->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	rc = m->wake_fd < 0 ? -errno : mailbox_create(&m->calls);
@@ -233,6 +248,7 @@ static void hang_up(struct member *m)
 
 void member_stop(struct member *m)
 {
+	const struct error stops = { -ECANCELED, "this server stops" };
 	struct error err;
 
 	pthread_mutex_lock(&m->lock);
@@ -251,6 +267,7 @@ void member_stop(struct member *m)
 	if (m->follow && follow_leave(m->follow, &err))
 		log_error("group", "%s", err.text);
 	hang_up(m);
+	member_wish_failed(m, &stops);
 	m->etcd = NULL;
 	m->lead = NULL;
 	m->proposer = NULL;
@@ -271,17 +288,22 @@ void member_destroy(struct member *m)
 	free(m);
 }
 
-void member_hello(struct member *m, int fd, const struct wire_peer_hello *hello)
+void member_call(struct member *m, int fd, const struct wire_frame *first)
 {
 	struct member_caller *c = malloc(sizeof(*c));
 
 	if (!c) {
-		exchange_refuse(fd, 0, -EAGAIN, "there is no memory for another server");
+		exchange_refuse(fd, 0, -EAGAIN, "there is no memory for one who dials");
 		close(fd);
 		return;
 	}
-	*c = (struct member_caller){ .fd = fd, .hello = *hello };
+	*c = (struct member_caller){ .fd = fd, .first = *first };
 	mailbox_post(&m->calls, &c->mail);
+}
+
+void member_wake(struct member *m)
+{
+	eventfd_write(m->wake_fd, 1);
 }
 
 void member_look(struct member *m, struct member_state *out)

@@ -33,6 +33,7 @@ struct member_config {
 	uint64_t ring_bytes;
 	const struct rdma_device *dev; /* of rings and pulses: backup.h */
 	_Atomic uint64_t *until, *clock; /* words of the root page: lease_word.h */
+	const _Atomic uint64_t *sessions; /* how many there are: for people. NULL: not known */
 	uint64_t before; /* its life whose log it has whole, as primary alone; 0: none */
 	uint64_t
 		position; /* of its log: what it has before, where it founds the group or is back */
@@ -44,12 +45,15 @@ struct member_config {
 	 * lead - it is primary, and all that are in sync have what it holds: it opens its log and
 	 * may answer. Returns 0, or a negative errno with @err: the server ends.
 	 * changed - it is primary, and the configuration is another one.
+	 * rest, rested - as lead.h has them.
 	 * ends - it must answer nobody from the return on, and end: it may start again, and learn.
 	 * -ESTALE: it is not primary any more, or was taken out; else it is not fit to go on, and
 	 * why. Once; nothing is called after it.
 	 */
 	int (*lead)(void *ctx, const struct member_lead *how, struct error *err);
 	void (*changed)(void *ctx, const struct group_known *now);
+	void (*rest)(void *ctx, bool rests);
+	bool (*rested)(void *ctx);
 	void (*ends)(void *ctx, const struct error *why);
 	void *ctx;
 };
@@ -65,9 +69,12 @@ int member_start(struct member **out, const struct member_config *config, struct
 void member_stop(struct member *m);
 void member_destroy(struct member *m);
 
-/* member_hello - another server has said it over @fd, which is non-blocking: taken over. Any
- * thread. */
-void member_hello(struct member *m, int fd, const struct wire_peer_hello *hello);
+/* member_wake - a turn is wanted, as rested() says something else. Any thread. */
+void member_wake(struct member *m);
+
+/* member_call - another server, or kv-cluster, has said @first over @fd, which is non-blocking:
+ * taken over. Any thread. */
+void member_call(struct member *m, int fd, const struct wire_frame *first);
 
 enum member_role {
 	MEMBER_BEGINS, /* it asks etcd what to become */
@@ -77,6 +84,7 @@ enum member_role {
 	MEMBER_TAKES_OVER,
 	MEMBER_OPENS, /* it has won, and brings the others to its log */
 	MEMBER_LEADS,
+	MEMBER_GIVES_WAY, /* a planned switch: it ends its sessions, or has */
 	MEMBER_ENDS,
 };
 
@@ -85,6 +93,7 @@ struct member_state {
 	struct group_known known;
 	struct follow_state follow; /* one that follows */
 	struct lead_state peer[MIRROR_PEERS_MAX]; /* one that opens or leads */
+	uint64_t sent; /* position: the end of its log, of one that opens or leads */
 	char why[160]; /* it waits, or etcd does not answer; or empty */
 };
 

@@ -8,11 +8,18 @@
 #include "server/etcd/follow.h"
 #include "server/member/member.h"
 
-/* A server that dials: posted by who accepts. */
+/* A server or kv-cluster that dials: posted by the thread that accepts. */
 struct member_caller {
 	struct mail mail; /* must be first */
 	int fd;
-	struct wire_peer_hello hello;
+	struct wire_frame first;
+};
+
+/* What a person wants of this server's group, through kv-cluster, and waits for. */
+struct member_wish {
+	int fd; /* -1: nothing */
+	enum wire_group_what what;
+	uint64_t life; /* of the member that it is about */
 };
 
 struct member {
@@ -42,6 +49,7 @@ struct member {
 	uint64_t rest_until_ns; /* etcd has failed: it is not asked before */
 	struct mirror *mirror;
 	struct lead *lead;
+	struct member_wish wish;
 	char waits_for[160];
 	uint64_t told_ns; /* the log was told what it waits for */
 
@@ -56,8 +64,18 @@ struct member {
 
 /*
  * member_turn - what can be done now. member_told - etcd has @now. False: say it once more later.
- * member_call - @c has dialled: its descriptor is taken over.
+ * member_force - this server is to be all there is of its group, which it waits for: 0, and an
+ * answer of etcd will come; or a negative errno with @err.
  */
 void member_turn(struct member *m);
 bool member_told(struct member *m, const struct group_known *now);
-void member_call(struct member *m, struct member_caller *c);
+int member_force(struct member *m, struct error *err);
+
+/*
+ * What people ask (ask.c). member_ask - kv-cluster has dialled: @fd is taken over.
+ * member_wish_known - the configuration is another one. member_wish_failed - what is wished will
+ * not be, and why. Neither says anything where nothing is wished.
+ */
+void member_ask(struct member *m, int fd, const struct wire_group_ask *ask);
+void member_wish_known(struct member *m);
+void member_wish_failed(struct member *m, const struct error *why);

@@ -20,10 +20,11 @@ static void end(struct member *m, int rc, const char *what, const char *why)
 	struct error err;
 
 	error_set(&err, rc, "%s: %s", what, why);
-	if (m->beat && (m->role == MEMBER_OPENS || m->role == MEMBER_LEADS))
+	if (m->beat && m->lead)
 		beat_rest(m->beat);
 	m->role = MEMBER_ENDS;
 	log_warn("group", "%s", err.text);
+	member_wish_failed(m, &err);
 	m->config.ends(m->config.ctx, &err);
 }
 
@@ -76,6 +77,28 @@ static void changed(void *ctx, const struct group_known *now)
 
 	m->known = *now;
 	m->config.changed(m->config.ctx, now);
+	member_wish_known(m);
+}
+
+static void rest(void *ctx, bool rests)
+{
+	struct member *m = ctx;
+
+	m->role = rests ? MEMBER_GIVES_WAY : MEMBER_LEADS;
+	m->config.rest(m->config.ctx, rests);
+}
+
+static bool rested(void *ctx)
+{
+	struct member *m = ctx;
+
+	return m->config.rested(m->config.ctx);
+}
+
+static void stays(void *ctx, const struct error *why)
+{
+	log_warn("group", "this server goes on as primary: %s", why->text);
+	member_wish_failed(ctx, why);
 }
 
 static void deposed(void *ctx, const struct group_known *now)
@@ -83,6 +106,7 @@ static void deposed(void *ctx, const struct group_known *now)
 	struct member *m = ctx;
 
 	m->known = *now;
+	member_wish_known(m);
 	end(m, -ESTALE, "this server is not primary any more", now->config.why);
 }
 
@@ -105,6 +129,9 @@ static void lead(struct member *m, const struct group_known *now)
 		.table = c->table,
 		.opened = opened,
 		.changed = changed,
+		.rest = rest,
+		.rested = rested,
+		.stays = stays,
 		.deposed = deposed,
 		.ctx = m,
 	};
@@ -114,6 +141,7 @@ static void lead(struct member *m, const struct group_known *now)
 
 	m->known = *now;
 	m->role = MEMBER_OPENS;
+	member_wish_known(m);
 	log_info("group", "term %" PRIu64 ": %s", now->config.term, now->config.why);
 	if (held)
 		follower_look(held, &s);
@@ -151,15 +179,41 @@ static void come_back(struct member *m)
 
 	if (group_in_sync(&c) > 1)
 		wait_for(m, "this node was primary in an earlier life, and another one takes over: "
-			    "if none is left, delete the group's key in etcd");
+			    "if none is left, kv-cluster force makes it go on with what it has");
 	else if (c.primary != m->config.before)
 		wait_for(m,
 			 "this node was primary, alone, and its log may not be whole: if no other "
-			 "server has more, delete the group's key in etcd");
+			 "server has more, kv-cluster force makes it go on with what it has");
 	else if (group_return(&c, m->config.before, &m->config.self, &err))
 		fail(m, &err);
 	else
 		propose(m, &c);
+}
+
+int member_force(struct member *m, struct error *err)
+{
+	struct group_config c = m->known.config;
+	struct follow_state s = { .stage = FOLLOW_NOBODY };
+
+	if (m->follow)
+		follow_look(m->follow, &s);
+	if (!m->knows || !m->known.modified || m->asked != NOTHING || m->lead ||
+	    (m->role != MEMBER_WAITS && (m->role != MEMBER_FOLLOWS || s.stage != FOLLOW_DIALS)))
+		return error_set(err, -EBUSY,
+				 "this server does not wait for its group (kv-cluster status says "
+				 "what it does)");
+	if (s.learned)
+		return error_set(
+			err, -EBUSY,
+			"this server has what its primary had, and takes over by itself if "
+			"it may");
+	if (m->follow && follow_leave(m->follow, err))
+		return err->code;
+	m->primary = 0;
+	group_force(&c, &m->config.self);
+	log_warn("group", "a person wants this server to be all there is of its group");
+	propose(m, &c);
+	return 0;
 }
 
 static void dial(struct member *m, const struct group_member *primary)
@@ -253,6 +307,37 @@ static void follow_another(struct member *m, const struct group_member *primary)
 		dial(m, primary);
 }
 
+/*
+ * The primary has given way to this server. It answers nobody any more, and cannot commit what is
+ * not here: it loses its rights, then what it has sent is looked at, as in a take-over.
+ */
+static void take_office(struct member *m)
+{
+	const struct group_known now = m->known;
+
+	if (m->primary == 0 || leave(m))
+		lead(m, &now);
+}
+
+/* It was taken out. What the primary said of it before that, if anything, is the reason. */
+static void dismissed(struct member *m)
+{
+	struct follow_state s = { 0 };
+	struct error err;
+
+	if (m->follow && m->primary) {
+		give_term(m, NULL); /* nothing of it is used any more */
+		m->primary = 0;
+		if (follow_leave(m->follow, &err) == 0)
+			follow_look(m->follow, &s);
+	}
+	if (s.dismissed.code)
+		end(m, s.dismissed.code, "this server was taken out of its group",
+		    s.dismissed.text);
+	else
+		end(m, -ESTALE, "this server was taken out of its group", m->known.config.why);
+}
+
 /* A configuration that it did not know. */
 static void follow_known(struct member *m)
 {
@@ -260,12 +345,20 @@ static void follow_known(struct member *m)
 	const struct group_member *self = group_find(c, m->config.self.life);
 
 	if (!self && m->was_member) {
-		end(m, -ESTALE, "this server was taken out of its group", c->why);
+		dismissed(m);
 		return;
 	}
 	m->was_member = self != NULL;
-	if (c->primary != m->primary)
+	if (c->primary == m->config.self.life)
+		take_office(m);
+	else if (c->primary != m->primary)
 		follow_another(m, group_find(c, c->primary));
+}
+
+/* Broken on purpose, for tests: now and then, so that whoever takes over comes to answer. */
+static bool too_early(void)
+{
+	return MUTANT(take_over_early) && time_now_ns() / NS_PER_MS % 500 < LEAD_TURN_MS;
 }
 
 /* The promise is over: etcd is asked whether the configuration still is the one that it knows. */
@@ -275,7 +368,7 @@ static void try_to_take_over(struct member *m)
 
 	/* An answer may be due yet: to a read before the primary became another one. */
 	if (!self || !self->in_sync || m->asked != NOTHING || time_now_ns() < m->rest_until_ns ||
-	    (!beat_is_over(m->beat, m->known.config.term) && !MUTANT(take_over_early)))
+	    (!beat_is_over(m->beat, m->known.config.term) && !too_early()))
 		return;
 	proposer_read(m->proposer);
 	m->asked = TO_READ;
@@ -355,6 +448,9 @@ static void read_answered(struct member *m, const struct proposer_answer *a)
 
 static void proposal_answered(struct member *m, const struct proposer_answer *a, bool founds)
 {
+	const struct error changed_meanwhile = { -EAGAIN,
+						 "the configuration has changed meanwhile" };
+
 	if (a->rc == 0 ||
 	    (a->rc == -EAGAIN && a->now.modified && a->now.config.primary == m->config.self.life)) {
 		lead(m, &a->now);
@@ -362,6 +458,7 @@ static void proposal_answered(struct member *m, const struct proposer_answer *a,
 	}
 	m->role = founds ? MEMBER_BEGINS : MEMBER_FOLLOWS;
 	m->rest_until_ns = time_now_ns() + REST_NS;
+	member_wish_failed(m, a->rc == -EAGAIN ? &changed_meanwhile : &a->err);
 	if (a->rc == -EAGAIN)
 		member_told(m, &a->now);
 	else
@@ -386,6 +483,8 @@ bool member_told(struct member *m, const struct group_known *now)
 {
 	if (m->asked == TO_FOUND || m->asked == TO_TAKE_OVER)
 		return false; /* if it is what this server has proposed, the answer says so */
+	if (m->asked != NOTHING && now->config.primary == m->config.self.life)
+		return false; /* the proposer is to be free for one who leads */
 	if (m->role == MEMBER_ENDS || (m->knows && now->modified <= m->known.modified))
 		return true;
 	if (m->lead) {
@@ -398,16 +497,6 @@ bool member_told(struct member *m, const struct group_known *now)
 	else
 		follow_known(m);
 	return true;
-}
-
-void member_call(struct member *m, struct member_caller *c)
-{
-	if (m->lead && m->role != MEMBER_ENDS) {
-		lead_hello(m->lead, c->fd, &c->hello);
-		return;
-	}
-	exchange_refuse(c->fd, 0, -EAGAIN, "this server is not its group's primary (dial again)");
-	close(c->fd);
 }
 
 /* A line of the log now and then. */
@@ -445,6 +534,7 @@ void member_turn(struct member *m)
 		break;
 	case MEMBER_OPENS:
 	case MEMBER_LEADS:
+	case MEMBER_GIVES_WAY:
 		lead_turn(m->lead);
 		break;
 	default:

@@ -11,6 +11,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
@@ -19,6 +20,7 @@
 
 #define EVENTS_MAX   64
 #define GRACEFUL_NS  (500 * NS_PER_MS) /* to answer what has arrived, all sessions together */
+#define REST_NS	     (20 * NS_PER_MS) /* the same, of a server that gives way to another one */
 #define COMPLAINT_NS (5 * NS_PER_S) /* between two complaints of one kind */
 #define ACCEPTS_MAX  64 /* a turn: life lines are read in between */
 #define TICK_MS	     100u
@@ -111,6 +113,7 @@ static void tick(struct control *c)
 	if (read(c->timer_fd, &ticks, sizeof(ticks)) < 0)
 		return;
 	end_late_strangers(all);
+	sessions_retry(all);
 	unplug(c);
 	if (c->hooks && c->hooks->tick)
 		c->hooks->tick(c->hooks->tick_ctx);
@@ -163,6 +166,49 @@ static int make_signals(int *out)
 	return *out < 0 ? -errno : 0;
 }
 
+void sessions_rest(struct sessions *all)
+{
+	const uint64_t one = 1;
+
+	/* release: pairs with rest(); what serves() looks at was written before */
+	atomic_fetch_add_explicit(&all->rest, 1, memory_order_release);
+	if (write(all->notice_fd, &one, sizeof(one)) != sizeof(one))
+		log_error("session", "waking the control thread failed: %s", error_name(errno));
+}
+
+bool sessions_rested(const struct sessions *all)
+{
+	/* acquire: pairs with rest() */
+	return atomic_load_explicit(&all->rests, memory_order_acquire) ==
+	       atomic_load_explicit(&all->rest, memory_order_relaxed);
+}
+
+void sessions_go_on(struct sessions *all)
+{
+	atomic_fetch_add_explicit(&all->rest, 1, memory_order_relaxed);
+}
+
+/*
+ * What begins before serves() says no is seen here. That it says so is certain once this thread has
+ * read the value of `rest` that it answers with: so none begins after the answer.
+ */
+static void rest(struct sessions *all)
+{
+	/* acquire: pairs with sessions_rest() */
+	const uint32_t asked = atomic_load_explicit(&all->rest, memory_order_acquire);
+	struct session *s, *next;
+
+	if (!(asked & 1) || atomic_load_explicit(&all->rests, memory_order_relaxed) == asked)
+		return;
+	cds_list_for_each_entry_safe (s, next, &all->list, node)
+		session_end(s, time_now_ns() + REST_NS);
+	if (!cds_list_empty(&all->parting))
+		return;
+	/* release: pairs with sessions_rested() */
+	atomic_store_explicit(&all->rests, asked, memory_order_release);
+	all->rested(all->group_ctx);
+}
+
 /* Sessions, until the last one has come back: workers bound what each of them takes. */
 static void end_all(struct sessions *all)
 {
@@ -194,6 +240,7 @@ static bool turn(struct control *c)
 	int n;
 
 	sessions_admit(all);
+	rest(all);
 	departures = all->departures;
 	n = epoll_wait(c->epoll_fd, events, EVENTS_MAX, -1);
 

@@ -127,28 +127,35 @@ static int session_begin(struct session *s, const struct wire_hello *h, struct e
 	return 0;
 }
 
+/* Until what it waits for is there. */
+static int wait(struct session *s, const struct wire_hello *h, struct error *err)
+{
+	if (!s->hello) {
+		s->hello = malloc(sizeof(*s->hello));
+		if (!s->hello)
+			return error_set(err, -ENOMEM, "out of memory for a client that waits");
+		*s->hello = *h;
+	}
+	session_pause(s);
+	cds_list_add_tail(&s->waiting_node, &s->all->waiting);
+	return 0;
+}
+
 /* A sound HELLO of a stranger that is in no list of those that wait. */
 static void try_to_begin(struct session *s, const struct wire_hello *h)
 {
 	struct sessions *all = s->all;
-	struct error err;
+	struct error err = { 0 };
+	enum sessions_serve may = all->serves ? all->serves(all->group_ctx, &err) : SESSIONS_SERVED;
 
-	if (must_wait(all, h->client_id, &s->awaits)) {
-		if (!s->hello) {
-			s->hello = malloc(sizeof(*s->hello));
-			if (!s->hello) {
-				error_set(&err, -ENOMEM, "out of memory for a client that waits");
-				goto refuse;
-			}
-			*s->hello = *h;
-		}
-		session_pause(s);
-		cds_list_add_tail(&s->waiting_node, &all->waiting);
+	s->awaits = NULL;
+	if (may == SESSIONS_LATER ||
+	    (may == SESSIONS_SERVED && must_wait(all, h->client_id, &s->awaits)))
+		wait(s, h, &err);
+	else if (may == SESSIONS_SERVED)
+		session_begin(s, h, &err);
+	if (!err.code)
 		return;
-	}
-	if (session_begin(s, h, &err) == 0)
-		return;
-refuse:
 	session_refuse(s, 0, &err);
 	s->ending = true;
 }
@@ -184,15 +191,17 @@ void sessions_wake(struct sessions *all, const struct session *gone)
 	}
 }
 
+void sessions_retry(struct sessions *all)
+{
+	if (all->serves && !cds_list_empty(&all->waiting))
+		sessions_wake(all, NULL);
+}
+
 void session_hello(struct session *s, const struct wire_hello *h)
 {
-	const struct sessions *all = s->all;
 	struct error err;
-	int rc = check_hello(h, &err);
 
-	if (rc == 0 && all->may_serve && !all->may_serve(all->group_ctx, &err))
-		rc = err.code;
-	if (rc == 0) {
+	if (check_hello(h, &err) == 0) {
 		try_to_begin(s, h);
 		return;
 	}

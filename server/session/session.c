@@ -235,16 +235,21 @@ static void job_done(struct session *s)
 		session_end(s, 0);
 }
 
-/* It is no client, but another server of the group: its line is not this room's. */
-static void hand_over(struct session *s, const struct wire_peer_hello *who)
+/* It is no client, but another server of the group, or kv-cluster: its line is not this room's. */
+static void hand_over(struct session *s, const struct wire_frame *first)
 {
 	struct sessions *all = s->all;
 
 	if (all->epoll_fd >= 0)
 		epoll_ctl(all->epoll_fd, EPOLL_CTL_DEL, s->line.fd, NULL);
-	all->hello(all->group_ctx, s->line.fd, who);
+	all->member(all->group_ctx, s->line.fd, first);
 	s->line.fd = -1;
 	s->ending = true;
+}
+
+static bool is_for_group(const struct wire_frame *frame)
+{
+	return frame->type == WIRE_PEER_HELLO || frame->type == WIRE_GROUP_ASK;
 }
 
 static void handle(struct session *s, const struct wire_frame *frame)
@@ -259,8 +264,14 @@ static void handle(struct session *s, const struct wire_frame *frame)
 		qp_ready(s, &frame->handle);
 	} else if (frame->type == WIRE_QP_CLOSE && s->begun) {
 		qp_close(s, &frame->handle);
-	} else if (frame->type == WIRE_PEER_HELLO && !s->begun && s->all->hello) {
-		hand_over(s, &frame->peer_hello);
+	} else if (is_for_group(frame) && !s->begun && s->all->member) {
+		hand_over(s, frame);
+	} else if (is_for_group(frame) && !s->begun) {
+		error_set(
+			&err, -EOPNOTSUPP,
+			"this server belongs to no group (kv-server --cluster makes it a member)");
+		session_refuse(s, 0, &err);
+		s->ending = true;
 	} else if (frame->type == WIRE_BYE) {
 		s->ending = true;
 	} else {
@@ -316,6 +327,7 @@ void sessions_notices(struct sessions *all)
 
 	if (read(all->notice_fd, &notices, sizeof(notices)) < 0)
 		return;
+	sessions_retry(all);
 	cds_list_for_each_entry (s, &all->list, node) {
 		for (unsigned i = 0; i < SESSION_QPS_MAX; i++) {
 			const uint32_t lost = conn_lifeline_lost(&s->line, i);

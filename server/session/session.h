@@ -75,6 +75,12 @@ struct session_counters {
 	_Atomic uint64_t fenced_silent, fenced_stuck, fenced_lied; /* by enum lease_verdict */
 };
 
+enum sessions_serve {
+	SESSIONS_SERVED,
+	SESSIONS_LATER, /* soon: who has said HELLO waits */
+	SESSIONS_REFUSED,
+};
+
 struct sessions {
 	/* Constant after start: what they need of the server. */
 	struct rdma_device *dev; /* port_attr and mtu: queue-pair thread */
@@ -87,11 +93,14 @@ struct sessions {
 	struct cm_listener *cm; /* NULL: --connect tcp */
 	unsigned cm_port; /* that it listens on */
 	struct clients *clients;
-	/* Of a server that is a member of a group; else NULL. The control thread calls both.
-	 * may_serve - clients may connect. False with @why. hello - another server has dialled:
-	 * takes @fd over. */
-	bool (*may_serve)(void *ctx, struct error *why);
-	void (*hello)(void *ctx, int fd, const struct wire_peer_hello *who);
+	/* Of a server that is a member of a group; else NULL. The control thread calls all three.
+	 * serves - whether clients may connect; SESSIONS_REFUSED: with @why. Where it says another
+	 * thing than before, it wakes this thread by `notice_fd`, or those who wait are looked at
+	 * with the next tick. member - another server or kv-cluster has dialled, with a PEER_HELLO
+	 * or GROUP_ASK: takes @fd over. rested - no session is left: sessions_rested(). */
+	enum sessions_serve (*serves)(void *ctx, struct error *why);
+	void (*member)(void *ctx, int fd, const struct wire_frame *first);
+	void (*rested)(void *ctx);
 	void *group_ctx;
 	uint32_t group_lease_ms, rho_ppm; /* for WELCOME */
 
@@ -100,6 +109,8 @@ struct sessions {
 	_Atomic(const char *) fatal; /* what ends the server, in words; NULL: nothing */
 	int notice_fd; /* eventfd: a worker has found a queue pair broken, or `fatal` was set */
 	struct mailbox news; /* notes for the control thread */
+	_Atomic uint32_t rest; /* odd: sessions_rest() */
+	_Atomic uint32_t rests; /* the control thread: this value of `rest` was obeyed */
 
 	struct pairs pairs; /* queue-pair thread */
 	struct leases leases; /* clock thread */
@@ -177,6 +188,17 @@ static inline const char *sessions_fatal(const struct sessions *all)
 	return atomic_load_explicit(&all->fatal, memory_order_relaxed); /* static text */
 }
 
+/*
+ * sessions_rest - every session ends, having answered what has come, and stays ended until
+ * sessions_go_on(). From before the call on, serves() does not say SESSIONS_SERVED. Any thread, one
+ * at a time.
+ * sessions_rested - after sessions_rest(): no session is left, and no queue pair of one, so nobody
+ * READs this server's memory.
+ */
+void sessions_rest(struct sessions *all);
+bool sessions_rested(const struct sessions *all);
+void sessions_go_on(struct sessions *all);
+
 /* All that follows is the control thread's. sessions_notices - tell clients of their queue pairs
  * that workers found broken. */
 void sessions_notices(struct sessions *all);
@@ -223,9 +245,10 @@ void session_send(struct session *s, const struct wire_frame *frame);
 void session_refuse(struct session *s, uint32_t ask, const struct error *err);
 
 /* Beginning (hello.c). session_hello - a stranger has said it. session_welcome - its slot is made.
- * sessions_admit - strangers that have waited for the end of a session; sessions_wake - that of
- * @gone is there. */
+ * sessions_admit - strangers that have waited; sessions_wake - for the end of @gone, which is
+ * there; sessions_retry - for a server that may serve now. */
 void session_hello(struct session *s, const struct wire_hello *h);
 void session_welcome(struct session *s);
 void sessions_admit(struct sessions *all);
 void sessions_wake(struct sessions *all, const struct session *gone);
+void sessions_retry(struct sessions *all);

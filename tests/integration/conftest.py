@@ -6,6 +6,7 @@ import os
 import pytest
 
 from kvt_client import Cli, Client, layout
+from kvt_group import NODES, Group
 from kvt_process import DEVICE, wait_until
 from kvt_remote import device_resources
 from kvt_rogue import KEEPER, PATIENT, Rogue, settled
@@ -158,3 +159,20 @@ def kv_layout():
 @pytest.fixture
 def soft_device():
     """For tests whose fault is one of soft0: see KINDS."""
+
+
+@pytest.fixture
+def group(tmp_path):
+    """Three servers that are one store, with an etcd."""
+    it = Group(tmp_path)
+    for node in NODES:
+        it.start(node)
+        it.await_in_sync(*it.servers)
+    yield it
+    it.end()
+
+
+@pytest.fixture
+def client(world, group):
+    """Makes clients that follow the group."""
+    return lambda: world.client(group)

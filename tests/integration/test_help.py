@@ -10,7 +10,8 @@ import pytest
 from kvt_client import run
 from kvt_process import free_port, program
 
-USERS = ["kv-server", "kv-cli", "kv-inspect", "kv-bw", "kv-lat", "kv-bench", "kv-rcu-bench"]
+USERS = ["kv-server", "kv-cli", "kv-inspect", "kv-bw", "kv-lat", "kv-bench", "kv-rcu-bench",
+         "kv-cluster"]
 MAINTAINERS = ["grace-bench", "growth-bench", "index-bench", "soft-bench"]
 
 
@@ -38,7 +39,8 @@ LETTERS = {"s": ["server"], "d": ["device"], "c": ["count"], "t": ["seconds", "t
 
 
 @pytest.mark.no_device
-@pytest.mark.parametrize("name", ["kv-cli", "kv-inspect", "kv-bench", "kv-rcu-bench"])
+@pytest.mark.parametrize("name", ["kv-cli", "kv-inspect", "kv-bench", "kv-rcu-bench",
+                                  "kv-cluster"])
 def test_a_letter_means_the_same_in_all_tools(name):
     text = run([program(name), "--help"]).out.decode()
     found = re.findall(r"^ +-([a-z]), --([a-z-]+)", text, re.M)
@@ -51,7 +53,8 @@ NOWHERE = f"127.0.0.1:{free_port('127.0.0.1')}"
 FAILS = {"kv-cli": ["-s", NOWHERE, "-d", "soft0", "ping"],
          "kv-inspect": ["-s", NOWHERE, "-d", "soft0", "--timeout", "300", "root"],
          "kv-bw": ["-d", "soft0", NOWHERE], "kv-lat": ["-d", "soft0", NOWHERE],
-         "kv-bench": ["-s", NOWHERE, "-d", "soft0"], "kv-rcu-bench": ["-o", "/nowhere/x"]}
+         "kv-bench": ["-s", NOWHERE, "-d", "soft0"], "kv-rcu-bench": ["-o", "/nowhere/x"],
+         "kv-cluster": ["-s", NOWHERE, "status"]}
 
 
 def failed(name, words, code):

@@ -83,9 +83,28 @@ UNIT_TEST(terms_grow)
 	assert_int_equal(c.term, 6);
 	assert_ok(group_switch(&c, 2, UINT64_MAX, &err));
 	assert_int_equal(c.term, 7);
-	assert_ok(group_remove(&c, UINT64_MAX, 2, "b does not answer", &err));
-	assert_int_equal(c.term, 8);
+	assert_null(group_find(&c, 2)); /* it gave way, and comes back in another life */
 	assert_int_equal(c.count, 1);
+	{
+		const struct group_member b = node("b", 12);
+
+		assert_ok(group_add(&c, UINT64_MAX, &b, &err));
+	}
+	assert_ok(group_remove(&c, UINT64_MAX, 12, "b does not answer", &err));
+	assert_int_equal(c.term, 9);
+	assert_int_equal(c.count, 1);
+}
+
+UNIT_TEST(a_person_says_what_there_is)
+{
+	struct group_config c = three();
+	const struct group_member b = node("b", 12);
+
+	group_force(&c, &b);
+	assert_int_equal(c.term, 5);
+	assert_int_equal(c.count, 1);
+	assert_int_equal(c.primary, 12);
+	assert_int_equal(group_in_sync(&c), 1);
 }
 
 UNIT_TEST(who_takes_over)

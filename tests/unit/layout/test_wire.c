@@ -16,11 +16,12 @@
 UNIT_TEST(frames_round_trip)
 {
 	static const enum wire_type types[] = {
-		WIRE_HELLO,	   WIRE_WELCOME,     WIRE_REFUSE,	  WIRE_QP_OPEN,
-		WIRE_QP_OPENED,	   WIRE_QP_READY,    WIRE_QP_LIVE,	  WIRE_BYE,
-		WIRE_QP_CLOSE,	   WIRE_QP_LOST,     WIRE_PEER_HELLO,	  WIRE_PEER_JOINED,
-		WIRE_PEER_OFFER,   WIRE_PEER_ANSWER, WIRE_PEER_READY,	  WIRE_PEER_BEGIN,
-		WIRE_PEER_CLIENTS, WIRE_PEER_WALK,   WIRE_PEER_CAUGHT_UP,
+		WIRE_HELLO,	   WIRE_WELCOME,      WIRE_REFUSE,	   WIRE_QP_OPEN,
+		WIRE_QP_OPENED,	   WIRE_QP_READY,     WIRE_QP_LIVE,	   WIRE_BYE,
+		WIRE_QP_CLOSE,	   WIRE_QP_LOST,      WIRE_PEER_HELLO,	   WIRE_PEER_JOINED,
+		WIRE_PEER_OFFER,   WIRE_PEER_ANSWER,  WIRE_PEER_READY,	   WIRE_PEER_BEGIN,
+		WIRE_PEER_CLIENTS, WIRE_PEER_WALK,    WIRE_PEER_CAUGHT_UP, WIRE_GROUP_ASK,
+		WIRE_GROUP_STATUS, WIRE_GROUP_MEMBER, WIRE_GROUP_DONE,
 	};
 
 	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
@@ -62,6 +63,10 @@ UNIT_TEST(refusals)
 	assert_int_equal(wire_decode(bytes, len, &out, &err), -EPROTO);
 	in = (struct wire_frame){ .type = WIRE_PEER_HELLO };
 	memset(in.peer_hello.address, 'x', sizeof(in.peer_hello.address));
+	len = wire_encode(&in, bytes);
+	assert_int_equal(wire_decode(bytes, len, &out, &err), -EPROTO);
+	in = (struct wire_frame){ .type = WIRE_GROUP_STATUS };
+	memset(in.group_status.waits, 'x', sizeof(in.group_status.waits));
 	len = wire_encode(&in, bytes);
 	assert_int_equal(wire_decode(bytes, len, &out, &err), -EPROTO);
 	in = (struct wire_frame){ .type = WIRE_PEER_CLIENTS,

@@ -17,6 +17,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/log.h"
+#include "common/base/parse.h"
 #include "common/base/time.h"
 #include "common/rdma/device.h"
 #include "common/rdma/tcp.h"
@@ -35,6 +36,7 @@
 #define RING_BYTES  ((RING_BYTES_MIN + 4095) & ~4095ull)
 #define PATIENCE_NS (120 * NS_PER_S)
 #define FAIL_OVERS  6u
+#define SESSIONS_NS (20 * NS_PER_MS) /* until they have ended */
 
 static struct error err;
 static struct real *etcd;
@@ -51,6 +53,9 @@ static struct node {
 	_Atomic uint64_t published; /* position */
 	_Atomic bool dead; /* what it commits from now on is no answer */
 	_Atomic bool ended; /* as its member says */
+	_Atomic int why; /* then: the code */
+	_Atomic bool serves; /* it has sessions, which end some time after they were told to */
+	_Atomic uint64_t rest_ns; /* they were told to; 0: they were not */
 	_Atomic uint64_t until, clock;
 	pthread_mutex_t lock;
 	uint8_t *has; /* a byte for each number. Under the lock */
@@ -138,7 +143,8 @@ static uint64_t clock_ms(void *ctx)
 static void check_beginning(const struct node *n)
 {
 	for (unsigned i = 0; i < NODES; i++)
-		if (&node[i] != n && atomic_load(&node[i].until) > now_us())
+		if (&node[i] != n && atomic_load(&node[i].serves) &&
+		    atomic_load(&node[i].until) > now_us())
 			atomic_fetch_add(&overlaps, 1);
 	for (unsigned number = 0; number < NUMBERS_MAX; number++)
 		if (__atomic_load_n(&acknowledged[number], __ATOMIC_ACQUIRE) && !n->has[number])
@@ -171,8 +177,28 @@ static int lead(void *ctx, const struct member_lead *how, struct error *e)
 	atomic_fetch_add(&leads, 1);
 	atomic_store(&n->published, s.held);
 	atomic_store(&n->log, log);
+	atomic_store(&n->serves, true);
 	atomic_store(&primary, n);
 	return rc;
+}
+
+static void rest(void *ctx, bool rests)
+{
+	struct node *n = ctx;
+
+	atomic_store(&n->rest_ns, rests ? time_now_ns() : 0);
+	atomic_store(&primary, rests ? NULL : n);
+	atomic_store(&n->serves, true);
+}
+
+static bool rested(void *ctx)
+{
+	struct node *n = ctx;
+
+	if (time_now_ns() < atomic_load(&n->rest_ns) + SESSIONS_NS)
+		return false;
+	atomic_store(&n->serves, false);
+	return true;
 }
 
 static void changed(void *ctx, const struct group_known *now)
@@ -184,30 +210,39 @@ static void ends(void *ctx, const struct error *why)
 {
 	struct node *n = ctx;
 
-	(void)why;
+	atomic_store(&n->why, why->code);
 	atomic_store(&n->dead, true);
 	atomic_store(&n->ended, true);
 }
 
 /* Its process. */
 
+static bool hears(int fd, struct wire_frame *first)
+{
+	const uint64_t end_ns = time_now_ns() + PATIENCE_NS;
+	struct exchange_reader reader = { 0 };
+	struct error e;
+	int rc;
+
+	while ((rc = exchange_read(fd, &reader, first, &e)) == 0 && time_now_ns() < end_ns)
+		time_sleep(NS_PER_MS);
+	return rc > 0;
+}
+
 static void *accept_all(void *arg)
 {
 	struct node *n = arg;
 	struct pollfd come = { .fd = n->listen_fd, .events = POLLIN };
-	struct error e;
 
 	while (!atomic_load(&n->deaf)) {
-		struct exchange_reader reader = { 0 };
 		struct wire_frame f;
 		int fd;
 
 		if (poll(&come, 1, 20) <= 0)
 			continue;
 		fd = accept4(n->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (fd >= 0 && exchange_recv(fd, &reader, WIRE_PEER_HELLO, &f,
-					     time_now_ns() + PATIENCE_NS, &e) == 0)
-			member_hello(n->member, fd, &f.peer_hello);
+		if (fd >= 0 && hears(fd, &f))
+			member_call(n->member, fd, &f);
 		else if (fd >= 0)
 			close(fd);
 	}
@@ -234,6 +269,8 @@ static void start_node(unsigned i)
 				   .table = { n, get_published, no_clients },
 				   .lead = lead,
 				   .changed = changed,
+				   .rest = rest,
+				   .rested = rested,
 				   .ends = ends,
 				   .ctx = n };
 
@@ -241,6 +278,7 @@ static void start_node(unsigned i)
 	memset(n->has, 0, NUMBERS_MAX);
 	atomic_store(&n->dead, false);
 	atomic_store(&n->ended, false);
+	atomic_store(&n->serves, false);
 	atomic_store(&n->deaf, false);
 	atomic_store(&n->published, 0);
 	assert_ok(tcp_listen("127.0.0.1", "0", &n->listen_fd, n->address, &err));
@@ -359,7 +397,8 @@ static void *write_on(void *arg)
 		if (atomic_load(&primary))
 			wrote = write_some(atomic_load(&primary));
 		pthread_rwlock_unlock(&writing);
-		if (!wrote)
+		/* There are numbers enough for what takes long, too. */
+		if (!wrote || atomic_load(&numbers) > NUMBERS_MAX / 4)
 			time_sleep(NS_PER_MS);
 	}
 	return NULL;
@@ -536,5 +575,145 @@ UNIT_TEST(backups_die_and_etcd_is_stopped)
 		await_written();
 		real_signal(etcd, SIGCONT);
 	}
+	end_group(writer);
+}
+
+/* As kv-cluster: asks @n, and waits. Returns 0: @done; or what it was refused with. */
+static int ask(const struct node *n, enum wire_group_what what, const char *name,
+	       struct wire_group_done *done)
+{
+	struct wire_frame f = { .type = WIRE_GROUP_ASK, .group_ask = { .what = what } };
+	const uint64_t end_ns = time_now_ns() + PATIENCE_NS;
+	struct exchange_reader reader = { 0 };
+	char host[256] = "", port[8] = "";
+	int fd, rc;
+
+	snprintf(f.group_ask.node, sizeof(f.group_ask.node), "%s", name);
+	assert_ok(parse_host_port("", n->address, host, port, &err));
+	assert_ok(tcp_connect(host, port, end_ns, &fd, &err));
+	assert_ok(exchange_send(fd, &f, end_ns, &err));
+	rc = exchange_recv(fd, &reader, WIRE_GROUP_DONE, &f, end_ns, &err);
+	close(fd);
+	*done = f.group_done;
+	return rc;
+}
+
+static struct node *another(const struct node *than)
+{
+	return &node[((unsigned)(than - node) + 1 + (unsigned)unit_below(NODES - 1)) % NODES];
+}
+
+/* Until it is said, or the one that was asked is not primary any more. */
+static int ask_primary(enum wire_group_what what, const char *name, struct wire_group_done *done)
+{
+	struct node *p;
+
+	while (!(p = atomic_load(&primary)))
+		time_sleep(NS_PER_MS);
+	return ask(p, what, name, done);
+}
+
+/* Nobody serves while another one does, and nothing is lost. */
+UNIT_TEST(primaries_give_way)
+{
+	struct wire_group_done done;
+	pthread_t writer;
+
+	start_group(&writer);
+	for (unsigned i = 0; i < FAIL_OVERS; i++) {
+		struct node *p = atomic_load(&primary), *to = another(p);
+		const uint64_t term = known().config.term;
+
+		await_written();
+		assert_ok(ask(p, WIRE_GROUP_ASK_SWITCH, to->name, &done));
+		assert_int_equal(done.term, term + 1);
+		assert_int_equal(known().config.primary, to->life);
+		await_written();
+		await_in_sync(NODES);
+	}
+	assert_int_equal(ask_primary(WIRE_GROUP_ASK_SWITCH, "nobody", &done), -ENOENT);
+	assert_int_equal(ask_primary(WIRE_GROUP_ASK_SWITCH, atomic_load(&primary)->name, &done),
+			 -EALREADY);
+	assert_int_equal(ask(another(atomic_load(&primary)), WIRE_GROUP_ASK_SWITCH, "", &done),
+			 -EREMOTE);
+	end_group(writer);
+}
+
+/* etcd stands still: the switch waits for it, or is off, and writes go on. */
+UNIT_TEST(a_switch_that_etcd_does_not_answer)
+{
+	struct wire_group_done done;
+	pthread_t writer;
+	struct node *p;
+	uint64_t term;
+
+	start_group(&writer);
+	p = atomic_load(&primary);
+	term = known().config.term;
+	real_signal(etcd, SIGSTOP);
+	assert_true(ask(p, WIRE_GROUP_ASK_SWITCH, "", &done) < 0);
+	await_written();
+	real_signal(etcd, SIGCONT);
+	assert_ptr_equal(atomic_load(&primary), p);
+	assert_int_equal(known().config.term, term);
+	end_group(writer);
+}
+
+/* Whoever is taken out by a person knows it, and does not come back by itself. */
+UNIT_TEST(a_person_takes_one_out)
+{
+	struct wire_group_done done;
+	struct group_known now;
+	struct node *goes;
+	pthread_t writer;
+
+	start_group(&writer);
+	goes = another(atomic_load(&primary));
+	assert_int_equal(ask_primary(WIRE_GROUP_ASK_REMOVE, "nobody", &done), -ENOENT);
+	assert_int_equal(ask_primary(WIRE_GROUP_ASK_REMOVE, atomic_load(&primary)->name, &done),
+			 -EINVAL);
+	assert_ok(ask_primary(WIRE_GROUP_ASK_REMOVE, goes->name, &done));
+	now = known();
+	assert_int_equal(group_in_sync(&now.config), NODES - 1);
+	for (const uint64_t end_ns = time_now_ns() + PATIENCE_NS; !atomic_load(&goes->ended);) {
+		check_so_far(end_ns);
+		time_sleep(NS_PER_MS);
+	}
+	assert_int_equal(atomic_load(&goes->why), WIRE_PEER_DISMISSED);
+	await_written();
+	end_group(writer); /* it is started again by a person */
+}
+
+/* All have died. A person says which one is to go on, and it is the only one that is asked. */
+UNIT_TEST(all_are_gone_and_a_person_says_who_goes_on)
+{
+	struct wire_group_done done;
+	pthread_t writer;
+	uint64_t term;
+
+	start_group(&writer);
+	atomic_store(&stop_writing, true);
+	pthread_join(writer, NULL);
+	term = known().config.term;
+	for (unsigned i = 0; i < NODES; i++) {
+		kill_node(&node[i]);
+		atomic_store(&node[i].serves, false); /* as the person says */
+	}
+	memset(acknowledged, 0, NUMBERS_MAX); /* it is lost */
+	start_node(1);
+	for (const uint64_t end_ns = time_now_ns() + PATIENCE_NS;
+	     ask(&node[1], WIRE_GROUP_ASK_FORCE, "", &done);) {
+		assert_int_equal(err.code, -EBUSY); /* it asks etcd yet */
+		check_so_far(end_ns);
+		time_sleep(10 * NS_PER_MS);
+	}
+	assert_int_equal(done.term, term + 1);
+	assert_int_equal(ask(&node[1], WIRE_GROUP_ASK_FORCE, "", &done), -EBUSY);
+	atomic_store(&stop_writing, false);
+	await_in_sync(1);
+	assert_ok(pthread_create(&writer, NULL, write_on, NULL));
+	start_node(0);
+	start_node(2);
+	await_written();
 	end_group(writer);
 }

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/* switch, remove and force: they ask a server to change the group, and wait until it has. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/time.h"
+#include "tools/kv-cluster/cluster.h"
+
+#define CHANGE_MS 15000u
+
+static int no(const struct cluster *c, const char *what, const char *why)
+{
+	return program_told(c->program, CLUSTER_NO, what, why);
+}
+
+static int done(const struct cluster *c, const struct wire_group_done *d, uint64_t took_ns)
+{
+	const double ms = (double)took_ns / NS_PER_MS;
+	json_t *doc;
+
+	if (!c->json) {
+		printf("term %" PRIu64 ": %s (%.0f ms)\n", d->term, d->why, ms);
+		return CLUSTER_GOOD;
+	}
+	doc = program_json(c->program);
+	if (!doc)
+		return program_failed(c->program, "the answer", "out of memory");
+	json_object_set_new(doc, "term", json_integer((json_int_t)d->term));
+	json_object_set_new(doc, "why", json_string(d->why));
+	json_object_set_new(doc, "took_ms", json_real(ms));
+	program_print(doc, JSON_INDENT(2));
+	return CLUSTER_GOOD;
+}
+
+static int change(const struct cluster *c, const struct view *at, enum wire_group_what what)
+{
+	static const char *const words[] = { [WIRE_GROUP_ASK_SWITCH] = "switch",
+					     [WIRE_GROUP_ASK_REMOVE] = "remove",
+					     [WIRE_GROUP_ASK_FORCE] = "force" };
+	const uint64_t begun_ns = time_now_ns();
+	struct wire_group_done d;
+	struct error err;
+	int rc = ask_change(at->server, what, at->status.group, c->node,
+			    c->timeout_ms ? c->timeout_ms : CHANGE_MS, &d, &err);
+
+	if (rc == 0)
+		return done(c, &d, time_now_ns() - begun_ns);
+	return rc == -ETIMEDOUT || rc == -ECONNRESET || rc == -ECONNREFUSED
+		       ? program_failed(c->program, words[what], err.text)
+		       : no(c, words[what], err.text);
+}
+
+/* The primary that answers; NULL, and *@status: there is none, which was said. */
+static const struct view *primary(const struct cluster *c, struct overview *o, int *status)
+{
+	*status = cluster_look(c, o);
+	if (*status == 0 && !o->primary)
+		*status = no(c, "no primary answers clients",
+			     "wait until one does (kv-cluster watch shows it), or see kv-cluster "
+			     "force");
+	return *status ? NULL : o->primary;
+}
+
+int cmd_switch(const struct cluster *c)
+{
+	struct overview o;
+	int status;
+	const struct view *p = primary(c, &o, &status);
+
+	return p ? change(c, p, WIRE_GROUP_ASK_SWITCH) : status;
+}
+
+static unsigned in_sync_without(const struct view *v, const char *node)
+{
+	unsigned count = 0;
+
+	for (uint32_t i = 0; i < v->status.members; i++)
+		count += v->member[i].in_sync && strcmp(v->member[i].node, node) != 0;
+	return count;
+}
+
+int cmd_remove(const struct cluster *c)
+{
+	struct overview o;
+	char why[256];
+	int status;
+	const struct view *p = primary(c, &o, &status);
+
+	if (!p)
+		return status;
+	if (in_sync_without(p, c->node) < 2 && strcmp(p->status.node, c->node) != 0 && !c->yes) {
+		snprintf(
+			why, sizeof(why),
+			"%.64s would be the only server that has all records, and they are gone if "
+			"it dies (say --yes if that is what you want)",
+			p->status.node);
+		return no(c, "remove", why);
+	}
+	return change(c, p, WIRE_GROUP_ASK_REMOVE);
+}
+
+/* Whoever has what was acknowledged, or may have: nothing is forced beside it. NULL: nobody. */
+static const char *obstacle(const struct overview *o, char why[256])
+{
+	if (o->primary) {
+		snprintf(why, 256, "%.64s is primary, and answers clients: nothing is to be forced",
+			 o->primary->status.node);
+		return why;
+	}
+	for (unsigned i = 0; i < o->count; i++) {
+		const struct view *v = &o->view[i];
+
+		if (v->err.code || v->status.role < WIRE_GROUP_FOLLOWS ||
+		    v->status.role > WIRE_GROUP_GIVES_WAY)
+			continue;
+		snprintf(
+			why, 256,
+			"%.64s has what was acknowledged, and takes over by itself when etcd answers "
+			"(or stop it, if its records are to be given up)",
+			v->status.node);
+		return why;
+	}
+	return NULL;
+}
+
+/* Without the two words that confirm it: what it would do, and how it is said. */
+static int explain(const struct cluster *c, const struct overview *o)
+{
+	const char *group = o->newest->status.group;
+	char why[768];
+
+	snprintf(
+		why, sizeof(why),
+		"%.64s would go on as all there is of group %.64s, with what it has; what the other "
+		"members had and it has not is lost, and without data directories that is every "
+		"record. A member that is merely cut off would go on answering clients: stop them "
+		"all (then say: kv-cluster force %.64s --confirm %.64s --stopped)",
+		c->node, group, c->node, group);
+	return no(c, "force", why);
+}
+
+int cmd_force(const struct cluster *c)
+{
+	struct overview o;
+	const struct view *v;
+	char why[256];
+	int status = cluster_look(c, &o);
+
+	if (status)
+		return status;
+	v = overview_find(&o, c->node);
+	if (!v) {
+		snprintf(why, sizeof(why),
+			 "no server that is called %.64s answers (start it, and name it with "
+			 "--server; kv-cluster status shows who answers)",
+			 c->node);
+		return no(c, "force", why);
+	}
+	if (obstacle(&o, why))
+		return no(c, "force", why);
+	if (!o.newest)
+		return no(
+			c, "force",
+			"no server has a configuration of the group (etcd does not answer them, or "
+			"the group was never founded)");
+	if (!c->stopped || !c->confirm || strcmp(c->confirm, o.newest->status.group) != 0)
+		return explain(c, &o);
+	return change(c, v, WIRE_GROUP_ASK_FORCE);
+}
