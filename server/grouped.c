@@ -60,6 +60,7 @@ struct grouped {
 	struct gkv_cursor *cursor;
 	struct log_memory log_memory; /* for it, taken before it is wanted */
 	struct log *log;
+	bool refuses; /* writes: gkv-group's */
 	_Atomic bool open;
 	_Atomic bool stops; /* grouped_stop() was called */
 	/* It ends. */
@@ -362,6 +363,18 @@ static int draw_life(struct grouped *g, uint64_t version, uint64_t *life, struct
 	return rc;
 }
 
+/* With fewer in sync than the group wants, no write is begun. */
+static void judge_in_sync(struct grouped *g, const struct group_config *c)
+{
+	const bool refuse = group_in_sync(c) < c->min_in_sync;
+
+	if (refuse != g->refuses)
+		log_warn("group", "%u in sync, and writes want %u: they are %s", group_in_sync(c),
+			 c->min_in_sync, refuse ? "refused" : "taken again");
+	g->refuses = refuse;
+	log_refuse(g->log, refuse);
+}
+
 static int lead(void *ctx, const struct member_lead *how, struct error *err)
 {
 	struct grouped *g = ctx;
@@ -380,6 +393,7 @@ static int lead(void *ctx, const struct member_lead *how, struct error *err)
 		rc = error_set(err, -ENOMEM, "out of memory for the writes that wait for the log");
 	if (rc)
 		return rc;
+	judge_in_sync(g, &how->known.config);
 	clients_log(s->sessions.clients, g->log);
 	s->sessions.group_lease_ms = how->known.config.lease_ms;
 	s->sessions.rho_ppm = RHO_PPM;
@@ -397,7 +411,10 @@ static int lead(void *ctx, const struct member_lead *how, struct error *err)
 
 static void changed(void *ctx, const struct group_known *now)
 {
-	(void)ctx, (void)now;
+	struct grouped *g = ctx;
+
+	if (g->log)
+		judge_in_sync(g, &now->config);
 }
 
 static void rest(void *ctx, bool rests)
@@ -485,7 +502,7 @@ int grouped_start(struct server *s, struct error *err)
 		.group = s->config.group.name,
 		.cluster_id = { g->facts.id[0], g->facts.id[1] },
 		.lease_ms = s->config.group.lease_ms,
-		.min_in_sync = 1,
+		.min_in_sync = s->config.group.min_in_sync,
 		.rho_ppm = RHO_PPM,
 		.memory = s->config.memory_bytes,
 		.ring_bytes = RING_BYTES,

@@ -64,6 +64,8 @@
  *   -ENOMEM       the server's store is full or found no room in time, or this process has no
  *                 memory
  *   -ENOSPC       writes only: the server's disk is full, and nothing was changed
+ *   -EROFS        writes only: fewer servers of the group have every write than it wants (kv-server
+ *                 --group-min), and nothing was changed
  *   -EPERM        the session belongs to the parent of this process
  *   -ENODEV       the session's RDMA device has failed, and could not be opened again in the time
  *                 of the call, which may also end with what the opening said; a later call tries

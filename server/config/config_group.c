@@ -12,6 +12,8 @@
 #define LEASE_MIN_MS 10
 #define LEASE_MAX_MS 60000
 
+#define MIN_IN_SYNC_MAX 8
+
 static int copy(const struct setting_values *v, enum setting_id id, char *out, size_t cap,
 		struct error *err)
 {
@@ -53,10 +55,11 @@ static int copy_texts(struct config_group *g, const struct setting_values *v, st
 /* What is said of a group, without a cluster. */
 static int check_none(const struct setting_values *v, struct error *err)
 {
-	static const enum setting_id of_group[] = { SET_ETCD,	 SET_ETCD_USER,	  SET_ETCD_PASSWORD,
-						    SET_ETCD_CA, SET_ETCD_CERT,	  SET_ETCD_KEY,
-						    SET_GROUP,	 SET_GROUP_LEASE, SET_ADVERTISE,
-						    SET_NODE };
+	static const enum setting_id of_group[] = {
+		SET_ETCD,      SET_ETCD_USER, SET_ETCD_PASSWORD, SET_ETCD_CA,
+		SET_ETCD_CERT, SET_ETCD_KEY,  SET_GROUP,	 SET_GROUP_LEASE,
+		SET_GROUP_MIN, SET_ADVERTISE, SET_NODE
+	};
 	char where[SETTINGS_WHERE_MAX];
 
 	for (unsigned i = 0; i < sizeof(of_group) / sizeof(of_group[0]); i++) {
@@ -89,7 +92,7 @@ int config_parse_group(struct config_group *g, const struct setting_values *v, b
 		       struct error *err)
 {
 	char where[SETTINGS_WHERE_MAX];
-	uint64_t lease_ms = 0;
+	uint64_t lease_ms = 0, min_in_sync = 0;
 	int rc = copy_texts(g, v, err);
 
 	if (rc)
@@ -106,6 +109,11 @@ int config_parse_group(struct config_group *g, const struct setting_values *v, b
 		rc = parse_duration(settings_where(v, SET_GROUP_LEASE, where),
 				    settings_text(v, SET_GROUP_LEASE), "ms", LEASE_MIN_MS,
 				    LEASE_MAX_MS, &lease_ms, err);
+	if (rc == 0)
+		rc = parse_u64(settings_where(v, SET_GROUP_MIN, where),
+			       settings_text(v, SET_GROUP_MIN), 1, MIN_IN_SYNC_MAX, &min_in_sync,
+			       err);
 	g->lease_ms = (unsigned)lease_ms;
+	g->min_in_sync = (unsigned)min_in_sync;
 	return rc;
 }

@@ -110,6 +110,10 @@ const struct setting settings[SETTINGS_COUNT] = {
 			      "where it founds its group: how long a primary that is silent stays "
 			      "one, 10ms to 60s",
 			      fixed_group },
+	[SET_GROUP_MIN] = { "group-min", 0, "N", "1",
+			    "where it founds its group: with fewer servers that have every write, "
+			    "writes are refused, 1 to 8",
+			    fixed_group },
 	[SET_ADVERTISE] = { "advertise", 0, "HOST:PORT", "",
 			    "where clients and other servers reach this one; default: --listen",
 			    fixed_group },

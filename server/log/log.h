@@ -114,11 +114,14 @@ struct log_place {
  * log, and log_append_end() must follow soon: what comes later waits for it. Takes no lock, never
  * sleeps.
  * Returns 0; -EBUSY: the disk is slow, come again; -ENOSPC: the disk is full, which ends by itself
- * where there is room again; -EIO: writing has failed. Any thread.
+ * where there is room again; -EROFS: log_refuse(); -EIO: writing has failed. Any thread.
  * log_append_end - fill it. @e: of the lengths that were given at the begin.
  */
 int log_append_begin(struct log *l, uint32_t key_len, uint32_t value_len, struct log_place *out);
 void log_append_end(struct log *l, const struct log_place *at, const struct log_entry *e);
+
+/* log_refuse - nothing more is appended, or it is again: what was begun before goes on. Any thread. */
+void log_refuse(struct log *l, bool refuse);
 
 /* log_kick - the log's thread writes what was appended, now: once after a few appends. */
 void log_kick(struct log *l);

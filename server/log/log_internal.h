@@ -50,6 +50,7 @@ struct log {
 	_Atomic uint64_t durable, written; /* written under `lock` */
 	_Atomic uint64_t held; /* below it by all that must; UINT64_MAX: nobody. The writer's */
 	_Atomic bool full, failed; /* written under `lock` */
+	_Atomic bool refuses; /* log_refuse() */
 
 	_Alignas(CACHE_LINE) _Atomic bool asleep; /* the writer: see log_kick() */
 	_Atomic bool stop; /* written under `lock` */

@@ -181,12 +181,19 @@ static int refused(_Atomic uint64_t *count, int rc)
 	return rc;
 }
 
+void log_refuse(struct log *l, bool refuse)
+{
+	atomic_store_explicit(&l->refuses, refuse, memory_order_relaxed);
+}
+
 int log_append_begin(struct log *l, uint32_t key_len, uint32_t value_len, struct log_place *out)
 {
 	const uint32_t length = log_record_length(key_len, value_len);
 
 	if (log_has_failed(l))
 		return -EIO;
+	if (atomic_load_explicit(&l->refuses, memory_order_relaxed)) /* soon is early enough */
+		return -EROFS;
 	if (!take(&l->ring_room, length, LOG_RECORD_MAX))
 		return refused(&l->refused_busy, -EBUSY);
 	if (!take(&l->disk_room, (int64_t)log_batch_bytes(length),

@@ -9,8 +9,8 @@
  * applied and remembered before the fence, and a retry finds its reply, or it finds the generation
  * gone and changes nothing. Two frames of one request cannot both find no reply.
  *
- * NOT NOW. -EBUSY, and -ENOSPC of the log, are not remembered: nothing was applied, and the client
- * asks again, or is told that the disk is full and may.
+ * NOT NOW. -EBUSY, and -ENOSPC and -EROFS of the log, are not remembered: nothing was applied, and
+ * the client asks again, or is told why not and may.
  *
  * WITH A LOG apply() ends with the record's place in the log, the reply slot says that the request
  * is pending, and the lock goes. Publishing, remembering and the answer follow (write_log.c). A
@@ -175,7 +175,7 @@ static int apply(struct write_door *d, struct write *w)
 /* Nothing was applied, and another time it may be. */
 static bool is_not_now(int status)
 {
-	return status == -EBUSY || status == -ENOSPC;
+	return status == -EBUSY || status == -ENOSPC || status == -EROFS;
 }
 
 /* Must hold the client's lock, since decide() said yes. */
@@ -309,7 +309,7 @@ static int apply_at_once(struct write_door *d, struct write *w, bool again)
 /* What the log's refusal means to the client. -EIO: the server ends, which is no answer. */
 static int log_status(int rc)
 {
-	return rc == -ENOSPC ? rc : -EBUSY;
+	return rc == -ENOSPC || rc == -EROFS ? rc : -EBUSY;
 }
 
 /* The same, with a log. */

@@ -9,8 +9,8 @@ import signal
 
 import pytest
 
-from kvt_client import Cli, run
-from kvt_group import NODES, free_ports
+from kvt_client import Cli, assert_error, run
+from kvt_group import NODES, Group, free_ports
 from kvt_process import BUILD, wait_until
 from kvt_server import refused
 
@@ -130,6 +130,8 @@ def test_without_etcd_reads_and_writes_go_on(group):
     (("--etcd", "http://127.0.0.1:1"), "--cluster NAME too"),
     (("--cluster", "test", "--advertise", "host"), "HOST:PORT"),
     (("--cluster", "test", "--group-lease", "1ms"), "10"),
+    (("--cluster", "test", "--group-min", "9"), "1 to 8"),
+    (("--group-min", "2"), "--cluster NAME too"),
     (("--cluster", "test", "--data-dir", "/tmp/x"), "no data directory yet"),
     (("--cluster", "test", "--listen", "0.0.0.0:0"), "--advertise HOST:PORT"),
 ])
@@ -156,7 +158,7 @@ def test_three_servers_in_one_command(tmp_path):
     try:
         said = started.out.decode()
         assert started.rc == 0, started.err
-        assert said.count(" backup ") == 2 and "3 of 3 in sync" in said
+        assert len(re.findall(r" backup +yes", said)) == 2 and "3 of 3 in sync" in said
         cli = Cli(re.search(r"GRACEKV_SERVER=(\S+)", said)[1])
         cli.put("hello", b"world")
         os.kill(int(re.search(r"kill -9 (\d+)", said)[1]), signal.SIGKILL)
@@ -166,3 +168,28 @@ def test_three_servers_in_one_command(tmp_path):
     assert stopped.rc == 0 and not folder.exists()
     again = run([*up, "--stop"])
     assert again.rc == 3 and "nothing was started" in again.err
+
+
+def test_with_too_few_in_sync_writes_are_refused(tmp_path):
+    """And only then, and only writes: what was there is read."""
+    group = Group(tmp_path, ["--group-min", "2"])
+    try:
+        group.start("n1")
+        group.await_in_sync("n1")
+        cli = group.cli("n1")
+        wait_until("n1 serves", lambda: cli("ping").rc == 0, 20)
+        assert_error(cli("put", "key", "value"), 3, "fewer servers", "kv-cluster status")
+        group.start("n2")
+        group.await_in_sync("n1", "n2")
+        cli.put("key", b"value")
+        cli.good("put", "--ttl", "1s", "short", "life")
+        group.kill("n2")
+        group.await_in_sync("n1")
+        assert_error(cli("del", "key"), 3, "fewer servers", "nothing was changed")
+        assert cli.get("key") == b"value"
+        wait_until("it has expired", lambda: cli("get", "short").rc == 1, 20)
+        group.start("n2")
+        group.await_in_sync("n1", "n2")
+        cli.good("del", "key")
+    finally:
+        group.end()

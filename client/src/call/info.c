@@ -200,6 +200,8 @@ const char *gkv_strerror(int code)
 		return "no room for another session or handle";
 	case -ENOSPC:
 		return "the server's disk is full";
+	case -EROFS:
+		return "the server's group has too few servers in sync to write";
 	case -EOPNOTSUPP:
 		return "the server does not do that";
 	case -EPROTONOSUPPORT:

@@ -89,6 +89,7 @@ int rpc_known_status(int status)
 	case -ERANGE:
 	case -EFBIG:
 	case -ENOSPC:
+	case -EROFS:
 		return status;
 	}
 	return -EPROTO;
@@ -108,6 +109,10 @@ static const char *advice(const struct rpc_call *c, int rc)
 	case -ENOSPC:
 		return " (its disk is full, and nothing was changed: make room there, and it goes on by "
 		       "itself)";
+	case -EROFS:
+		return " (fewer servers of its group have every write than the group wants, and "
+		       "nothing was changed: start more of them, kv-cluster status shows which are "
+		       "missing)";
 	case -EOPNOTSUPP:
 		return c->op == RPC_SAVE ? " (it keeps nothing on disk: start it with --data-dir)"
 					 : "";

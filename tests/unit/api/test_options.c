@@ -322,7 +322,7 @@ UNIT_TEST(test_words)
 				     -EEXIST,	 -EDOM,		-ERANGE,       -EUSERS,
 				     -ENODEV,	 -ENETDOWN,	-ECANCELED,    -EBUSY,
 				     -EDEADLK,	 -EAGAIN,	-ESTALE,       -EPROTONOSUPPORT,
-				     -ENOSPC,	 -EOPNOTSUPP };
+				     -ENOSPC,	 -EOPNOTSUPP,	-EROFS };
 	static const int unknown[] = { 1, 42, INT_MAX, INT_MIN, -100000 };
 
 	for (size_t i = 0; i < COUNT(codes); i++) {

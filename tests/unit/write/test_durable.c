@@ -366,11 +366,12 @@ UNIT_TEST(as_many_wait_as_there_is_room_for, set_up, tear_down)
 /* What the log refuses is not remembered, and what the client is told says why. */
 UNIT_TEST(a_log_that_is_full_or_slow, set_up, tear_down)
 {
-	const int errors[] = { -ENOSPC, -EBUSY, -EIO }, told[] = { -ENOSPC, -EBUSY, -EBUSY };
+	const int errors[] = { -ENOSPC, -EROFS, -EBUSY, -EIO };
+	const int told[] = { -ENOSPC, -EROFS, -EBUSY, -EBUSY };
 	struct write w;
 
 	for (unsigned known = 0; known < 2; known++) {
-		for (unsigned i = 0; i < 3; i++) {
+		for (unsigned i = 0; i < 4; i++) {
 			fake_log.error = errors[i];
 			w = write_of(&one, i ? WRITE_PUT : WRITE_INCR, 1 + known);
 			assert_int_equal(begin(&one, &w), told[i]);
