@@ -28,9 +28,9 @@
 #include "tests/unit/index/table.h"
 
 #define KEYS	   2
-#define ROUNDS	   75000
+#define ROUNDS	   UNIT_LESS(75000, 10)
 #define ROUNDS_MAX (1600 * ROUNDS) /* on a machine that lets the reader run late */
-#define FOLLOWED   100000 /* the mutant is seen in some 10 of them, with a sanitizer in 70 */
+#define FOLLOWED   UNIT_LESS(100000, 10) /* the mutant is seen in some 10, with a sanitizer in 70 */
 #define LOOKS	   1000 /* for a newer value, within one section */
 
 static struct table table;

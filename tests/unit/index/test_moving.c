@@ -30,9 +30,9 @@
 #define WRITERS	   2
 #define READERS	   2
 #define KEYS	   20000 /* of each writer */
-#define ROUNDS	   10
+#define ROUNDS	   UNIT_LESS(10, 2)
 #define ROUNDS_MAX 400 /* on a machine that lets the readers run late */
-#define READS	   200000
+#define READS	   UNIT_LESS(200000, 4)
 #define PREFIX	   (0x29ull << 58)
 
 static struct table table;

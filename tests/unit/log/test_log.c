@@ -73,7 +73,7 @@ static void append_by_threads(uint64_t records, uint32_t value_max, bool waits)
 
 static void threads_in_mode(enum log_sync sync, unsigned ms, bool waits)
 {
-	const uint64_t records = waits ? 2000 : 5000;
+	const uint64_t records = UNIT_LESS(waits ? 2000 : 5000, 4);
 
 	writing_disk(&w);
 	writing_open(&w, sync, ms, 800);
