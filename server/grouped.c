@@ -207,6 +207,7 @@ static int begin_walk(struct grouped *g, const char *address, struct error *err)
 	o.device = g->dev->name;
 	o.hint_bytes = WALK_HINTS;
 	o.timeout_ms = WALK_MS;
+	o.flags = GKV_SERVERS_GIVEN; /* what another one has belongs to another place of the log */
 	rc = gkv_connect(address, &o, &g->walk, why, sizeof(why));
 	if (rc)
 		return error_set(err, rc, "the primary's table cannot be read: %s", why);
@@ -478,6 +479,24 @@ static enum sessions_serve serves(void *ctx, struct error *why)
 	return SESSIONS_REFUSED;
 }
 
+static unsigned servers(void *ctx, struct wire_server out[WIRE_GROUP_MEMBERS_MAX])
+{
+	struct grouped *g = ctx;
+	struct member_state now;
+	unsigned count = 1; /* the primary's place */
+
+	member_look(g->member, &now);
+	for (uint32_t i = 0; i < now.known.config.count; i++) {
+		const struct group_member *m = &now.known.config.member[i];
+		struct wire_server *to =
+			m->life == now.known.config.primary ? &out[0] : &out[count++];
+
+		*to = (struct wire_server){ 0 };
+		memcpy(to->address, m->address, sizeof(m->address));
+	}
+	return now.known.config.count;
+}
+
 static void call_member(void *ctx, int fd, const struct wire_frame *first)
 {
 	struct grouped *g = ctx;
@@ -535,6 +554,7 @@ int grouped_start(struct server *s, struct error *err)
 	s->sessions.serves = serves;
 	s->sessions.member = call_member;
 	s->sessions.rested = rested;
+	s->sessions.servers = servers;
 	s->sessions.group_ctx = g;
 	return member_start(&g->member, &c, err);
 }

@@ -151,6 +151,7 @@ typedef void (*gkv_trace)(void *arg, const char *step, const char *words);
 
 /* flags of a session */
 #define GKV_CHECK_THREADS 1u /* find two threads in one handle at once: an atomic swap per call */
+#define GKV_SERVERS_GIVEN 2u /* go to those of options.server alone, not to others of their group */
 
 /*
  * Options of a session. gkv_options_init() sets the defaults; set what differs after it. Strings
@@ -158,7 +159,8 @@ typedef void (*gkv_trace)(void *arg, const char *step, const char *words);
  */
 struct gkv_options {
 	/* "HOST:PORT"; NULL: $GRACEKV_SERVER, else 127.0.0.1:7471. Those of a group with commas
-	 * between them, at most 8: calls go to the one that is primary, and follow it. */
+	 * between them, at most 8: calls go to the one that is primary, and follow it. Any of them
+	 * tells of the others. */
 	const char *server;
 	/* RDMA device; NULL: $GRACEKV_DEVICE, else "auto"; by the CM: the one on the route */
 	const char *device;
@@ -179,7 +181,7 @@ struct gkv_options {
 	unsigned rnr_retry; /* transport; 0 to 7; default 6 */
 	unsigned connect; /* GKV_CONNECT_...; default $GRACEKV_CONNECT (tcp or cm), else TCP */
 	unsigned housekeeper; /* GKV_HOUSEKEEPER_...; default: a thread */
-	unsigned flags; /* GKV_CHECK_THREADS, or 0; default 0, or $GRACEKV_CHECK_THREADS=1 */
+	unsigned flags; /* see above, or 0; default 0, or with $GRACEKV_CHECK_THREADS=1 that */
 	/* What packets carry; the server has its own. By the CM: its choice, where it is 0. */
 	unsigned pkey_index; /* of the port's P_Key table; default 0; by the CM: 0 only */
 	unsigned service_level; /* 0 to 15; on Ethernet the priority, 0 to 7; default 0 */

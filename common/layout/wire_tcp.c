@@ -16,6 +16,8 @@ static int payload_bytes(unsigned type)
 		return sizeof(struct wire_hello);
 	case WIRE_WELCOME:
 		return sizeof(struct wire_welcome);
+	case WIRE_SERVER:
+		return sizeof(struct wire_server);
 	case WIRE_REFUSE:
 		return sizeof(struct wire_refuse);
 	case WIRE_QP_OPEN:
@@ -94,6 +96,7 @@ static const struct {
 } texts[] = {
 	TEXT(WIRE_HELLO, hello, name),
 	TEXT(WIRE_WELCOME, welcome, device),
+	TEXT(WIRE_SERVER, server, address),
 	TEXT(WIRE_REFUSE, refuse, text),
 	TEXT(WIRE_PEER_HELLO, peer_hello, group),
 	TEXT(WIRE_PEER_HELLO, peer_hello, node),

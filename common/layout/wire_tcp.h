@@ -6,6 +6,7 @@
  *
  *	client                                server
  *	HELLO  (versions, layout, id)   ->
+ *	                                <-    SERVER, for each member of a group: none without one
  *	                                <-    WELCOME (session, root, epoch slot), or REFUSE
  *	for each queue pair:
  *	QP_OPEN (its attributes; INIT)  ->
@@ -61,6 +62,7 @@ enum wire_type {
 	WIRE_BYE = 8,
 	WIRE_QP_CLOSE = 9,
 	WIRE_QP_LOST = 10,
+	WIRE_SERVER = 11,
 	WIRE_PEER_HELLO = 32,
 	WIRE_PEER_JOINED = 33,
 	WIRE_PEER_OFFER = 34,
@@ -149,6 +151,14 @@ LAYOUT(struct wire_welcome, 192, session, 0, generation, 8, epoch, 16, server_in
        key_max, 64, value_max, 68, qps_max, 72, credits_max, 76, resumed, 80, pid, 84, device, 88,
        cm_token, 152, cm_port, 160, group_lease_ms, 164, rho_ppm, 168, reserved, 172);
 
+/* SERVER, 288 B:  0 address 280 ("HOST:PORT", NUL-terminated)   280 reserved 8. Primary first. */
+struct wire_server {
+	char address[280];
+	uint64_t reserved;
+};
+
+LAYOUT(struct wire_server, 288, address, 0, reserved, 280);
+
 /*
  * REFUSE, 512 B:  0 code 4 (negative errno)   4 ask 4   8 text 504 (NUL-terminated).
  * The text names both sides' values and what to do.
@@ -181,6 +191,7 @@ struct wire_frame {
 	union {
 		struct wire_hello hello;
 		struct wire_welcome welcome;
+		struct wire_server server;
 		struct wire_refuse refuse;
 		struct wire_qp qp;
 		struct wire_handle handle;

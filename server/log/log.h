@@ -120,7 +120,7 @@ struct log_place {
 int log_append_begin(struct log *l, uint32_t key_len, uint32_t value_len, struct log_place *out);
 void log_append_end(struct log *l, const struct log_place *at, const struct log_entry *e);
 
-/* log_refuse - nothing more is appended, or it is again: what was begun before goes on. Any thread. */
+/* log_refuse - nothing more is appended, or it is again; what was begun goes on. Any thread. */
 void log_refuse(struct log *l, bool refuse);
 
 /* log_kick - the log's thread writes what was appended, now: once after a few appends. */

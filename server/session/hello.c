@@ -59,6 +59,20 @@ static bool must_wait(struct sessions *all, const uint64_t id[2], struct session
 	       !cds_list_empty(&all->parting);
 }
 
+/* Of a group: where the others are, before the answer to HELLO. */
+static void tell_servers(struct session *s)
+{
+	struct wire_server server[WIRE_GROUP_MEMBERS_MAX];
+	const struct sessions *all = s->all;
+	const unsigned count = all->servers ? all->servers(all->group_ctx, server) : 0;
+
+	for (unsigned i = 0; i < count && !s->ending; i++) {
+		const struct wire_frame frame = { .type = WIRE_SERVER, .server = server[i] };
+
+		session_send(s, &frame);
+	}
+}
+
 void session_welcome(struct session *s)
 {
 	const struct sessions *all = s->all;
@@ -90,6 +104,7 @@ void session_welcome(struct session *s)
 	};
 
 	snprintf(frame.welcome.device, sizeof(frame.welcome.device), "%s", all->dev->name);
+	tell_servers(s);
 	session_send(s, &frame);
 }
 
@@ -156,6 +171,8 @@ static void try_to_begin(struct session *s, const struct wire_hello *h)
 		session_begin(s, h, &err);
 	if (!err.code)
 		return;
+	if (may == SESSIONS_REFUSED)
+		tell_servers(s);
 	session_refuse(s, 0, &err);
 	s->ending = true;
 }

@@ -93,13 +93,15 @@ struct sessions {
 	struct cm_listener *cm; /* NULL: --connect tcp */
 	unsigned cm_port; /* that it listens on */
 	struct clients *clients;
-	/* Of a server that is a member of a group; else NULL. The control thread calls all three.
+	/* Of a server that is a member of a group; else NULL. The control thread calls all of them.
 	 * serves - whether clients may connect; SESSIONS_REFUSED: with @why. Where it says another
 	 * thing than before, it wakes this thread by `notice_fd`, or those who wait are looked at
 	 * with the next tick. member - another server or kv-cluster has dialled, with a PEER_HELLO
-	 * or GROUP_ASK: takes @fd over. rested - no session is left: sessions_rested(). */
+	 * or GROUP_ASK: takes @fd over. servers - members of the group, of which clients are told:
+	 * how many. rested - no session is left: sessions_rested(). */
 	enum sessions_serve (*serves)(void *ctx, struct error *why);
 	void (*member)(void *ctx, int fd, const struct wire_frame *first);
+	unsigned (*servers)(void *ctx, struct wire_server out[WIRE_GROUP_MEMBERS_MAX]);
 	void (*rested)(void *ctx);
 	void *group_ctx;
 	uint32_t group_lease_ms, rho_ppm; /* for WELCOME */

@@ -79,8 +79,8 @@ def test_a_primary_that_stood_still_is_a_backup_when_it_goes_on(group):
     first.signal(signal.SIGCONT)
     group.await_in_sync(*NODES)
     assert "starts again" in first.stderr()
-    said = group.cli("n1")("get", "while")
-    assert said.rc == 3 and "is a backup: the primary is" in said.err
+    assert group.cli("n1").get("while") == b"it stood still"  # it tells where the primary is
+    assert "refused a client: this server is a backup: the primary is" in first.stderr()
     assert group.cli(now).get("while") == b"it stood still"
     group.kill(now)
     now = group.await_primary_but(now)
@@ -97,6 +97,15 @@ def test_a_client_follows_its_group(group, client):
         assert client.get(b"key") == str(turn).encode()
     assert client.stats()["reconnects"] == 2
     assert Cli(group.address).get("key") == b"149"
+
+
+def test_a_client_that_knows_one_server_is_told_of_the_others(group, world):
+    client = world.client(group.servers["n3"])
+    client.put(b"key", b"1")
+    for turn, node in enumerate(("n3", group.primary())):
+        group.kill(node)
+        client.put(b"key", b"%d" % turn)
+        assert client.get(b"key") == b"%d" % turn
 
 
 def test_a_primary_that_stands_still_is_not_read(group, client):

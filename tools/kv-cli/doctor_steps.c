@@ -246,6 +246,7 @@ int doctor_server(struct cli *cli)
 
 	if (cli->json && !a.steps)
 		return cli_error(CLI_FAILED, "doctor: no memory");
+	cli->options.flags |= GKV_SERVERS_GIVEN;
 	cli->options.trace = hear;
 	cli->options.trace_arg = &a;
 	if (!cli->json)

@@ -160,6 +160,7 @@ static int connect_options(struct gkv_options *o)
 	o->service_level = (unsigned)given.service_level;
 	o->traffic_class = (unsigned)given.traffic_class;
 	o->server = given.server;
+	o->flags |= GKV_SERVERS_GIVEN;
 	o->device = given.device;
 	return 0;
 }

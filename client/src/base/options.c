@@ -108,9 +108,11 @@ static int check_numbers(const struct gkv_options *o, struct error *err)
 		rc = error_set(err, -ERANGE,
 			       "housekeeper is %u, it must be %u (a thread) or %u (gkv_tick())",
 			       o->housekeeper, GKV_HOUSEKEEPER_THREAD, GKV_HOUSEKEEPER_TICK);
-	if (rc == 0 && o->flags & ~GKV_CHECK_THREADS)
-		rc = error_set(err, -ERANGE, "flags are 0x%x, known are 0x%x (GKV_CHECK_THREADS)",
-			       o->flags, GKV_CHECK_THREADS);
+	if (rc == 0 && o->flags & ~(GKV_CHECK_THREADS | GKV_SERVERS_GIVEN))
+		rc = error_set(err, -ERANGE,
+			       "flags are 0x%x, known are 0x%x (GKV_CHECK_THREADS) and 0x%x "
+			       "(GKV_SERVERS_GIVEN)",
+			       o->flags, GKV_CHECK_THREADS, GKV_SERVERS_GIVEN);
 	if (rc == 0 && o->hint_bytes > HINT_BYTES_MAX)
 		rc = error_set(err, -ERANGE, "hint_bytes is %llu, at most %llu",
 			       (unsigned long long)o->hint_bytes,

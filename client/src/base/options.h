@@ -25,7 +25,7 @@ struct settings {
 	unsigned lifeline_ms;
 	unsigned connect; /* GKV_CONNECT_... */
 	unsigned housekeeper; /* GKV_HOUSEKEEPER_... */
-	unsigned flags; /* GKV_CHECK_THREADS */
+	unsigned flags; /* GKV_CHECK_THREADS, GKV_SERVERS_GIVEN */
 	uint64_t hint_bytes;
 	gkv_trace trace; /* NULL: nobody */
 	void *trace_arg;

@@ -84,6 +84,7 @@ static int session_new(struct gkv_session **out, const struct gkv_options *optio
 	rc = hints_create(&s->hints, s->settings.hint_bytes, err);
 	if (rc)
 		goto err_free;
+	memcpy(s->server, s->settings.server, sizeof(s->server));
 	s->fork_count = fork_current();
 	s->lifeline = -1;
 	pthread_mutex_init(&s->lock, NULL);
@@ -96,6 +97,7 @@ static int session_new(struct gkv_session **out, const struct gkv_options *optio
 	housekeeper_init(s->keeper);
 	s->services = &services;
 	/* not shared yet */
+	atomic_store_explicit(&s->servers, s->settings.servers, memory_order_relaxed);
 	atomic_store_explicit(&s->next_sequence, 1, memory_order_relaxed);
 	atomic_store_explicit(&s->number, 1, memory_order_relaxed);
 	*out = s;
@@ -113,7 +115,7 @@ static int connect_first(struct gkv_session *s, struct error *err)
 	const uint64_t deadline_ns = time_now_ns() + s->settings.timeout_ms * NS_PER_MS;
 	int rc = session_connect(s, deadline_ns, err);
 
-	while (rc && s->settings.servers > 1 && session_worth_another(rc)) {
+	while (rc && session_servers(s) > 1 && session_worth_another(rc)) {
 		const uint64_t due_ns = backoff_due(&s->backoff, time_now_ns());
 
 		if (due_ns >= deadline_ns)

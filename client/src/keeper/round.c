@@ -260,7 +260,7 @@ static void watch_lease(struct gkv_session *s)
 	if (k->until != k->until_before) {
 		k->until_before = k->until;
 		k->until_ns = now;
-	} else if (lease_ms && s->settings.servers > 1 &&
+	} else if (lease_ms && session_servers(s) > 1 &&
 		   now - k->until_ns > SILENT_LEASES * lease_ms * NS_PER_MS) {
 		session_silent(s, k->h->link.session_number);
 	}

@@ -25,6 +25,7 @@
 #include "client/src/link/device.h"
 #include "client/src/link/trace.h"
 #include "common/base/cleanup.h"
+#include "common/base/parse.h"
 #include "common/base/random.h"
 #include "common/base/time.h"
 #include "common/layout/root.h"
@@ -155,6 +156,40 @@ static int keep_or_renew_world(struct gkv_session *s, const struct wire_welcome 
 	return 0;
 }
 
+/* Must hold the lock. A member of the server's group: kept, where it is new, and there is room. */
+static void learn_server(struct gkv_session *s, const char *address)
+{
+	const unsigned count = session_servers(s);
+	struct settings_server one = { 0 };
+	struct error err;
+
+	if (s->settings.flags & GKV_SERVERS_GIVEN || count == SETTINGS_SERVERS_MAX ||
+	    parse_host_port("a server", address, one.host, one.port, &err) || !one.host[0] ||
+	    !one.port[0])
+		return;
+	for (unsigned i = 0; i < count; i++)
+		if (strcmp(s->server[i].host, one.host) == 0 &&
+		    strcmp(s->server[i].port, one.port) == 0)
+			return;
+	s->server[count] = one;
+	/* relaxed: go_on() releases the entry */
+	atomic_store_explicit(&s->servers, count + 1, memory_order_relaxed);
+}
+
+static int hear_welcome(struct gkv_session *s, int fd, struct wire_frame *out, uint64_t deadline_ns,
+			struct error *err)
+{
+	for (unsigned told = 0;; told++) {
+		int rc;
+
+		out->type = WIRE_BYE;
+		rc = exchange_recv(fd, &s->reader, WIRE_WELCOME, out, deadline_ns, err);
+		if (rc != -EPROTO || out->type != WIRE_SERVER || told == WIRE_GROUP_MEMBERS_MAX)
+			return rc;
+		learn_server(s, out->server.address);
+	}
+}
+
 static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct error *err)
 {
 	struct wire_frame hello = {
@@ -180,7 +215,7 @@ static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct err
 	trace_begin(s, "welcome");
 	rc = exchange_send(fd, &hello, deadline_ns, err);
 	if (rc == 0)
-		rc = exchange_recv(fd, &s->reader, WIRE_WELCOME, &welcome, deadline_ns, err);
+		rc = hear_welcome(s, fd, &welcome, deadline_ns, err);
 	if (rc == 0)
 		rc = check_welcome(&welcome.welcome, s->settings.connect == GKV_CONNECT_CM, err);
 	if (rc == 0)
@@ -202,7 +237,7 @@ static int greet(struct gkv_session *s, int fd, uint64_t deadline_ns, struct err
 /* Must hold the lock. */
 static struct addresses *addresses_of(struct gkv_session *s)
 {
-	return &s->addresses[session_server(s) - s->settings.server];
+	return &s->addresses[session_server(s) - s->server];
 }
 
 static int connect_tcp(struct gkv_session *s, uint64_t deadline_ns, int *fd, struct error *err)
@@ -327,10 +362,10 @@ bool session_goes_on(const struct gkv_session *s, int rc)
 /* The next server of the list is the one that is tried. */
 static void go_on(struct gkv_session *s)
 {
-	const unsigned at = (unsigned)(session_server(s) - s->settings.server);
+	const unsigned at = (unsigned)(session_server(s) - s->server);
 
-	/* relaxed: under the lock; see session_server() */
-	atomic_store_explicit(&s->at, (at + 1) % s->settings.servers, memory_order_relaxed);
+	/* release: pairs with session_server() */
+	atomic_store_explicit(&s->at, (at + 1) % session_servers(s), memory_order_release);
 }
 
 /*
@@ -340,13 +375,13 @@ static void go_on(struct gkv_session *s)
  */
 static int connect_any(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
 {
-	const unsigned servers = s->settings.servers;
 	int rc = 0;
 
-	for (unsigned tried = 0; tried < servers; tried++) {
+	for (unsigned tried = 0; tried < session_servers(s); tried++) {
 		const uint64_t now = time_now_ns(), soon = now + OTHERS_MS * NS_PER_MS;
 
-		rc = connect_once(s, servers > 1 && soon < deadline_ns ? soon : deadline_ns, err);
+		rc = connect_once(
+			s, session_servers(s) > 1 && soon < deadline_ns ? soon : deadline_ns, err);
 		addresses_of(s)->failed = rc != 0;
 		if (rc == 0 || !session_worth_another(rc) || now >= deadline_ns)
 			return rc;
@@ -386,7 +421,7 @@ int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *e
 	}
 	rc = connect_any(s, deadline_ns, err);
 	backoff_attempted(&s->backoff, now, time_now_ns(), random_chance());
-	if (s->settings.servers > 1) /* a fail-over takes two leases */
+	if (session_servers(s) > 1) /* a fail-over takes two leases */
 		backoff_at_most(&s->backoff, OTHERS_STEP_MS);
 	if (rc)
 		s->lost = *err;

@@ -74,7 +74,11 @@ struct gkv_session {
 	/* Any thread, no lock. */
 	_Atomic uint64_t rounds_begun; /* by the housekeeper: its READs come after */
 	_Atomic uint64_t rounds_applied; /* the last that has followed the server's hint_floor */
-	_Atomic unsigned at; /* the server of settings that is connected, or tried; under lock */
+	_Atomic unsigned at; /* the server that is connected, or tried; under lock */
+	_Atomic unsigned servers; /* how many of `server` there are; under lock */
+	/* Those of the options, and members of their group that they tell of. What stands here
+	 * does not change. */
+	struct settings_server server[SETTINGS_SERVERS_MAX];
 	_Atomic uint64_t number; /* grows with each connection lost; handles compare theirs */
 	_Atomic uint64_t next_sequence; /* of requests, from 1, never used twice */
 	_Atomic uint64_t reconnects; /* connections made but the first; written under lock */
@@ -130,8 +134,14 @@ static inline bool session_is_served(struct gkv_session *s)
 /* session_server - the one that it is connected to, or that was tried last: for messages. */
 static inline const struct settings_server *session_server(const struct gkv_session *s)
 {
-	/* relaxed: which one it is orders nothing */
-	return &s->settings.server[atomic_load_explicit(&s->at, memory_order_relaxed)];
+	/* acquire: pairs with go_on(), after the entry was written */
+	return &s->server[atomic_load_explicit(&s->at, memory_order_acquire)];
+}
+
+/* session_servers - how many there are to go to. */
+static inline unsigned session_servers(const struct gkv_session *s)
+{
+	return atomic_load_explicit(&s->servers, memory_order_relaxed); /* only grows */
 }
 
 /* lock_until - @deadline_ns (CLOCK_MONOTONIC). Returns 0 or -ETIMEDOUT. */
