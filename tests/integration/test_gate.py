@@ -32,11 +32,13 @@ BOUNDS = {"index": [3, 2, 2, 72, 5], "growth": [10, 5], "grace": [0.95, 1.1, 1, 
           "reclaim": [0.97, 5], "get": [3, 1, 0.5], "warm": [2], "depth": [0.6], "redis": [25, 5],
           "zipf": [1.2], "zipf-few": [1.02],
           "log": [0.9, 0.9, 3], "snapshot": [1.5, 0.8, 1, 1, 0.5, 1],
+          "failover": [2, 3, 50, 0, 50, 0.95, 2],
           "soft": [6, 3, 3, 1.5], "waste": [15, 250],
           "peers": [10] * 4, "rxe": [2.3, 1.3, 1.5, 1, 2.5], "torture": [0]}
 
 
-SCRIPTS = "rxe", "waste", "redis", "log", "snapshot"  # of the source tree: no fakes stand for them
+# Of the source tree: no fakes stand for them.
+SCRIPTS = "rxe", "waste", "redis", "log", "snapshot", "failover"
 
 
 def test_no_bound_was_loosened():
@@ -236,13 +238,14 @@ def test_of_the_kernel_two_numbers_are_told(monkeypatch, release, told):
     assert gate_main.kernel() == told
 
 
-@pytest.mark.limit(180)
+@pytest.mark.limit(240)
 @pytest.mark.skipif(not os.path.exists("/usr/bin/apt-cache"), reason="there is no apt-cache")
 def test_real_programs_are_read():
     """Whatever they measure here."""
-    done = run([GATE, "-B", str(BUILD), "-o", "waste,snapshot", "--json", "--quick"], seconds=180)
+    done = run([GATE, "-B", str(BUILD), "-o", "waste,snapshot,failover", "--json", "--quick"],
+               seconds=240)
     assert done.rc in (0, 1), done.err
-    *snapshot, waste, many = json.loads(done.out)["promises"]
-    assert not any(promise["failed"] for promise in snapshot), snapshot
+    *several, waste, many = json.loads(done.out)["promises"]
+    assert len(several) == 13 and not any(promise["failed"] for promise in several), several
     assert not waste["failed"] and (waste["why"] or 0 < waste["measured"] < 100)
     assert 96 < many["measured"] < 1000, "of 80 B and a header of 48 B, rounded to 128, at least"

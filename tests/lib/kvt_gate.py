@@ -36,6 +36,11 @@ def spread(median):
     return {"median": median, "min": median * 0.9, "max": median * 1.1}
 
 
+def waits(value):
+    """Of failover: what one kind of client waited."""
+    return {"median_leases": value, "p99_leases": value, "median_ms": value}
+
+
 def rounds(value, name="ratio_by_rounds", **more):
     return {"ratio": value, name: spread(value), **more}
 
@@ -103,6 +108,12 @@ def documents(good=True):
                      "figures": {"get_p99": spread(low), "put_rate": spread(high),
                                  "get_max_us_saving": spread(low * 1e3),
                                  "get_max_us_rest": spread(low * 1e3)}},
+        "failover": {"failover": {"rounds": 100, "floor_leases": 1, "put": waits(low),
+                                  "get": waits(low / 2)},
+                     "short": {"put": waits(low), "get": waits(low)},
+                     "switch": {"failed": 0 if good else 1, "etcd_ms": 1,
+                                "pause": {"p99_ms": low, **spread(low)}},
+                     "figures": {"get": spread(high), "put": spread(low)}},
         "soft": {"software_device": True, "mapped_list_over_memcpy": rounds(low, **kept),
                  "private_over_private_list": rounds(high if good else 2.67),
                  "kernel_over_kernel_list": rounds(2.4),

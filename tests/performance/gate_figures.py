@@ -72,6 +72,14 @@ def spread(path):
     return ratio(f"{path}.median", path)
 
 
+def slower(path, key, floor=None):
+    """Of what writes and what reads have waited, the longer one, and both."""
+    def read(doc):
+        both = [positive(doc, f"{path}.{kind}.{key}") for kind in ("put", "get")]
+        return Figure(max(both), min(both), max(both), positive(doc, floor) if floor else None)
+    return read
+
+
 def percent(path):
     """A share, which may be 0."""
     return lambda doc: Figure(100 * number(doc, path))

@@ -12,7 +12,8 @@ import dataclasses
 from gate_figures import (Figure, inverse, leases_until_fenced, longest_pause,
                           megabytes_of_a_million, of_pauses, of_test, over_peer, parse_json,
                           number, parse_rxe, parse_torture, percent, ratio,
-                          reads_over_reads_at_rest, server_percent, spread, torn_blocks, unless)
+                          reads_over_reads_at_rest, server_percent, slower, spread, torn_blocks,
+                          unless)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -288,5 +289,29 @@ SNAPSHOT = Group(
                      " give as much memory")),
     full=(("keys", 10**7),), needs=("bin/kv-server", "bin/kv-cli", "bin/kv-bw", "bin/kv-lat"))
 
+FAILOVER = Group(
+    "failover", "/tests/performance/failover", ("--build", "{build}"),
+    ("--build", "{build}", "--kills", "3", "--short-kills", "2", "--switches", "2", "--rounds", "1",
+     "--seconds", "0.3"), 330, 1200, (
+        Promise("three servers, kill -9 of the primary: until reads and writes go on, median",
+                "at most", 2, slower("failover", "median_leases", "failover.floor_leases"),
+                "leases", note="the floor is the lease, and what etcd takes"),
+        Promise("the same, p99", "at most", 3,
+                slower("failover", "p99_leases", "failover.floor_leases"), "leases"),
+        Promise("the same with a lease of 25 ms, median", "at most", 50,
+                slower("short", "median_ms"), "ms"),
+        Promise("a planned switch: operations that fail", "at most", 0,
+                lambda doc: Figure(number(doc, "switch.failed"))),
+        Promise("a planned switch: p99 of the time without an operation", "below", 50,
+                ratio("switch.pause.p99_ms", "switch.pause", floor="switch.etcd_ms"), "ms",
+                note="the floor is what etcd takes for a read and a transaction"),
+        Promise("rate of GETs of a group / of a server alone", "at least", 0.95,
+                spread("figures.get")),
+        Promise("PUT of a group with two backups / of a server alone, median", "at most", 2,
+                spread("figures.put"))),
+    full=(("failover.rounds", 100),), peers=("etcd",),
+    needs=("bin/kv-server", "bin/kv-cluster", "bin/kv-lat", "bin/kv-bw",
+           "tests/integration/kv-test-client"))
+
 GROUPS = (INDEX, GROWTH, GRACE, RECLAIM, GET, WARM, DEPTH, REDIS, ZIPF, ZIPF_FEW, LOG, SNAPSHOT,
-          SOFT, WASTE, PEERS, RXE, TORTURE)
+          FAILOVER, SOFT, WASTE, PEERS, RXE, TORTURE)
