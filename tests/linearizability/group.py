@@ -4,6 +4,7 @@
 import time
 
 import kvt_process
+from kvt_client import run
 from kvt_group import NODES, Group
 from kvt_server import ServerFailed
 
@@ -81,6 +82,16 @@ class GroupCast(Cast):
         self.group.kill(dies)
         self.dead.append(dies)
         return begin, time.monotonic_ns()
+
+    def switch_primary(self):
+        """When all are in sync. Who is primary then."""
+        self.group.await_in_sync(*NODES)
+        self.note_figures()
+        self.look()
+        done = run([kvt_process.program("kv-cluster"), "-s", self.group.address, "switch"])
+        if done.rc:
+            raise Wrong(f"a switch is refused: {done.err}")
+        return done.out.decode().strip()
 
     def look(self):
         for server in self.group.servers.values():

@@ -115,6 +115,13 @@ def end_server(cast):
     return f"life {cast.lives}"
 
 
+def switch_primary(cast):
+    """The primary of a group gives way to another one."""
+    words = cast.switch_primary()
+    yield between(cast, 0, 300)
+    return words
+
+
 def grow(cast):
     """The index grows and shrinks where the keys are."""
     yield from asked(cast, "grow", between(cast, 500, 2500))
@@ -137,9 +144,11 @@ TRACKS = {
 DURABLE = {**TRACKS, "server": [stop_server, hold_server, kill_server, kill_server, kill_server,
                                 kill_server, kill_recovery, end_server]}
 # Of a group: a full store is left out, since a backup may need another block more than its primary.
-GROUP = {**TRACKS, "server": [stop_server, hold_server, kill_server, kill_server],
+GROUP = {**TRACKS, "server": [stop_server, hold_server, kill_server, kill_server, switch_primary,
+                              switch_primary],
          "memory": [grow]}
-NAMES = sorted({nemesis.__name__ for track in DURABLE.values() for nemesis in track})
+NAMES = sorted({nemesis.__name__ for tracks in (DURABLE, GROUP) for track in tracks.values()
+                for nemesis in track})
 # Seconds of rest between two of a track
 REST = {"clients": (0.02, 0.25), "lines": (0.1, 1.0), "server": (0.3, 1.5), "memory": (0.05, 0.5)}
 

@@ -44,7 +44,8 @@ MUST = ("checked.open", "hint_hits", "hint_stale", "retries", "asked", "reconnec
 MUST_S = 30
 # With a data directory: seconds for a life, and what happened to each of its servers.
 LIFE_S = 3
-MUST_GROUP = [path for path in MUST if path != "pressed"] + ["nemeses.kill_server"]
+MUST_GROUP = [path for path in MUST if path != "pressed"] + ["nemeses.kill_server",
+                                                          "nemeses.switch_primary"]
 MUST_DURABLE = ("nemeses.kill_server", "nemeses.kill_recovery", "nemeses.end_server",
                 "server.snapshots")
 

@@ -163,6 +163,7 @@ static void session_options(struct member *m, struct gkv_options *o)
 	static const unsigned timeout_ms[] = { 400, 1000, 3000 };
 
 	gkv_options_init(o);
+	o->flags |= GKV_SERVERS_GIVEN; /* the relays, which cut lines */
 	o->hint_bytes = hint_bytes[below(m, 8) < 5 ? 0 : below(m, 4)];
 	o->timeout_ms = timeout_ms[below(m, 3)];
 	o->lifeline_ms = 500 + (unsigned)below(m, 1500);
