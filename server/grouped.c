@@ -422,12 +422,12 @@ static void rest(void *ctx, bool rests)
 {
 	struct grouped *g = ctx;
 
+	if (!rests)
+		sessions_go_on(&g->s->sessions);
 	/* release: pairs with serves() */
 	atomic_store_explicit(&g->open, !rests, memory_order_release);
 	if (rests)
 		sessions_rest(&g->s->sessions);
-	else
-		sessions_go_on(&g->s->sessions);
 	wake_control(g);
 }
 
@@ -445,7 +445,7 @@ static void ends(void *ctx, const struct error *why)
 
 	g->why = *why;
 	g->again = why->code == -ESTALE || why->code == -EPROTO || is_for_now(why->code) ||
-		   why->code == -ECONNRESET || why->code == -EAGAIN;
+		   why->code == -ECONNRESET || why->code == -EAGAIN || why->code == -EUSERS;
 	/* release: pairs with grouped_explain() */
 	atomic_store_explicit(&g->ends, true, memory_order_release);
 	atomic_store_explicit(&g->open, false, memory_order_relaxed);

@@ -148,11 +148,13 @@ int wire_decode(const void *bytes, size_t len, struct wire_frame *out, struct er
 	out->type = (enum wire_type)h.type;
 	memcpy(&out->peer_clients, (const char *)bytes + sizeof(h), h.length);
 	if (check_texts(out))
-		return error_set(err, -EPROTO, "the peer sent a text that does not end");
-	if (out->type == WIRE_PEER_CLIENTS && out->peer_clients.count > WIRE_PEER_ITEMS)
-		return error_set(err, -EPROTO, "the peer sent %u clients in a frame for %u",
-				 out->peer_clients.count, WIRE_PEER_ITEMS);
-	return 0;
+		rc = error_set(err, -EPROTO, "the peer sent a text that does not end");
+	else if (out->type == WIRE_PEER_CLIENTS && out->peer_clients.count > WIRE_PEER_ITEMS)
+		rc = error_set(err, -EPROTO, "the peer sent %u clients in a frame for %u",
+			       out->peer_clients.count, WIRE_PEER_ITEMS);
+	if (rc)
+		memset(out, 0, sizeof(*out)); /* nothing of it is to be believed */
+	return rc;
 }
 
 size_t wire_encode(const struct wire_frame *frame, void *out)

@@ -102,7 +102,7 @@ int group_registry_take(struct group_registry *r, const struct etcd_value *v,
 		return error_set(err, -ESTALE,
 				 "etcd has the group's configuration of term %llu, older than term "
 				 "%llu, which this server knows (was etcd restored from a back-up? "
-				 "Stop all servers of the cluster before that, and start one with "
+				 "Stop all servers of the cluster before that, start one, and say "
 				 "kv-cluster force)",
 				 (unsigned long long)out->config.term, (unsigned long long)r->term);
 	if (v->modified) {

@@ -95,7 +95,7 @@ static void set_fd(struct follow *f, int fd)
 static bool is_for_now(int rc)
 {
 	return rc == -EAGAIN || rc == -ECONNREFUSED || rc == -ECONNRESET || rc == -ETIMEDOUT ||
-	       rc == -EHOSTUNREACH || rc == -ENETUNREACH || rc == -EPIPE;
+	       rc == -EHOSTUNREACH || rc == -ENETUNREACH || rc == -EPIPE || rc == -EUSERS;
 }
 
 static int dial(struct follow *f, struct error *err)
@@ -268,6 +268,7 @@ int follow_dial(struct follow *f, const char *address, struct error *err)
 	snprintf(f->address, sizeof(f->address), "%s", address);
 	f->line = (struct joined){ .fd = -1 };
 	f->state.stage = FOLLOW_DIALS;
+	f->state.dismissed = (struct error){ 0 };
 	atomic_store_explicit(&f->stop, false, memory_order_relaxed); /* before the thread */
 	rc = -pthread_create(&f->thread, NULL, run, f);
 	if (rc)

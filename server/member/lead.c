@@ -187,45 +187,6 @@ void lead_hello(struct lead *l, int fd, const struct wire_peer_hello *hello)
 		line_begin(n);
 }
 
-/* That many are in sync if @life is not. */
-static unsigned left_without(const struct lead *l, uint64_t life)
-{
-	const struct group_member *m = group_find(&l->known.config, life);
-
-	return group_in_sync(&l->known.config) - (m && m->in_sync);
-}
-
-int lead_remove(struct lead *l, const char *node, uint64_t *life, struct error *err)
-{
-	const struct group_member *m = group_find_node(&l->known.config, node);
-	const uint32_t least = l->known.config.min_in_sync;
-	struct line *n;
-
-	if (!m)
-		return error_set(err, -ENOENT,
-				 "node %s is no member of the group (kv-cluster status lists them)",
-				 node);
-	if (m->life == l->config.self)
-		return error_set(err, -EINVAL,
-				 "node %s is the primary (give way to another one first, with "
-				 "kv-cluster switch)",
-				 node);
-	if (left_without(l, m->life) < least)
-		return error_set(err, -EBUSY,
-				 "writes want %u servers in sync, and without node %s there are %u "
-				 "(add another server first)",
-				 least, node, left_without(l, m->life));
-	*life = m->life;
-	n = lead_line(l, m->life);
-	if (!n || n->stage == LEAD_CUT)
-		return 0; /* it goes by itself */
-	if (n->admitted.fd >= 0 && !n->runs)
-		exchange_refuse(n->admitted.fd, 0, WIRE_PEER_DISMISSED,
-				"a person has removed it (start it again to have it back)");
-	line_cut(n, "a person has removed it");
-	return 0;
-}
-
 /* Configurations. */
 
 static void depose(struct lead *l)

@@ -47,7 +47,7 @@ struct lead_config {
 	 * lead_turn() does nothing after it.
 	 * rest - true: no client is answered from the return on, or begins a session, and those
 	 * that there are end; false: it goes on. rested - none is left after rest(true); wake_fd
-	 * says so, too. stays - this server does not give way after all: @why.
+	 * says so, too. stays - what a person wanted will not be: @why.
 	 */
 	void (*opened)(void *ctx);
 	void (*changed)(void *ctx, const struct group_known *now);
@@ -74,8 +74,8 @@ void lead_told(struct lead *l, const struct group_known *now);
  * or a negative errno with @err.
  *
  * lead_remove - take @node out: it is told that it is, and that it shall not come back by itself.
- * lead_switch - give way to the member @node, or where that is "" to the one that has most. stays()
- * says that it will not be. @life: that of the member.
+ * lead_switch - give way to the member @node, or where that is "" to the one that has most.
+ * stays() says that it will not be. @life: that of the member.
  */
 int lead_remove(struct lead *l, const char *node, uint64_t *life, struct error *err);
 int lead_switch(struct lead *l, const char *node, uint64_t *life, struct error *err);

@@ -31,7 +31,7 @@ struct line {
 	_Atomic int progress; /* enum line_progress */
 };
 
-/* How far a planned switch is: lead_switch.c. */
+/* How far what a person wants is: lead_switch.c. */
 enum yield_step {
 	YIELD_NOTHING,
 	YIELD_WAITS, /* for the proposer, which has something else to do */
@@ -42,6 +42,7 @@ enum yield_step {
 
 struct yield {
 	enum yield_step step;
+	bool removes; /* it is no switch: `to` is taken out when etcd has answered */
 	uint64_t to; /* life */
 	uint64_t since_ns; /* of the step */
 };
@@ -61,8 +62,8 @@ struct lead {
 
 /*
  * lead_propose - @next; @promotes as in struct lead. lead_line - the place of a life; NULL.
- * lead_yield_turn - of a planned switch. lead_yield_answer - etcd has answered, and this server is
- * primary yet; @rc as of proposer_answer.
+ * lead_yield_turn - of what a person wants. lead_yield_answer - etcd has answered, and this server
+ * is primary yet; @rc as of proposer_answer.
  */
 void lead_propose(struct lead *l, const struct group_config *next, uint64_t promotes);
 struct line *lead_line(struct lead *l, uint64_t life);

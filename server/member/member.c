@@ -40,6 +40,8 @@
 #include "common/base/time.h"
 #include "server/member/member_internal.h"
 
+#define CALLS_MAX 64u /* that wait for the group's thread */
+
 /* By the thread that follows the key. */
 static void told(void *ctx, const struct etcd_value *v)
 {
@@ -114,6 +116,7 @@ static void take_calls(struct member *m)
 		struct member_caller *c = (struct member_caller *)mail;
 
 		next = mail->next;
+		atomic_fetch_sub(&m->called, 1);
 		take_call(m, c);
 		free(c);
 	}
@@ -290,10 +293,16 @@ void member_destroy(struct member *m)
 
 void member_call(struct member *m, int fd, const struct wire_frame *first)
 {
-	struct member_caller *c = malloc(sizeof(*c));
+	struct member_caller *c = NULL;
 
+	if (atomic_fetch_add(&m->called, 1) < CALLS_MAX)
+		c = malloc(sizeof(*c));
 	if (!c) {
-		exchange_refuse(fd, 0, -EAGAIN, "there is no memory for one who dials");
+		atomic_fetch_sub(&m->called, 1);
+		exchange_refuse(
+			fd, 0, -EAGAIN,
+			"too many wait for this member of a group to answer (it may wait for "
+			"etcd: ask again in a moment)");
 		close(fd);
 		return;
 	}

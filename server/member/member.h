@@ -73,7 +73,7 @@ void member_destroy(struct member *m);
 void member_wake(struct member *m);
 
 /* member_call - another server, or kv-cluster, has said @first over @fd, which is non-blocking:
- * taken over. Any thread. */
+ * taken over. Refused where very many wait for an answer. Any thread. */
 void member_call(struct member *m, int fd, const struct wire_frame *first);
 
 enum member_role {

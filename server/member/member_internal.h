@@ -28,6 +28,7 @@ struct member {
 	bool runs;
 	int wake_fd; /* eventfd: of beats, proposals, lines, etcd */
 	struct mailbox calls; /* struct member_caller */
+	_Atomic unsigned called; /* in it */
 
 	/* Others' threads, which begin with it and end before it. */
 	struct group_registry *asks; /* the proposer's */

@@ -97,7 +97,7 @@ static bool rested(void *ctx)
 
 static void stays(void *ctx, const struct error *why)
 {
-	log_warn("group", "this server goes on as primary: %s", why->text);
+	log_warn("group", "%s", why->text);
 	member_wish_failed(ctx, why);
 }
 
@@ -190,32 +190,6 @@ static void come_back(struct member *m)
 		propose(m, &c);
 }
 
-int member_force(struct member *m, struct error *err)
-{
-	struct group_config c = m->known.config;
-	struct follow_state s = { .stage = FOLLOW_NOBODY };
-
-	if (m->follow)
-		follow_look(m->follow, &s);
-	if (!m->knows || !m->known.modified || m->asked != NOTHING || m->lead ||
-	    (m->role != MEMBER_WAITS && (m->role != MEMBER_FOLLOWS || s.stage != FOLLOW_DIALS)))
-		return error_set(err, -EBUSY,
-				 "this server does not wait for its group (kv-cluster status says "
-				 "what it does)");
-	if (s.learned)
-		return error_set(
-			err, -EBUSY,
-			"this server has what its primary had, and takes over by itself if "
-			"it may");
-	if (m->follow && follow_leave(m->follow, err))
-		return err->code;
-	m->primary = 0;
-	group_force(&c, &m->config.self);
-	log_warn("group", "a person wants this server to be all there is of its group");
-	propose(m, &c);
-	return 0;
-}
-
 static void dial(struct member *m, const struct group_member *primary)
 {
 	const struct member_config *c = &m->config;
@@ -293,6 +267,46 @@ static bool leave(struct member *m)
 	return s.stage != FOLLOW_UNFIT;
 }
 
+/* Whether it has nothing to wait for: it would be primary already, or learns, or may take over. */
+static int may_be_forced(const struct member *m, const struct follow_state *s, struct error *err)
+{
+	const struct group_member *self = group_find(&m->known.config, m->config.self.life);
+
+	if (self && self->in_sync)
+		return error_set(err, -EBUSY,
+				 "this server has what was acknowledged, and takes over by itself "
+				 "when etcd answers (or is primary already)");
+	if (!m->knows || !m->known.modified || m->asked != NOTHING || m->lead ||
+	    (m->role != MEMBER_WAITS && m->role != MEMBER_FOLLOWS))
+		return error_set(err, -EBUSY,
+				 "this server does not wait for its group (kv-cluster status says "
+				 "what it does)");
+	if (s->stage == FOLLOW_LEARNS && !s->learned)
+		return error_set(
+			err, -EBUSY,
+			"this server has a part of the primary's records (wait until it has "
+			"learned all of them, or starts again)");
+	return 0;
+}
+
+/* One that has learned keeps what it holds, as in a take-over. */
+int member_force(struct member *m, struct error *err)
+{
+	struct group_config c = m->known.config;
+	struct follow_state s = { .stage = FOLLOW_NOBODY };
+
+	if (m->follow)
+		follow_look(m->follow, &s);
+	if (may_be_forced(m, &s, err))
+		return err->code;
+	if (m->follow && m->primary && !leave(m))
+		return error_set(err, -EIO, "this server ends (its log says why)");
+	group_force(&c, &m->config.self);
+	log_warn("group", "a person wants this server to be all there is of its group");
+	propose(m, &c);
+	return 0;
+}
+
 static void follow_another(struct member *m, const struct group_member *primary)
 {
 	struct follow_state s;
@@ -328,9 +342,10 @@ static void dismissed(struct member *m)
 	if (m->follow && m->primary) {
 		give_term(m, NULL); /* nothing of it is used any more */
 		m->primary = 0;
-		if (follow_leave(m->follow, &err) == 0)
-			follow_look(m->follow, &s);
+		follow_leave(m->follow, &err); /* it ends anyhow */
 	}
+	if (m->follow)
+		follow_look(m->follow, &s);
 	if (s.dismissed.code)
 		end(m, s.dismissed.code, "this server was taken out of its group",
 		    s.dismissed.text);

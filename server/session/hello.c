@@ -16,6 +16,8 @@
 #include "common/base/log.h"
 #include "common/base/random.h"
 
+#define WAITING_MAX (STRANGERS_MAX * 3 / 4)
+
 static int check_hello(const struct wire_hello *h, struct error *err)
 {
 	if (h->layout_version != LAYOUT_VERSION || h->layout_hash != layout_hash())
@@ -145,6 +147,11 @@ static int session_begin(struct session *s, const struct wire_hello *h, struct e
 /* Until what it waits for is there. */
 static int wait(struct session *s, const struct wire_hello *h, struct error *err)
 {
+	struct sessions *all = s->all;
+
+	/* They are strangers yet, and others, as servers of the group, must find a place, too. */
+	if (atomic_load_explicit(&all->counters.strangers, memory_order_relaxed) > WAITING_MAX)
+		return error_set(err, -EAGAIN, "too many clients wait (come again in a moment)");
 	if (!s->hello) {
 		s->hello = malloc(sizeof(*s->hello));
 		if (!s->hello)
@@ -152,7 +159,7 @@ static int wait(struct session *s, const struct wire_hello *h, struct error *err
 		*s->hello = *h;
 	}
 	session_pause(s);
-	cds_list_add_tail(&s->waiting_node, &s->all->waiting);
+	cds_list_add_tail(&s->waiting_node, &all->waiting);
 	return 0;
 }
 

@@ -61,14 +61,14 @@
 #include "server/worker/worker.h"
 
 #define SESSIONS_MAX	    1024u
-#define STRANGERS_MAX	    1024u /* connections that have not said HELLO yet */
+#define STRANGERS_MAX	    1024u /* connections that are no sessions yet */
 #define SESSION_LIFELINE_MS 2000u
 #define WORKERS_MAX	    64u
 
 struct session_counters {
 	_Atomic uint64_t sessions; /* connected now */
 	_Atomic uint64_t queue_pairs; /* of them */
-	_Atomic uint64_t strangers; /* connected, no HELLO yet */
+	_Atomic uint64_t strangers; /* connected, and no session: no HELLO yet, or it waits */
 	_Atomic uint64_t accepted;
 	_Atomic uint64_t refused;
 	_Atomic uint64_t resumed; /* sessions of a client id that was known */
@@ -122,7 +122,7 @@ struct sessions {
 	struct cds_list_head list; /* sessions by number, oldest first */
 	struct cds_list_head strangers;
 	struct cds_list_head parting; /* sessions that are over, until they come back */
-	struct cds_list_head waiting; /* strangers that wait for the end of a session */
+	struct cds_list_head waiting; /* strangers that wait for the end of a session, or for us */
 	struct cds_list_head ready; /* strangers that have waited for it */
 	struct cds_list_head unfenced; /* over, and waited for: freed after the reclaimer */
 	int epoll_fd; /* that watches life lines; -1: none does */

@@ -182,8 +182,9 @@ def test_watch_shows_each_change(group, cluster):
         while "n3" not in watch.stdout.readline():
             pass
         cluster.good("switch", "n3")
+        # On a machine that is busy others may have taken over by the time that it looks.
         lines = [watch.stdout.readline()]
-        while "n3 primary" not in lines[-1]:
+        while not re.search(r"n[123] primary", lines[-1]):
             lines.append(watch.stdout.readline())
             assert lines[-1]
         assert any(re.match(r"[\d:]{8}  term \d+: n", line) for line in lines), lines

@@ -9,7 +9,8 @@
 #include "common/base/time.h"
 #include "tools/kv-cluster/cluster.h"
 
-#define CHANGE_MS 15000u
+#define CHANGE_MS     15000u
+#define LOOK_AGAIN_NS (5 * NS_PER_MS)
 
 static int no(const struct cluster *c, const char *what, const char *why)
 {
@@ -35,22 +36,24 @@ static int done(const struct cluster *c, const struct wire_group_done *d, uint64
 	return CLUSTER_GOOD;
 }
 
-static int change(const struct cluster *c, const struct view *at, enum wire_group_what what)
+static int change(const struct cluster *c, const struct view *at, enum wire_group_what what,
+		  struct wire_group_done *out)
 {
 	static const char *const words[] = { [WIRE_GROUP_ASK_SWITCH] = "switch",
 					     [WIRE_GROUP_ASK_REMOVE] = "remove",
 					     [WIRE_GROUP_ASK_FORCE] = "force" };
-	const uint64_t begun_ns = time_now_ns();
-	struct wire_group_done d;
 	struct error err;
 	int rc = ask_change(at->server, what, at->status.group, c->node,
-			    c->timeout_ms ? c->timeout_ms : CHANGE_MS, &d, &err);
+			    c->timeout_ms ? c->timeout_ms : CHANGE_MS, out, &err);
 
-	if (rc == 0)
-		return done(c, &d, time_now_ns() - begun_ns);
-	return rc == -ETIMEDOUT || rc == -ECONNRESET || rc == -ECONNREFUSED
-		       ? program_failed(c->program, words[what], err.text)
-		       : no(c, words[what], err.text);
+	if (rc == -ETIMEDOUT)
+		return program_failed(
+			c->program, words[what],
+			"it is not done yet, and may be done later (kv-cluster status "
+			"shows it; does etcd answer?)");
+	if (rc == -ECONNRESET || rc == -ECONNREFUSED)
+		return program_failed(c->program, words[what], err.text);
+	return rc ? no(c, words[what], err.text) : CLUSTER_GOOD;
 }
 
 /* The primary that answers; NULL, and *@status: there is none, which was said. */
@@ -59,18 +62,45 @@ static const struct view *primary(const struct cluster *c, struct overview *o, i
 	*status = cluster_look(c, o);
 	if (*status == 0 && !o->primary)
 		*status = no(c, "no primary answers clients",
-			     "wait until one does (kv-cluster watch shows it), or see kv-cluster "
-			     "force");
+			     "ask again in a moment, as a backup may be about to take over "
+			     "(kv-cluster watch shows it)");
 	return *status ? NULL : o->primary;
+}
+
+/* The configuration stands; the next primary answers clients a moment later. */
+static int await_primary(const struct cluster *c, uint64_t term)
+{
+	const uint64_t end_ns = time_now_ns() + CHANGE_MS * NS_PER_MS;
+	struct overview o;
+
+	while (time_now_ns() < end_ns) {
+		int status = cluster_look(c, &o);
+
+		if (status)
+			return status;
+		if (o.primary && o.primary->status.term >= term)
+			return CLUSTER_GOOD;
+		time_sleep(LOOK_AGAIN_NS);
+	}
+	return no(c, "switch",
+		  "the next primary does not answer clients yet (kv-cluster status says what it "
+		  "waits for)");
 }
 
 int cmd_switch(const struct cluster *c)
 {
+	struct wire_group_done d = { 0 };
 	struct overview o;
 	int status;
 	const struct view *p = primary(c, &o, &status);
+	const uint64_t begun_ns = time_now_ns();
 
-	return p ? change(c, p, WIRE_GROUP_ASK_SWITCH) : status;
+	if (!p)
+		return status;
+	status = change(c, p, WIRE_GROUP_ASK_SWITCH, &d);
+	if (status == CLUSTER_GOOD)
+		status = await_primary(c, d.term);
+	return status ? status : done(c, &d, time_now_ns() - begun_ns);
 }
 
 static unsigned in_sync_without(const struct view *v, const char *node)
@@ -84,6 +114,8 @@ static unsigned in_sync_without(const struct view *v, const char *node)
 
 int cmd_remove(const struct cluster *c)
 {
+	const uint64_t begun_ns = time_now_ns();
+	struct wire_group_done d;
 	struct overview o;
 	char why[256];
 	int status;
@@ -99,10 +131,19 @@ int cmd_remove(const struct cluster *c)
 			p->status.node);
 		return no(c, "remove", why);
 	}
-	return change(c, p, WIRE_GROUP_ASK_REMOVE);
+	status = change(c, p, WIRE_GROUP_ASK_REMOVE, &d);
+	return status ? status : done(c, &d, time_now_ns() - begun_ns);
 }
 
-/* Whoever has what was acknowledged, or may have: nothing is forced beside it. NULL: nobody. */
+static bool is_in_sync(const struct overview *o, const struct view *v)
+{
+	for (uint32_t i = 0; o->newest && i < o->newest->status.members; i++)
+		if (o->newest->member[i].life == v->status.life)
+			return o->newest->member[i].in_sync;
+	return false;
+}
+
+/* Whoever has what was acknowledged: nothing is forced beside it. NULL: nobody. */
 static const char *obstacle(const struct overview *o, char why[256])
 {
 	if (o->primary) {
@@ -113,8 +154,7 @@ static const char *obstacle(const struct overview *o, char why[256])
 	for (unsigned i = 0; i < o->count; i++) {
 		const struct view *v = &o->view[i];
 
-		if (v->err.code || v->status.role < WIRE_GROUP_FOLLOWS ||
-		    v->status.role > WIRE_GROUP_GIVES_WAY)
+		if (v->err.code || !is_in_sync(o, v))
 			continue;
 		snprintf(
 			why, 256,
@@ -144,6 +184,8 @@ static int explain(const struct cluster *c, const struct overview *o)
 
 int cmd_force(const struct cluster *c)
 {
+	const uint64_t begun_ns = time_now_ns();
+	struct wire_group_done d;
 	struct overview o;
 	const struct view *v;
 	char why[256];
@@ -168,5 +210,6 @@ int cmd_force(const struct cluster *c)
 			"the group was never founded)");
 	if (!c->stopped || !c->confirm || strcmp(c->confirm, o.newest->status.group) != 0)
 		return explain(c, &o);
-	return change(c, v, WIRE_GROUP_ASK_FORCE);
+	status = change(c, v, WIRE_GROUP_ASK_FORCE, &d);
+	return status ? status : done(c, &d, time_now_ns() - begun_ns);
 }

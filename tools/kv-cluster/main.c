@@ -43,13 +43,13 @@ static const struct program program = {
 		"  status         who is primary, who is in sync, how far the others are; exit 1: no\n"
 		"                 primary answers clients\n"
 		"  watch          the same, then a line for each change, until it is interrupted\n"
-		"  switch [NODE]  the primary gives way to NODE, or to the backup that has most: no\n"
-		"                 operation of a client fails\n"
+		"  switch [NODE]  the primary gives way to NODE, or to the backup that has most;\n"
+		"                 clients follow, and wait meanwhile\n"
 		"  remove NODE    take a backup out; it ends, and comes back if you start it\n"
 		"  force NODE     all other members are gone for good: NODE goes on with what it has\n\n"
 		"Options:\n",
 	.notes = "\nExit: 0 good, 1 no, 2 wrong usage, 3 failed.\n\n"
-		 "Example:\n  kv-cluster status\n  kv-cluster switch b && kv-cluster remove a\n",
+		 "Example:\n  kv-cluster status\n  kv-cluster switch b\n",
 	.options = options,
 	.words = &given.words,
 };
