@@ -55,7 +55,7 @@ static const struct bad_field session_fields[] = {
 	FIELD(gkv_options, connect, UINT_MAX, -ERANGE),
 	FIELD(gkv_options, housekeeper, 2, -ERANGE),
 	FIELD(gkv_options, housekeeper, UINT_MAX, -ERANGE),
-	FIELD(gkv_options, flags, 2, -ERANGE),
+	FIELD(gkv_options, flags, 4, -ERANGE),
 	FIELD(gkv_options, flags, UINT_MAX, -ERANGE),
 	FIELD(gkv_options, hint_bytes, UINT64_MAX, -ERANGE),
 	FIELD(gkv_options, hint_bytes, (1ull << 40) + 1, -ERANGE),
