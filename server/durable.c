@@ -13,15 +13,12 @@
 static void failed(void *ctx, const char *why)
 {
 	struct server *s = ctx;
-	const uint64_t one = 1;
 
 	snprintf(s->log_failure, sizeof(s->log_failure), "%s", why);
 	log_error("data", "%s: %s", s->config.data_dir, why);
 	/* release: pairs with durable_explain(): the words before that there are some */
 	atomic_store_explicit(&s->log_failed, true, memory_order_release);
-	atomic_store_explicit(&s->sessions.fatal, "the log has failed", memory_order_relaxed);
-	if (write(s->sessions.notice_fd, &one, sizeof(one)) != sizeof(one))
-		log_error("data", "waking the control thread failed: %s", error_name(errno));
+	pairs_fatal(&s->sessions, "the log has failed");
 }
 
 static bool stopping(void *ctx)

@@ -290,14 +290,6 @@ static int walk_clients(void *ctx,
 
 /* It is primary: gkv-group. */
 
-static void wake_control(struct grouped *g)
-{
-	const uint64_t one = 1;
-
-	if (write(g->s->sessions.notice_fd, &one, sizeof(one)) != sizeof(one))
-		log_error("group", "waking the control thread failed: %s", error_name(errno));
-}
-
 static void log_failed(void *ctx, const char *why)
 {
 	(void)ctx;
@@ -383,13 +375,12 @@ static int lead(void *ctx, const struct member_lead *how, struct error *err)
 	uint64_t version, life;
 	int rc = open_log(g, how, err);
 
-	log_debug("group", "the log is open");
 	if (rc == 0)
 		rc = apply_held(g, how, &version, err);
-	log_debug("group", "what was held is applied");
+	if (rc == 0)
+		log_debug("group", "the log is open, and what was held is applied");
 	if (rc == 0)
 		rc = draw_life(g, version, &life, err);
-	log_debug("group", "a life of versions is drawn");
 	if (rc == 0 && store_log_open(&s->store, g->log, life_first(life)))
 		rc = error_set(err, -ENOMEM, "out of memory for the writes that wait for the log");
 	if (rc)
@@ -403,11 +394,12 @@ static int lead(void *ctx, const struct member_lead *how, struct error *err)
 		s->doors[i] = worker_door(s->sessions.workers[i]);
 	if (rc == 0)
 		rc = pairs_start(&s->sessions, err);
+	if (rc)
+		return rc;
 	/* release: pairs with serves() */
-	if (rc == 0)
-		atomic_store_explicit(&g->open, true, memory_order_release);
-	wake_control(g);
-	return rc;
+	atomic_store_explicit(&g->open, true, memory_order_release);
+	sessions_wake_control(&s->sessions);
+	return 0;
 }
 
 static void changed(void *ctx, const struct group_known *now)
@@ -428,7 +420,8 @@ static void rest(void *ctx, bool rests)
 	atomic_store_explicit(&g->open, !rests, memory_order_release);
 	if (rests)
 		sessions_rest(&g->s->sessions);
-	wake_control(g);
+	else
+		sessions_wake_control(&g->s->sessions);
 }
 
 static bool has_rested(void *ctx)
@@ -449,9 +442,7 @@ static void ends(void *ctx, const struct error *why)
 	/* release: pairs with grouped_explain() */
 	atomic_store_explicit(&g->ends, true, memory_order_release);
 	atomic_store_explicit(&g->open, false, memory_order_relaxed);
-	atomic_store_explicit(&g->s->sessions.fatal, "its group has ended it",
-			      memory_order_relaxed);
-	wake_control(g);
+	pairs_fatal(&g->s->sessions, "its group has ended it");
 }
 
 /* The control thread. */

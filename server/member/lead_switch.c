@@ -7,13 +7,13 @@
  * ETCD IS ASKED FIRST whether it answers. What is cut, or rests, keeps everybody waiting until etcd
  * has another configuration; so an etcd that is silent must show before, and nothing happens.
  *
- * A PLANNED SWITCH, in this order. etcd has answered. Then
- * all sessions end, and none begins: what clients had sent is answered, their queue pairs are
- * destroyed. Only when none is left, the transaction is proposed that makes the other one primary.
- * So nobody READs here what that one replaces, whatever clocks and leases say, and nobody is told
- * by this server that a write was done which the other one does not have: all that are in sync hold
- * what was acknowledged. The promises of the others need not be over, since the one that they
- * were given to gives way itself; it goes on sending beats, so that nobody else takes over.
+ * A PLANNED SWITCH goes on in this order. All sessions end, and none begins: what clients had sent
+ * is answered, their queue pairs are destroyed. Only when none is left, the transaction is proposed
+ * that makes the other one primary. So nobody READs here what that one replaces, whatever clocks
+ * and leases say, and nobody is told by this server that a write was done which the other one does
+ * not have: all that are in sync hold what was acknowledged. The promises of the others need not be
+ * over, since the one that they were given to gives way itself; it goes on sending beats, so that
+ * nobody else takes over.
  *
  * UNTIL THE OUTCOME IS KNOWN nobody is answered: a transaction whose reply is lost may stand, or
  * may come to stand. Its outcome is known when the proposer says it; if it is certain that it does

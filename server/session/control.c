@@ -11,7 +11,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <unistd.h>
 
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
@@ -168,12 +167,9 @@ static int make_signals(int *out)
 
 void sessions_rest(struct sessions *all)
 {
-	const uint64_t one = 1;
-
 	/* release: pairs with rest(); what serves() looks at was written before */
 	atomic_fetch_add_explicit(&all->rest, 1, memory_order_release);
-	if (write(all->notice_fd, &one, sizeof(one)) != sizeof(one))
-		log_error("session", "waking the control thread failed: %s", error_name(errno));
+	sessions_wake_control(all);
 }
 
 bool sessions_rested(const struct sessions *all)

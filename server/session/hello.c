@@ -147,11 +147,6 @@ static int session_begin(struct session *s, const struct wire_hello *h, struct e
 /* Until what it waits for is there. */
 static int wait(struct session *s, const struct wire_hello *h, struct error *err)
 {
-	struct sessions *all = s->all;
-
-	/* They are strangers yet, and others, as servers of the group, must find a place, too. */
-	if (atomic_load_explicit(&all->counters.strangers, memory_order_relaxed) > WAITING_MAX)
-		return error_set(err, -EAGAIN, "too many clients wait (come again in a moment)");
 	if (!s->hello) {
 		s->hello = malloc(sizeof(*s->hello));
 		if (!s->hello)
@@ -159,8 +154,19 @@ static int wait(struct session *s, const struct wire_hello *h, struct error *err
 		*s->hello = *h;
 	}
 	session_pause(s);
-	cds_list_add_tail(&s->waiting_node, &all->waiting);
+	cds_list_add_tail(&s->waiting_node, &s->all->waiting);
 	return 0;
+}
+
+/* For a server that is about to serve. All who wait are strangers yet, and others, as the servers
+ * of its group, must find a place, too. */
+static int wait_to_be_served(struct session *s, const struct wire_hello *h, struct error *err)
+{
+	const struct session_counters *c = &s->all->counters;
+
+	if (!s->hello && atomic_load_explicit(&c->strangers, memory_order_relaxed) > WAITING_MAX)
+		return error_set(err, -EAGAIN, "too many clients wait (come again in a moment)");
+	return wait(s, h, err);
 }
 
 /* A sound HELLO of a stranger that is in no list of those that wait. */
@@ -171,15 +177,16 @@ static void try_to_begin(struct session *s, const struct wire_hello *h)
 	enum sessions_serve may = all->serves ? all->serves(all->group_ctx, &err) : SESSIONS_SERVED;
 
 	s->awaits = NULL;
-	if (may == SESSIONS_LATER ||
-	    (may == SESSIONS_SERVED && must_wait(all, h->client_id, &s->awaits)))
+	if (may == SESSIONS_LATER)
+		wait_to_be_served(s, h, &err);
+	else if (may == SESSIONS_SERVED && must_wait(all, h->client_id, &s->awaits))
 		wait(s, h, &err);
 	else if (may == SESSIONS_SERVED)
 		session_begin(s, h, &err);
+	else
+		tell_servers(s);
 	if (!err.code)
 		return;
-	if (may == SESSIONS_REFUSED)
-		tell_servers(s);
 	session_refuse(s, 0, &err);
 	s->ending = true;
 }

@@ -55,7 +55,7 @@ void pairs_destroy(struct pairs *p)
 void pairs_fatal(struct sessions *all, const char *why)
 {
 	atomic_store_explicit(&all->fatal, why, memory_order_relaxed);
-	eventfd_write(all->notice_fd, 1); /* it fails only where it is readable already */
+	sessions_wake_control(all);
 }
 
 static void device_events(struct sessions *all)

@@ -81,7 +81,7 @@ int pairs_start(struct sessions *all, struct error *err);
 /* pairs_stop - every NOTE_END has come back: end the thread. One that was not started is fine. */
 void pairs_stop(struct sessions *all);
 
-/* pairs_fatal - the server cannot go on: the control thread ends it. @why: static. */
+/* pairs_fatal - the server cannot go on: the control thread ends it. @why: static. Any thread. */
 void pairs_fatal(struct sessions *all, const char *why);
 
 /* Notes (pairs.c). pairs_job_done - the session's job is done: session->job has the result. */

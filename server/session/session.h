@@ -49,6 +49,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <sys/eventfd.h>
 #include <urcu/list.h>
 
 #include "common/layout/root.h"
@@ -93,12 +94,16 @@ struct sessions {
 	struct cm_listener *cm; /* NULL: --connect tcp */
 	unsigned cm_port; /* that it listens on */
 	struct clients *clients;
-	/* Of a server that is a member of a group; else NULL. The control thread calls all of them.
+	/*
+	 * Of a server that is a member of a group; else NULL. The control thread calls all of them.
 	 * serves - whether clients may connect; SESSIONS_REFUSED: with @why. Where it says another
-	 * thing than before, it wakes this thread by `notice_fd`, or those who wait are looked at
-	 * with the next tick. member - another server or kv-cluster has dialled, with a PEER_HELLO
-	 * or GROUP_ASK: takes @fd over. servers - members of the group, of which clients are told:
-	 * how many. rested - no session is left: sessions_rested(). */
+	 * thing than before, sessions_wake_control() is to be called, or those who wait are looked
+	 * at with the next tick.
+	 * member - another server or kv-cluster has dialled, with a PEER_HELLO or GROUP_ASK: takes
+	 * @fd over.
+	 * servers - members of the group, of which clients are told: how many.
+	 * rested - no session is left: sessions_rested().
+	 */
 	enum sessions_serve (*serves)(void *ctx, struct error *why);
 	void (*member)(void *ctx, int fd, const struct wire_frame *first);
 	unsigned (*servers)(void *ctx, struct wire_server out[WIRE_GROUP_MEMBERS_MAX]);
@@ -200,6 +205,12 @@ static inline const char *sessions_fatal(const struct sessions *all)
 void sessions_rest(struct sessions *all);
 bool sessions_rested(const struct sessions *all);
 void sessions_go_on(struct sessions *all);
+
+/* sessions_wake_control - the control thread looks at `fatal`, `rest` and serves(). Any thread. */
+static inline void sessions_wake_control(const struct sessions *all)
+{
+	eventfd_write(all->notice_fd, 1); /* it fails only where it is readable already */
+}
 
 /* All that follows is the control thread's. sessions_notices - tell clients of their queue pairs
  * that workers found broken. */

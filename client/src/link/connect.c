@@ -176,6 +176,8 @@ static void learn_server(struct gkv_session *s, const char *address)
 	atomic_store_explicit(&s->servers, count + 1, memory_order_relaxed);
 }
 
+/* Servers of the group come before the answer, any number of them: exchange_recv() calls a frame
+ * that is not the answer a breach of the protocol, and hands it out. */
 static int hear_welcome(struct gkv_session *s, int fd, struct wire_frame *out, uint64_t deadline_ns,
 			struct error *err)
 {
@@ -379,9 +381,9 @@ static int connect_any(struct gkv_session *s, uint64_t deadline_ns, struct error
 
 	for (unsigned tried = 0; tried < session_servers(s); tried++) {
 		const uint64_t now = time_now_ns(), soon = now + OTHERS_MS * NS_PER_MS;
+		const bool has_others = session_servers(s) > 1;
 
-		rc = connect_once(
-			s, session_servers(s) > 1 && soon < deadline_ns ? soon : deadline_ns, err);
+		rc = connect_once(s, has_others && soon < deadline_ns ? soon : deadline_ns, err);
 		addresses_of(s)->failed = rc != 0;
 		if (rc == 0 || !session_worth_another(rc) || now >= deadline_ns)
 			return rc;

@@ -5,6 +5,8 @@
  * and leases of others go on. A whole server, and its clients, in this process; what the server's
  * threads call is held up until the test lets go.
  */
+#define LINE_WAIT_MS 5000u /* less than anything is held up for */
+
 #include "tests/lib/unit.h"
 
 #include <errno.h>
@@ -24,6 +26,7 @@
 #include "common/rdma/tcp.h"
 #include "server/worker/worker_internal.h"
 #include "tests/lib/fake_clock.h"
+#include "tests/unit/session/line.h"
 #include "tools/lib/server_thread.h"
 
 #define MEMORY	  (64u << 20)
@@ -170,55 +173,10 @@ static void await(const _Atomic uint64_t *counter, uint64_t value)
 	assert_int_equal(count(counter), value);
 }
 
-/* A life line by hand. */
-struct line {
-	struct exchange_reader reader;
-	struct wire_frame frame; /* the last that came */
-	int fd;
-};
-
-static uint64_t soon(void)
-{
-	return time_now_ns() + WAIT_MS / 4 * NS_PER_MS;
-}
-
-static void dial(struct line *l)
-{
-	char port[8];
-	struct error err;
-
-	*l = (struct line){ 0 };
-	snprintf(port, sizeof(port), "%s", strrchr(server.server.bound, ':') + 1);
-	assert_int_equal(tcp_connect("127.0.0.1", port, soon(), &l->fd, &err), 0);
-}
-
-static void say(struct line *l, const struct wire_frame *frame)
-{
-	struct error err;
-
-	assert_int_equal(exchange_send(l->fd, frame, soon(), &err), 0);
-}
-
-static void hear(struct line *l, enum wire_type type)
-{
-	struct error err;
-	int rc = exchange_recv(l->fd, &l->reader, type, &l->frame, soon(), &err);
-
-	assert_true(rc == 0 || type == WIRE_REFUSE);
-	assert_int_equal(l->frame.type, type);
-}
-
 static void hello(struct line *l, unsigned id)
 {
-	const struct wire_frame frame = { .type = WIRE_HELLO,
-					  .hello = { .layout_version = LAYOUT_VERSION,
-						     .layout_hash = layout_hash(),
-						     .client_id = { 1, id },
-						     .first_sequence = 1 } };
-
-	dial(l);
-	say(l, &frame);
-	hear(l, WIRE_WELCOME);
+	line_hello(l, server.server.bound, id);
+	line_hear(l, WIRE_WELCOME);
 }
 
 /* It asks for a queue pair, with an offer that nobody could take. */
@@ -226,7 +184,7 @@ static void ask(struct line *l)
 {
 	const struct wire_frame open = { .type = WIRE_QP_OPEN, .qp = { .ask = 7, .credits = 1 } };
 
-	say(l, &open);
+	line_say(l, &open);
 }
 
 /* The device finds no way to a client for as long as it likes. */
@@ -243,7 +201,7 @@ static void hold_up(struct line *l, unsigned id)
 static void let_go(struct line *l)
 {
 	atomic_store(&holds, false);
-	hear(l, WIRE_REFUSE);
+	line_hear(l, WIRE_REFUSE);
 	assert_int_equal(l->frame.refuse.ask, 7);
 	close(l->fd);
 }
@@ -257,12 +215,13 @@ UNIT_TEST(life_lines_wait_for_no_verb, set_up, tear_down)
 
 	hello(&other, 1);
 	hold_up(&slow, 2);
-	say(&other, &ready); /* of a queue pair that there is not */
-	hear(&other, WIRE_REFUSE);
+	line_say(&other, &ready); /* of a queue pair that there is not */
+	line_hear(&other, WIRE_REFUSE);
 	assert_int_equal(other.frame.refuse.ask, 9);
-	dial(&fresh); /* a stranger is accepted, and told that this is no HELLO */
-	say(&fresh, &strange);
-	hear(&fresh, WIRE_REFUSE);
+	line_dial(&fresh,
+		  server.server.bound); /* a stranger is accepted, and told that this is no HELLO */
+	line_say(&fresh, &strange);
+	line_hear(&fresh, WIRE_REFUSE);
 	assert_int_equal(count(&c->sessions), 2);
 	assert_int_equal(atomic_load(&held), 1);
 	let_go(&slow);
@@ -281,7 +240,7 @@ UNIT_TEST(a_wait_in_vain_is_not_repeated_at_once, set_up, tear_down)
 	fake_clock_ahead(WAIT_MS / 10);
 	let_go(&slow);
 	ask(&other);
-	hear(&other, WIRE_REFUSE);
+	line_hear(&other, WIRE_REFUSE);
 	assert_int_equal(other.frame.refuse.code, -EBUSY);
 	assert_int_equal(other.frame.refuse.ask, 7);
 	assert_non_null(strstr(other.frame.refuse.text, "waited in vain"));
@@ -365,16 +324,17 @@ UNIT_TEST(ends_with_a_job_out, set_up, tear_down)
 	ask(&second); /* waits behind it */
 	close(first.fd);
 	close(second.fd);
-	dial(&again); /* the same client: it waits for its older session */
-	say(&again, &(struct wire_frame){ .type = WIRE_HELLO,
-					  .hello = { .layout_version = LAYOUT_VERSION,
-						     .layout_hash = layout_hash(),
-						     .client_id = { 1, 1 },
-						     .first_sequence = 1 } });
+	line_dial(&again,
+		  server.server.bound); /* the same client: it waits for its older session */
+	line_say(&again, &(struct wire_frame){ .type = WIRE_HELLO,
+					       .hello = { .layout_version = LAYOUT_VERSION,
+							  .layout_hash = layout_hash(),
+							  .client_id = { 1, 1 },
+							  .first_sequence = 1 } });
 	time_sleep(LOOKS_NS);
 	assert_int_equal(count(&c->sessions), 2);
 	atomic_store(&holds, false);
-	hear(&again, WIRE_WELCOME);
+	line_hear(&again, WIRE_WELCOME);
 	assert_int_equal(again.frame.welcome.resumed, 1);
 	await(&c->sessions, 1);
 	assert_int_equal(count(&c->queue_pairs), 0);
@@ -423,7 +383,7 @@ UNIT_TEST(a_lease_knows_what_the_cm_asks_for, set_up, tear_down)
 	atomic_store(&serves_cm, true);
 	hello(&first, 1);
 	ask(&first);
-	hear(&first, WIRE_REFUSE);
+	line_hear(&first, WIRE_REFUSE);
 	atomic_store(&serves_cm, false);
 	hello(&line, 2);
 	atomic_store(&cm_token, line.frame.welcome.cm_token);

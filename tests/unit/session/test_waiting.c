@@ -11,36 +11,25 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/base/time.h"
-#include "common/rdma/exchange.h"
-#include "common/rdma/tcp.h"
+#include "tests/unit/session/line.h"
 #include "tools/lib/server_thread.h"
 
-#define MEMORY	   (64u << 20)
-#define LEASE_MS   60000u /* no session is silent by accident */
-#define PATIENCE_S 20u
-#define QUIET_MS   300 /* several ticks */
-#define CLIENTS	   8u
-#define ROUNDS	   20u
+#define MEMORY	 (64u << 20)
+#define LEASE_MS 60000u /* no session is silent by accident */
+#define QUIET_MS 300 /* several ticks */
+#define CLIENTS	 8u
+#define ROUNDS	 20u
+#define MANY	 (STRANGERS_MAX * 3 / 4) /* may wait */
+#define TOO_MANY (MANY + 8)
 
 static struct server_thread server;
 static _Atomic int may; /* enum sessions_serve */
-static _Atomic unsigned rested;
-
-/* A client's end of a life line. */
-struct line {
-	int fd;
-	struct exchange_reader reader;
-	struct wire_frame frame;
-};
-
-static uint64_t soon(void)
-{
-	return time_now_ns() + PATIENCE_S * NS_PER_S;
-}
+static _Atomic unsigned rested, members;
 
 static enum sessions_serve serves(void *ctx, struct error *why)
 {
@@ -65,6 +54,14 @@ static unsigned servers(void *ctx, struct wire_server out[WIRE_GROUP_MEMBERS_MAX
 	return 1;
 }
 
+static void hang_up(void *ctx, int fd, const struct wire_frame *first)
+{
+	(void)ctx;
+	assert_int_equal(first->type, WIRE_GROUP_ASK);
+	atomic_fetch_add(&members, 1);
+	close(fd);
+}
+
 static int set_up(void **state)
 {
 	struct sessions *all = &server.server.sessions;
@@ -77,6 +74,7 @@ static int set_up(void **state)
 	atomic_store(&may, SESSIONS_LATER);
 	all->rested = has_rested; /* nobody is there yet */
 	all->servers = servers;
+	all->member = hang_up;
 	all->serves = serves;
 	return 0;
 }
@@ -94,36 +92,12 @@ static void say(enum sessions_serve now)
 	assert_ok(eventfd_write(server.server.sessions.notice_fd, 1));
 }
 
-static void say_hello(struct line *l, unsigned id)
-{
-	const struct wire_frame frame = { .type = WIRE_HELLO,
-					  .hello = { .layout_version = LAYOUT_VERSION,
-						     .layout_hash = layout_hash(),
-						     .client_id = { 1, id },
-						     .first_sequence = 1 } };
-	const char *port = strrchr(server.server.bound, ':') + 1;
-	struct error err;
-
-	*l = (struct line){ .fd = -1 };
-	assert_ok(tcp_connect("127.0.0.1", port, soon(), &l->fd, &err));
-	assert_ok(exchange_send(l->fd, &frame, soon(), &err));
-}
-
-static void hear(struct line *l, enum wire_type type)
-{
-	struct error err;
-	int rc = exchange_recv(l->fd, &l->reader, type, &l->frame, soon(), &err);
-
-	assert_true(rc == 0 || type == WIRE_REFUSE || type == WIRE_BYE);
-	assert_int_equal(l->frame.type, type);
-}
-
 /* Each is told where the others are before the answer. */
 static void hear_answer(struct line *l, enum wire_type type)
 {
-	hear(l, WIRE_SERVER);
+	line_hear(l, WIRE_SERVER);
 	assert_string_equal(l->frame.server.address, "127.0.0.1:1");
-	hear(l, type);
+	line_hear(l, type);
 }
 
 static bool is_quiet(const struct line *l)
@@ -138,7 +112,7 @@ UNIT_TEST(who_comes_early_waits, set_up, tear_down)
 	struct line l[CLIENTS];
 
 	for (unsigned i = 0; i < CLIENTS; i++)
-		say_hello(&l[i], i + 1);
+		line_hello(&l[i], server.server.bound, i + 1);
 	for (unsigned i = 0; i < CLIENTS; i++)
 		assert_true(is_quiet(&l[i]));
 	say(SESSIONS_SERVED);
@@ -153,7 +127,7 @@ UNIT_TEST(who_waits_in_vain_is_told, set_up, tear_down)
 {
 	struct line l;
 
-	say_hello(&l, 1);
+	line_hello(&l, server.server.bound, 1);
 	assert_true(is_quiet(&l));
 	atomic_store(&may, SESSIONS_REFUSED);
 	hear_answer(&l, WIRE_REFUSE);
@@ -172,20 +146,20 @@ UNIT_TEST(sessions_rest_and_go_on, set_up, tear_down)
 		const unsigned before = atomic_load(&rested);
 
 		for (unsigned i = 0; i < CLIENTS; i++)
-			say_hello(&l[i], i + 1);
+			line_hello(&l[i], server.server.bound, i + 1);
 		for (unsigned i = round % CLIENTS; i < CLIENTS; i++)
 			hear_answer(&l[i], WIRE_WELCOME); /* the others are at any step */
 		atomic_store(&may, SESSIONS_LATER);
 		sessions_rest(all);
-		for (const uint64_t end_ns = soon(); !sessions_rested(all);) {
+		for (const uint64_t end_ns = line_soon(); !sessions_rested(all);) {
 			assert_true(time_now_ns() < end_ns);
 			time_sleep(NS_PER_MS);
 		}
 		assert_int_equal(atomic_load(&all->counters.sessions), 0);
 		assert_int_equal(atomic_load(&rested), before + 1);
 		for (unsigned i = round % CLIENTS; i < CLIENTS; i++)
-			hear(&l[i], WIRE_BYE);
-		say_hello(&late, CLIENTS + 1);
+			line_hear(&l[i], WIRE_BYE);
+		line_hello(&late, server.server.bound, CLIENTS + 1);
 		if (round == 0)
 			assert_true(is_quiet(&late));
 		sessions_go_on(all);
@@ -195,4 +169,54 @@ UNIT_TEST(sessions_rest_and_go_on, set_up, tear_down)
 		for (unsigned i = 0; i < CLIENTS; i++)
 			close(l[i].fd);
 	}
+}
+
+/* It has an answer: it is told to come again. */
+static bool hang_up_refused(struct line *l)
+{
+	struct pollfd p = { .fd = l->fd, .events = POLLIN };
+
+	if (l->fd < 0 || poll(&p, 1, 0) == 0)
+		return false;
+	line_hear(l, WIRE_REFUSE);
+	assert_int_equal(l->frame.refuse.code, -EAGAIN);
+	close(l->fd);
+	l->fd = -1;
+	return true;
+}
+
+/* They leave places to those without whom the server will never serve. */
+UNIT_TEST(very_many_wait, set_up, tear_down)
+{
+	const struct wire_frame ask = { .type = WIRE_GROUP_ASK };
+	const struct rlimit most = { 4 * TOO_MANY, 4 * TOO_MANY };
+	static struct line l[TOO_MANY];
+	unsigned refused = 0;
+	struct line other;
+
+	if (setrlimit(RLIMIT_NOFILE, &most))
+		skip();
+	for (unsigned i = 0; i < TOO_MANY; i++)
+		line_hello(&l[i], server.server.bound, i + 1);
+	/* Some of those that may wait are refused as well: others are accepted meanwhile. */
+	for (const uint64_t end_ns = line_soon(); refused < TOO_MANY - MANY;) {
+		assert_true(time_now_ns() < end_ns);
+		for (unsigned i = 0; i < TOO_MANY; i++)
+			refused += hang_up_refused(&l[i]);
+	}
+	line_dial(&other, server.server.bound);
+	line_say(&other, &ask);
+	for (const uint64_t end_ns = line_soon(); !atomic_load(&members);) {
+		assert_true(time_now_ns() < end_ns);
+		time_sleep(NS_PER_MS);
+	}
+	say(SESSIONS_REFUSED);
+	for (unsigned i = 0; i < TOO_MANY; i++) {
+		if (l[i].fd < 0)
+			continue;
+		hear_answer(&l[i], WIRE_REFUSE);
+		close(l[i].fd);
+	}
+	assert_true(refused < MANY / 2);
+	close(other.fd);
 }
