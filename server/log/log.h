@@ -55,8 +55,7 @@ int log_memory_take(struct log_memory *out, uint64_t ring_bytes, struct error *e
 void log_memory_free(struct log_memory *m);
 
 struct log_config {
-	struct log_memory
-		*memory; /* taken over, and empty then; NULL, or empty: it takes its own */
+	struct log_memory *memory; /* taken over, and empty then; NULL or empty: its own */
 	const struct log_io *io; /* stays until log_close(); NULL: there is no disk */
 	const struct log_mirror *mirror; /* the same; NULL: nobody else must hold it */
 	enum log_sync sync;

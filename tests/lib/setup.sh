@@ -59,6 +59,16 @@ install_packages() {
     fi
 }
 
+# room_for_tests - a full disk makes failures that say anything but that.
+room_for_tests() {
+    local want=6 free # GiB: builds 1.5, the rest data directories and histories, twice over
+    free=$(df --output=avail -BG "$work" | tail -n 1 | tr -dc 0-9)
+    [ "${free:-$want}" -ge "$want" ] && return 0
+    say "tests/run: only $free GiB are free below $work and the tests need $want: make room, or name" \
+        "another folder in GRACEKV_TEST_DIR" >&2
+    exit 3
+}
+
 # What a build folder was made with; another tool or another tree wants a new one.
 build_stamp() {
     say "$root"
