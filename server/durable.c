@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "server/grouped.h"
 #include "server/server.h"
+#include "server/write/write.h"
 
 /* A thread of the log's, once: the control thread ends the server. */
 static void failed(void *ctx, const char *why)
@@ -23,8 +25,14 @@ static void failed(void *ctx, const char *why)
 
 static bool stopping(void *ctx)
 {
-	(void)ctx;
-	return server_told_to_stop();
+	return server_told_to_stop() || grouped_stops(ctx);
+}
+
+static uint64_t first_unpublished(void *ctx)
+{
+	const struct server *s = ctx;
+
+	return write_first_unpublished(data_log(s->data), s->doors, s->sessions.worker_count);
 }
 
 int durable_open(struct server *s, struct error *err)
@@ -47,22 +55,28 @@ int durable_open(struct server *s, struct error *err)
 
 int durable_recover(struct server *s, struct error *err)
 {
-	return s->data ? data_recover(s->data, &s->store, s->sessions.clients, err) : 0;
+	int rc = s->data && !s->grouped ? data_alone(s->data, err) : 0;
+
+	if (rc || !s->data)
+		return rc;
+	return data_recover(s->data, &s->store, s->sessions.clients, err);
 }
 
 int durable_serve(struct server *s, struct error *err)
 {
+	const struct data_published published = { first_unpublished, s };
+
 	if (!s->data)
 		return 0;
 	for (unsigned i = 0; i < s->sessions.worker_count; i++)
 		s->doors[i] = worker_door(s->sessions.workers[i]);
-	return data_serve(s->data, s->doors, s->sessions.worker_count, err);
+	return data_serve(s->data, &published, err);
 }
 
 void durable_rest(struct server *s)
 {
-	if (s->data)
-		data_rest(s->data);
+	if (s->data) /* a backup starts with the primary's records, not with its own */
+		data_rest(s->data, s->sessions.worker_count && !grouped_has_ended(s));
 }
 
 int durable_close(struct server *s)

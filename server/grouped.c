@@ -13,27 +13,20 @@
  * THE END of a member is the process's: the control thread ends all sessions, everything is taken
  * apart, and main() starts the program again in its place, where that is what helps.
  */
-#include "server/grouped.h"
-
 #include <errno.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "client/include/gracekv.h"
 #include "common/base/cores.h"
 #include "common/base/log.h"
 #include "common/base/random.h"
 #include "common/base/time.h"
 #include "common/rdma/tcp.h"
-#include "server/group/cluster.h"
 #include "server/group/names.h"
-#include "server/member/member.h"
-#include "server/replay/replay.h"
-#include "server/server.h"
+#include "server/grouped_internal.h"
 
 #define ETCD_MS	     2000u /* a call */
 #define ASK_NS	     (500 * NS_PER_MS) /* between two, before the server can begin */
@@ -46,28 +39,6 @@
 #define REPLAY_MAX   8u /* threads */
 
 static_assert(RING_BYTES >= RING_BYTES_MIN, "four of the longest batches at least");
-
-struct grouped {
-	struct server *s;
-	struct etcd_config etcd;
-	struct etcd *asks; /* the cluster's keys: of the main thread, then gkv-group's */
-	struct cluster_facts facts;
-	struct rdma_device *dev; /* of rings and pulses */
-	struct member *member;
-	/* See above. */
-	struct replay *replay;
-	struct gkv *walk; /* a client of the primary, while it walks */
-	struct gkv_cursor *cursor;
-	struct log_memory log_memory; /* for it, taken before it is wanted */
-	struct log *log;
-	bool refuses; /* writes: gkv-group's */
-	_Atomic bool open;
-	_Atomic bool stops; /* grouped_stop() was called */
-	/* It ends. */
-	_Atomic bool ends; /* the rest was written before */
-	bool again;
-	struct error why;
-};
 
 /* Before it begins. */
 
@@ -96,6 +67,7 @@ static int ask_for_cluster(struct grouped *g, struct error *err)
 	uint64_t told_ns = 0;
 	int rc = random_fill(&own, sizeof(own), err);
 
+	grouped_data_proposes(g, &own);
 	while (rc == 0) {
 		rc = cluster_join(g->asks, g->s->config.group.cluster, &own, &g->facts, err);
 		if (!is_for_now(rc))
@@ -142,15 +114,17 @@ int grouped_open(struct server *s, struct error *err)
 	if (rc == 0)
 		rc = ask_for_cluster(g, err);
 	if (rc == 0)
+		rc = grouped_data_join(g, err);
+	if (rc == 0)
 		s->hash_seed = g->facts.hash_seed;
 	return rc && rc != -ECANCELED ? error_prefix(err, "--cluster %s", c->cluster) : rc;
 }
 
 /* What the primary has: gkv-apply. */
 
-static bool stopping(void *ctx)
+bool grouped_stopping(void *ctx)
 {
-	struct grouped *g = ctx;
+	const struct grouped *g = ctx;
 
 	return atomic_load_explicit(&g->ends, memory_order_relaxed) ||
 	       atomic_load_explicit(&g->stops, memory_order_relaxed) || server_told_to_stop();
@@ -163,7 +137,7 @@ static int open_replay(struct grouped *g, struct error *err)
 		.store = &g->s->store,
 		.threads = cores < REPLAY_MAX ? cores : REPLAY_MAX,
 		.learning = true,
-		.stopping = stopping,
+		.stopping = grouped_stopping,
 		.ctx = g,
 	};
 
@@ -185,6 +159,8 @@ static int take_record(void *ctx, const struct log_record *r)
 	struct error err;
 	int rc = open_replay(g, &err);
 
+	if (rc == 0)
+		rc = grouped_data_keep(g, r);
 	return rc ? rc : replay_log(g->replay, r);
 }
 
@@ -231,12 +207,31 @@ static int take_walked(struct grouped *g, const struct gkv_record *r)
 	return replay_record(g->replay, &record);
 }
 
+static int cannot_store(int rc, struct error *err)
+{
+	return error_set(err, rc, "what the primary has cannot be stored: %s", error_name(rc));
+}
+
+/* Nothing of it comes any more. */
+static int walked(struct grouped *g, struct error *err)
+{
+	int rc = replay_flush(g->replay);
+
+	end_walk(g);
+	if (rc)
+		return cannot_store(rc, err);
+	replay_learned(g->replay);
+	return grouped_data_save(g, err);
+}
+
 static int walk(void *ctx, const char *address, struct error *err)
 {
 	struct grouped *g = ctx;
 	struct gkv_record records[WALK_RECORDS];
 	int n, rc = open_replay(g, err);
 
+	if (g->saving)
+		return grouped_data_save(g, err);
 	if (rc == 0 && !g->cursor)
 		rc = begin_walk(g, address, err);
 	if (rc)
@@ -248,25 +243,15 @@ static int walk(void *ctx, const char *address, struct error *err)
 		return error_set(err, n, "reading the primary's table failed: %s",
 				 gkv_error(g->walk));
 	if (rc)
-		return error_set(err, rc, "what the primary has cannot be stored: %s",
-				 error_name(rc));
-	if (n)
-		return 1;
-	end_walk(g);
-	return 0;
+		return cannot_store(rc, err);
+	return n ? 1 : walked(g, err);
 }
 
 static int learned(void *ctx, struct error *err)
 {
 	struct grouped *g = ctx;
-	int rc = replay_flush(g->replay);
-
-	if (rc)
-		return error_set(err, rc, "what the primary has cannot be stored: %s",
-				 error_name(rc));
-	replay_learned(g->replay);
 	log_info("group", "this server has what its primary has");
-	return g->log_memory.ring ? 0 : log_memory_take(&g->log_memory, 0, err);
+	return g->log || g->log_memory.ring ? 0 : log_memory_take(&g->log_memory, 0, err);
 }
 
 /* What a primary gives: gkv-line. */
@@ -309,9 +294,13 @@ static int apply_held(struct grouped *g, const struct member_lead *how, uint64_t
 {
 	int rc;
 
+	struct follower_state held;
+
 	*version = 0;
 	if (!how->held)
 		return 0;
+	follower_look(how->held, &held);
+	store_clock_raise(&g->s->store, held.clock_ms);
 	follower_lead(how->held);
 	while ((rc = follower_apply(how->held, UINT64_MAX, err)) == 1)
 		;
@@ -337,7 +326,6 @@ static int open_log(struct grouped *g, const struct member_lead *how, struct err
 
 	if (how->held) {
 		follower_look(how->held, &held);
-		store_clock_raise(&g->s->store, held.clock_ms);
 		c.first = held.committed;
 		c.tail = follower_rest(how->held);
 		c.tail_bytes = held.held - held.committed;
@@ -352,7 +340,7 @@ static int draw_life(struct grouped *g, uint64_t version, uint64_t *life, struct
 	do
 		rc = cluster_draw_life(g->asks, g->s->config.group.cluster, version >> COUNT_BITS,
 				       life, err);
-	while (is_for_now(rc) && !stopping(g));
+	while (is_for_now(rc) && !grouped_stopping(g));
 	return rc;
 }
 
@@ -373,14 +361,20 @@ static int lead(void *ctx, const struct member_lead *how, struct error *err)
 	struct grouped *g = ctx;
 	struct server *s = g->s;
 	uint64_t version, life;
-	int rc = open_log(g, how, err);
+	int rc = s->data ? 0 : open_log(g, how, err);
 
 	if (rc == 0)
 		rc = apply_held(g, how, &version, err);
+	if (rc == 0 && s->data)
+		rc = grouped_data_lead(g, how, err);
+	if (rc == 0 && s->data && version < life_first(data_life(s->data)))
+		version = life_first(data_life(s->data));
 	if (rc == 0)
 		log_debug("group", "the log is open, and what was held is applied");
 	if (rc == 0)
 		rc = draw_life(g, version, &life, err);
+	if (rc == 0 && s->data)
+		rc = data_raise_life(s->data, life, err);
 	if (rc == 0 && store_log_open(&s->store, g->log, life_first(life)))
 		rc = error_set(err, -ENOMEM, "out of memory for the writes that wait for the log");
 	if (rc)
@@ -392,6 +386,8 @@ static int lead(void *ctx, const struct member_lead *how, struct error *err)
 	rc = server_make_workers(s, err);
 	for (unsigned i = 0; i < s->sessions.worker_count; i++)
 		s->doors[i] = worker_door(s->sessions.workers[i]);
+	/* release: pairs with who asks what is in the store */
+	atomic_store_explicit(&g->leads, true, memory_order_release);
 	if (rc == 0)
 		rc = pairs_start(&s->sessions, err);
 	if (rc)
@@ -443,6 +439,26 @@ static void ends(void *ctx, const struct error *why)
 	atomic_store_explicit(&g->ends, true, memory_order_release);
 	atomic_store_explicit(&g->open, false, memory_order_relaxed);
 	pairs_fatal(&g->s->sessions, "its group has ended it");
+}
+
+/* With its data directory. */
+
+static int begins(void *ctx, uint64_t position, struct error *err)
+{
+	return grouped_data_begin(ctx, position, err);
+}
+
+static int own(void *ctx, uint64_t life, uint64_t *position, struct error *err)
+{
+	return grouped_data_own(ctx, life, position, err);
+}
+
+static void in_sync(void *ctx)
+{
+	const struct grouped *g = ctx;
+
+	if (g->s->data)
+		data_forget_aside(g->s->data);
 }
 
 /* The control thread. */
@@ -520,8 +536,9 @@ int grouped_start(struct server *s, struct error *err)
 		.clock = &root->lease_clock,
 		.sessions = &s->sessions.counters.sessions,
 		.etcd = g->etcd,
-		.follow = { g, take_client, take_record, walk, learned },
+		.follow = { g, begins, take_client, take_record, walk, learned, in_sync },
 		.table = { g, published, walk_clients },
+		.own = own,
 		.lead = lead,
 		.changed = changed,
 		.rest = rest,
@@ -542,6 +559,10 @@ int grouped_start(struct server *s, struct error *err)
 	if (rc)
 		return rc;
 	c.dev = g->dev;
+	if (s->data) {
+		data_vouches(s->data, c.before);
+		c.was_member = data_was_member(s->data);
+	}
 	s->sessions.serves = serves;
 	s->sessions.member = call_member;
 	s->sessions.rested = rested;
@@ -570,7 +591,7 @@ void grouped_close(struct server *s)
 		return;
 	end_walk(g);
 	replay_close(g->replay);
-	if (g->log)
+	if (g->log && !s->config.data_dir[0]) /* else it was the directory's */
 		log_close(g->log);
 	log_memory_free(&g->log_memory);
 	member_destroy(g->member);
@@ -615,6 +636,16 @@ bool grouped_stats_get(struct server *s, struct grouped_stats *out)
 	out->lease_left_us = until_us > now_us ? until_us - now_us : 0;
 	out->lag_bytes = lag_of(&now, out->log.tail);
 	return true;
+}
+
+bool grouped_stops(const struct server *s)
+{
+	return s->grouped && grouped_stopping(s->grouped);
+}
+
+bool grouped_has_ended(const struct server *s)
+{
+	return s->grouped && atomic_load_explicit(&s->grouped->ends, memory_order_acquire);
 }
 
 int grouped_explain(const struct server *s, int rc, bool *again, struct error *err)

@@ -42,6 +42,11 @@ struct grouped_stats {
 
 bool grouped_stats_get(struct server *s, struct grouped_stats *out);
 
+/* grouped_stops - the server is told to stop, or its group has ended it. grouped_has_ended - the
+ * latter. Any thread. */
+bool grouped_stops(const struct server *s);
+bool grouped_has_ended(const struct server *s);
+
 /*
  * grouped_explain - @rc, what the server ended with: where its group has ended it, 0 and
  * *@again: the process is to start again, and learn; or @err says why it cannot.

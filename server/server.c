@@ -177,7 +177,8 @@ static int make_sessions(struct server *s, struct error *err)
 	if (rc)
 		return error_set(err, rc, "making the table of sessions failed: %s",
 				 error_name(rc));
-	rc = durable_recover(s, err);
+	if (!s->grouped) /* a member may not need what it has */
+		rc = durable_recover(s, err);
 	if (rc == 0)
 		rc = clock_start(&s->clock, s->root.addr, &s->store, &s->sessions.leases, err);
 	if (rc == 0 && s->grouped) /* when it is primary, it has workers */

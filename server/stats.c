@@ -273,7 +273,8 @@ static void group_lines(struct writer *w, struct server *s)
 
 	if (!grouped_stats_get(s, &g))
 		return;
-	log_lines(w, &g.log);
+	if (!s->data) /* else they were written with those of the data directory */
+		log_lines(w, &g.log);
 	line(w, g.term, "group_term");
 	line(w, g.members, "group_members");
 	line(w, g.in_sync, "group_in_sync");

@@ -91,6 +91,9 @@
 	X(revoke_nothing, "a backup looks what it has, and leaves the primary its rights")       \
 	X(hold_when_posted, "a peer holds what was posted to it")                                \
 	X(walk_resurrects, "what a walk brings is applied, whether it was deleted since or not") \
+	X(vouch_early, "a member vouches for its log before that is durable")                    \
+	X(any_boot, "what the kernel had is believed to be there after another start")           \
+	X(aside_meta_last, "a directory's files are set aside before its meta is")               \
 	X(retry_fsync, "the log syncs again where a sync has failed, and goes on")               \
 	X(replay_any_order, "recovery applies a deletion without regard to what came before it")
 

@@ -6,14 +6,18 @@
  *     0  checksum   8 B  XXH3 of bytes 8 to 127
  *     8  magic      8 B  "GKVMETA1"
  *    16  format     4 B  of the directory: META_FORMAT
- *    20  node       4 B  number of the node in its cluster; 0: it is in none
+ *    20  zero       4 B
  *    24  store     16 B  identity of the directory, random
  *    40  cluster   16 B  identity of the cluster; 0, 0: none
  *    56  hash_seed  8 B
  *    64  life       8 B  versions of this life, and of none after it, may have been given out
  *    72  clock_ms   8 B  wall clock when it was written
- *    80  group      4 B  of the cluster
- *    84  zero      44 B
+ *    80  group      8 B  XXH3 of the group's name; 0: it is in none
+ *    88  whole     16 B  two lives of a member: if it was its group's primary in one of them, all
+ *                        that it acknowledged is in this directory; 0: none
+ *   104  boot      16 B  that is so until the machine starts another time, this being its boot_id;
+ *                        0, 0: for good
+ *   120  zero       8 B
  */
 #include <stdint.h>
 
@@ -26,18 +30,20 @@ struct data_meta {
 	uint64_t checksum;
 	uint64_t magic;
 	uint32_t format;
-	uint32_t node;
+	uint32_t zero;
 	uint64_t store[2];
 	uint64_t cluster[2];
 	uint64_t hash_seed;
 	uint64_t life;
 	uint64_t clock_ms;
-	uint32_t group;
-	uint8_t zero[44];
+	uint64_t group;
+	uint64_t whole[2];
+	uint64_t boot[2];
+	uint64_t zero_too;
 };
 
-LAYOUT(struct data_meta, 128, checksum, 0, magic, 8, format, 16, node, 20, store, 24, cluster, 40,
-       hash_seed, 56, life, 64, clock_ms, 72, group, 80, zero, 84);
+LAYOUT(struct data_meta, 128, checksum, 0, magic, 8, format, 16, zero, 20, store, 24, cluster, 40,
+       hash_seed, 56, life, 64, clock_ms, 72, group, 80, whole, 88, boot, 104, zero_too, 120);
 
 /* A version of a record: the server's life, then a count in it. */
 #define LIFE_BITS  20u

@@ -261,7 +261,7 @@ int config_parse(struct config *out, const struct setting_values *v, struct erro
 	if (rc == 0)
 		rc = parse_data(out, v, err);
 	if (rc == 0)
-		rc = config_parse_group(&out->group, v, out->data_dir[0], err);
+		rc = config_parse_group(&out->group, v, err);
 	return rc ? rc : parse_memory(out, v, err);
 }
 

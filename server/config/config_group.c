@@ -88,8 +88,7 @@ static int check_advertise(const struct config_group *g, const struct setting_va
 			 g->advertise);
 }
 
-int config_parse_group(struct config_group *g, const struct setting_values *v, bool has_data,
-		       struct error *err)
+int config_parse_group(struct config_group *g, const struct setting_values *v, struct error *err)
 {
 	char where[SETTINGS_WHERE_MAX];
 	uint64_t lease_ms = 0, min_in_sync = 0;
@@ -99,11 +98,6 @@ int config_parse_group(struct config_group *g, const struct setting_values *v, b
 		return rc;
 	if (!g->cluster[0])
 		return check_none(v, err);
-	if (has_data)
-		return error_set(err, -EINVAL,
-				 "%s: a server of a group keeps its records in the memories of its "
-				 "members, and no data directory yet (leave --data-dir out)",
-				 settings_where(v, SET_DATA_DIR, where));
 	rc = check_advertise(g, v, err);
 	if (rc == 0)
 		rc = parse_duration(settings_where(v, SET_GROUP_LEASE, where),

@@ -4,7 +4,5 @@
 #include "server/config/config.h"
 #include "server/config/settings.h"
 
-/* config_parse_group - @has_data: a data directory is given. Returns 0, -EINVAL or -ERANGE with
- * @err. */
-int config_parse_group(struct config_group *g, const struct setting_values *v, bool has_data,
-		       struct error *err);
+/* config_parse_group - returns 0, -EINVAL or -ERANGE with @err. */
+int config_parse_group(struct config_group *g, const struct setting_values *v, struct error *err);

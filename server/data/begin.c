@@ -13,7 +13,7 @@ static uint64_t clock_ms(void *ctx)
 {
 	const struct data *d = ctx;
 
-	return store_now_ns(d->store) / NS_PER_MS;
+	return data_clock_ms(d);
 }
 
 static void log_failed(void *ctx, const char *why)
@@ -37,28 +37,22 @@ static uint64_t next_life(const struct recovery *r)
 	return MUTANT(reuse_version) ? recovery_later(life, 1) : life + 1;
 }
 
-/* The log of the next life, behind what was recovered. */
-static int open_log(struct recovery *r, struct error *err)
+int data_begin_log(struct data *d, const struct log_config *with, struct error *err)
 {
-	struct data *d = r->d;
-	const struct log_config config = {
-		.io = d->io,
-		.sync = d->config.sync,
-		.sync_ms = d->config.sync_ms,
-		.segment_bytes = d->config.segment_bytes,
-		.store = { d->meta.store[0], d->meta.store[1] },
-		.life = d->meta.life,
-		.first = MUTANT(no_rewrite) ? r->survey.end : r->durable,
-		.tail = r->tail,
-		.tail_bytes = r->tail_bytes,
-		.older = &r->survey,
-		.clock_ms = clock_ms,
-		.failed = log_failed,
-		.ctx = d,
-	};
+	struct log_config config = *with;
 	char said[256] = "";
 	int rc = 0;
 
+	config.io = d->io;
+	config.sync = d->config.sync;
+	config.sync_ms = d->config.sync_ms;
+	config.segment_bytes = d->config.segment_bytes;
+	config.store[0] = d->meta.store[0];
+	config.store[1] = d->meta.store[1];
+	config.life = d->meta.life;
+	config.clock_ms = clock_ms;
+	config.failed = log_failed;
+	config.ctx = d;
 	if (d->io == &d->kernel)
 		rc = log_io_kernel_measure(&d->kernel, said, err);
 	if (rc == 0)
@@ -72,12 +66,18 @@ static int open_log(struct recovery *r, struct error *err)
 
 int recovery_begin_life(struct recovery *r, struct error *err)
 {
+	const struct log_config behind = {
+		.first = MUTANT(no_rewrite) ? r->survey.end : r->durable,
+		.tail = r->tail,
+		.tail_bytes = r->tail_bytes,
+		.older = &r->survey,
+	};
 	struct data *d = r->d;
 	int rc = data_raise_life(d, next_life(r), err);
 
 	if (rc == 0)
-		rc = open_log(r, err);
-	if (rc)
+		rc = data_begin_log(d, &behind, err);
+	if (rc || d->in_group) /* the life of a member is drawn later */
 		return rc;
 	rc = store_log_open(d->store, d->log, life_first(d->meta.life));
 	if (rc)

@@ -11,6 +11,11 @@
 #include "common/base/random.h"
 #include "common/base/time.h"
 
+uint64_t data_clock_ms(const struct data *d)
+{
+	return d->store ? store_now_ns(d->store) / NS_PER_MS : time_wall_ms();
+}
+
 int data_raise_life(struct data *d, uint64_t life, struct error *err)
 {
 	struct data_meta next = d->meta;
@@ -22,7 +27,7 @@ int data_raise_life(struct data *d, uint64_t life, struct error *err)
 				 "into a new directory with kv-cli)",
 				 d->path, (unsigned long long)LIFE_MAX);
 	next.life = life;
-	next.clock_ms = d->store ? store_now_ns(d->store) / NS_PER_MS : time_wall_ms();
+	next.clock_ms = data_clock_ms(d);
 	rc = meta_write(d->io, &next, err);
 	if (rc)
 		return rc;
@@ -40,24 +45,46 @@ static int ends_with(void *arg, const char *file)
 }
 
 /* No meta: then there must be nothing that needs it. */
-static int make_meta(struct data *d, struct error *err)
+static int check_orphans(const struct data *d, struct error *err)
+{
+	if (data_is_empty(d))
+		return 0;
+	return error_set(err, -EUCLEAN,
+			 "%s/meta is missing, and log/ or snapshot/ has files: without it nobody "
+			 "knows what they are (put it back from a copy of the directory)",
+			 d->path);
+}
+
+bool data_is_empty(const struct data *d)
 {
 	char segment[] = ".log", snapshot[] = ".snap";
-	struct data_meta *m = &d->meta;
-	int rc, log, snapshots;
 
-	log = d->io->list(d->io->ctx, "log", ends_with, segment);
-	snapshots = d->io->list(d->io->ctx, "snapshot", ends_with, snapshot);
-	if (log > 0 || snapshots > 0)
-		return error_set(err, -EUCLEAN,
-				 "%s/meta is missing, and %s has files: without it nobody knows "
-				 "what they are (put it back from a copy of the directory)",
-				 d->path, log > 0 ? "log/" : "snapshot/");
+	return d->io->list(d->io->ctx, "log", ends_with, segment) <= 0 &&
+	       d->io->list(d->io->ctx, "snapshot", ends_with, snapshot) <= 0;
+}
+
+int data_make_meta(struct data *d, const struct data_meta *was, struct error *err)
+{
+	struct data_meta *m = &d->meta;
+	int rc;
+
 	*m = (struct data_meta){ .magic = META_MAGIC, .format = META_FORMAT };
 	rc = random_fill(m->store, sizeof(m->store), err);
-	if (rc == 0)
+	if (rc == 0 && was) {
+		memcpy(m->cluster, was->cluster, sizeof(m->cluster));
+		m->group = was->group;
+		m->hash_seed = was->hash_seed;
+	} else if (rc == 0) {
 		rc = random_fill(&m->hash_seed, sizeof(m->hash_seed), err);
+	}
 	return rc ? rc : data_raise_life(d, 0, err);
+}
+
+static int make_meta(struct data *d, struct error *err)
+{
+	int rc = data_has_aside(d->io) ? data_finish_aside(d, err) : check_orphans(d, err);
+
+	return rc ? rc : data_make_meta(d, NULL, err);
 }
 
 static int make_folders(struct data *d, struct error *err)
@@ -141,6 +168,7 @@ int data_open(struct data **out, const struct data_config *config, struct error 
 		return rc;
 	}
 	remove_temporary(d);
+	d->was_member = d->meta.group && !data_is_empty(d);
 	*out = d;
 	return 0;
 }
@@ -148,6 +176,16 @@ int data_open(struct data **out, const struct data_config *config, struct error 
 uint64_t data_hash_seed(const struct data *d)
 {
 	return d->meta.hash_seed;
+}
+
+bool data_was_member(const struct data *d)
+{
+	return d->was_member;
+}
+
+uint64_t data_life(const struct data *d)
+{
+	return d->meta.life;
 }
 
 struct log *data_log(const struct data *d)

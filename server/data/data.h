@@ -15,7 +15,6 @@
 #include "server/log/meta.h"
 #include "server/log/read.h"
 #include "server/store/store.h"
-#include "server/write/write.h"
 
 struct data_config {
 	const char *path;
@@ -42,11 +41,58 @@ int data_open(struct data **out, const struct data_config *config, struct error 
 uint64_t data_hash_seed(const struct data *d);
 
 /*
+ * A directory of a group's member (member.c). Between data_open() and data_recover() or
+ * data_learn(), in place of which a server without a group calls data_alone().
+ *
+ * data_proposes - what a cluster should be that is not there yet, so that this directory can belong
+ * to it: fields of @out that it asks for.
+ * data_join - it belongs to this group from now on. -EXDEV with @err: it cannot.
+ * data_alone - -EXDEV with @err: it belongs to a group.
+ * data_was_member - it did before this start, and has records.
+ */
+struct data_member {
+	uint64_t cluster[2];
+	uint64_t hash_seed;
+	uint64_t group; /* XXH3 of its name */
+};
+
+void data_proposes(const struct data *d, struct data_member *out);
+int data_join(struct data *d, const struct data_member *of, struct error *err);
+int data_alone(const struct data *d, struct error *err);
+bool data_was_member(const struct data *d);
+
+/*
+ * data_vouches - lives of this member in which it has all here that it acknowledged, if it was
+ * primary: up to two; 0: none. Returns how many.
+ * data_vouch - that is so of @life, too: all that it holds is durable, and it acknowledges nothing
+ * before the return.
+ * data_lead - the same when all that it holds is in its log, which becomes durable; then the log is
+ * the group's, and @mirror must hold what is committed.
+ */
+unsigned data_vouches(const struct data *d, uint64_t lives[2]);
+int data_vouch(struct data *d, uint64_t life, struct error *err);
+int data_lead(struct data *d, uint64_t life, const struct log_mirror *mirror, struct error *err);
+
+/*
+ * data_learn - another server's records will come, in the log from @position on and by a walk: what
+ * is there goes aside, and a log begins. data_forget_aside - this member has all that its group
+ * has: what is aside may go. Any thread, after data_serve().
+ */
+int data_learn(struct data *d, struct store *store, struct clients *clients, uint64_t position,
+	       struct error *err);
+void data_forget_aside(struct data *d);
+
+/* data_raise_life - meta says that versions of @life may have been given out: durable on return.
+ * -EOVERFLOW: there are no more lives. One thread at a time. */
+int data_raise_life(struct data *d, uint64_t life, struct error *err);
+uint64_t data_life(const struct data *d);
+
+/*
  * data_recover - the newest complete snapshot, then the log, into @store and @clients, which are
  * empty; then the next life begins: meta, log (with what has to be written again),
- * store_log_open(). After it the server may be reached. @err says what failed, on which file, and
- * what can be done; the directory is as before then, but for the life in meta. -ECANCELED: told to
- * stop.
+ * store_log_open(), but in a group. After it the server may be reached. @err says what failed, on
+ * which file, and what can be done; the directory is as before then, but for the life in meta.
+ * -ECANCELED: told to stop.
  */
 int data_recover(struct data *d, struct store *store, struct clients *clients, struct error *err);
 
@@ -54,16 +100,24 @@ struct log *data_log(const struct data *d);
 /* The table of clients tells the log of what it registers and forgets. */
 
 /*
- * data_serve - begin to take snapshots, by size and by data_save(): one thread. @doors: of all
- * workers, for their oldest writes; they stay until data_rest().
- * data_rest - no session is left: a last snapshot, where anything was written since the last, and
- * the thread ends. Where data_serve() was not called it does nothing.
+ * A position below which every write is in the store, its reply remembered included. It was read
+ * after the log's tail was, and does not fall. Called by the thread of snapshots.
+ */
+struct data_published {
+	uint64_t (*first_not)(void *ctx);
+	void *ctx;
+};
+
+/*
+ * data_serve - begin to take snapshots, by size and by data_save(): one thread. It asks @published
+ * until data_rest().
+ * data_rest - no session is left: a last snapshot, where @last is true and anything was written
+ * since the last, and the thread ends. Where data_serve() was not called it does nothing.
  * data_close - end the log, release the directory. Returns 0; negative, where what was appended
  * last could not be made durable.
  */
-int data_serve(struct data *d, const struct write_door *const *doors, unsigned count,
-	       struct error *err);
-void data_rest(struct data *d);
+int data_serve(struct data *d, const struct data_published *published, struct error *err);
+void data_rest(struct data *d, bool last);
 int data_close(struct data *d);
 
 /*

@@ -20,8 +20,7 @@ struct data_snapshots {
 	pthread_t thread;
 	bool runs; /* the thread */
 	struct reclaim_worker *hazards; /* the thread's */
-	const struct write_door *const *doors;
-	unsigned door_count;
+	struct data_published published;
 	pthread_mutex_t lock; /* of what follows, up to the next comment */
 	pthread_cond_t changed;
 	bool stopping;
@@ -42,7 +41,11 @@ struct data {
 	struct clients *clients;
 	struct log *log;
 	_Atomic uint64_t life; /* of meta; anyone reads */
-	bool lost; /* the log has failed: no snapshot is taken at the end. Under snapshots.lock */
+	bool in_group; /* data_join() was called */
+	bool was_member; /* as data_was_member() says */
+	_Atomic bool forgets_aside; /* data_forget_aside(): the thread of snapshots does it */
+	bool lost; /* no snapshot is taken any more: the log has failed, or nobody wants a last
+		    * one. Under snapshots.lock */
 	uint64_t recovery_ms, recovery_records, recovery_bytes, recovery_rewritten_bytes;
 	struct data_snapshots snapshots;
 };
@@ -53,10 +56,29 @@ static inline bool data_is_stopping(const struct data *d)
 	return d->config.stopping && d->config.stopping(d->config.ctx);
 }
 
+/* data_clock_ms - what expiry goes by. Any thread. */
+uint64_t data_clock_ms(const struct data *d);
+
 /*
- * data_raise_life - meta says @life: durable on return. One thread at a time.
+ * data_make_meta - of a directory without records, with a new identity; @was: the one before, of
+ * whose store and group it is. NULL: there was none.
  */
-int data_raise_life(struct data *d, uint64_t life, struct error *err);
+int data_make_meta(struct data *d, const struct data_meta *was, struct error *err);
+
+/* data_is_empty - no file of log or snapshots is there. */
+bool data_is_empty(const struct data *d);
+
+/* data_begin_log - the log of this life: of @with what log.h says of the records before it. */
+int data_begin_log(struct data *d, const struct log_config *with, struct error *err);
+
+/*
+ * data_has_aside - something was set aside. data_finish_aside - meta was, and what belongs to it
+ * follows. data_set_aside - all there is: aside.c. data_delete_aside - if that was asked for.
+ */
+bool data_has_aside(const struct log_io *io);
+int data_finish_aside(struct data *d, struct error *err);
+int data_set_aside(struct data *d, struct error *err);
+void data_delete_aside(struct data *d);
 
 /*
  * data_cut - make the log end at @position, as far as whole files go: later segments and snapshots

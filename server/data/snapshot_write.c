@@ -9,16 +9,18 @@
  * the log from S0 on have everything. Records and replies that are seen although they come from log
  * records above S0 do no harm: replay applies what is newer only.
  *
- * S0 is the least of the log's tail, read first, and what each door says is its oldest write that
- * is not published. A door says so (the tail at that moment, or less) before it appends, so of a
- * write below the tail that was read, either the door's word is seen, or the write was published
- * before its door said that there is none (all of these are seq_cst). Writes that no door makes,
- * LOG_CLIENT and LOG_FORGET, are applied to the table in one hold of a lock that the walk takes
- * later (clients/durable.c).
+ * S0 is what data_published says: of a server that takes writes, the least of the log's tail, read
+ * first, and what each door says is its oldest write that is not published. A door says so (the
+ * tail at that moment, or less) before it appends, so of a write below the tail that was read,
+ * either the door's word is seen, or the write was published before its door said that there is
+ * none (all of these are seq_cst). Writes that no door makes, LOG_CLIENT and LOG_FORGET, are
+ * applied to the table in one hold of a lock that the walk takes later (clients/durable.c).
  *
- * WHEN IT COUNTS. All that was seen was committed, so it lies below the committed position that is
- * read after the walk: the FOOT's `end`. The FOOT is written when the log is durable up to there: a
- * complete snapshot never has what its log could have lost.
+ * WHEN IT COUNTS. All that was seen was appended before, so it lies below the tail that is read
+ * after the walk: the FOOT's `end`. (The committed position would do for a server that takes
+ * writes, but not for a backup, which applies what its group has committed and its own log may not
+ * have written yet.) The FOOT is written when the log is durable up to there: a complete snapshot
+ * never has what its log could have lost.
  *
  * READERS ARE NOT HELD UP. Blocks are found in short read-side sections and then held by hazards,
  * not by the section, while they are copied and written. Where others want the cores, which the
@@ -259,11 +261,6 @@ static int put_clients(struct sink *s, struct error *err)
 	return rc;
 }
 
-static uint64_t clock_ms(const struct data *d)
-{
-	return store_now_ns(d->store) / NS_PER_MS;
-}
-
 static int put_head(struct sink *s, struct error *err)
 {
 	const struct data *d = s->d;
@@ -281,7 +278,7 @@ static int put_head(struct sink *s, struct error *err)
 		.hash_seed = d->meta.hash_seed,
 		.life = d->meta.life,
 		.start = s->foot.start,
-		.clock_ms = clock_ms(d),
+		.clock_ms = data_clock_ms(d),
 	};
 	return sink_flush(s, SNAPSHOT_HEAD, err);
 }
@@ -291,11 +288,11 @@ static int put_foot(struct sink *s, struct error *err)
 	struct snapshot_foot *foot;
 	int rc;
 
-	s->foot.end = log_committed(s->d->log);
+	s->foot.end = log_tail(s->d->log);
 	rc = log_await_durable(s->d->log, s->foot.end);
 	if (rc)
 		return error_set(err, rc, "the log has failed, and no snapshot may have more");
-	s->foot.clock_ms = clock_ms(s->d);
+	s->foot.clock_ms = data_clock_ms(s->d);
 	s->foot.chunks = s->number + 1;
 	foot = sink_item(s, SNAPSHOT_FOOT, sizeof(*foot), err);
 	if (!foot)
@@ -309,7 +306,7 @@ static uint64_t first_unpublished(struct data *d)
 {
 	if (MUTANT(snapshot_s0_committed))
 		return log_committed(d->log);
-	return write_first_unpublished(d->log, d->snapshots.doors, d->snapshots.door_count);
+	return d->snapshots.published.first_not(d->snapshots.published.ctx);
 }
 
 static int finish(struct sink *s, struct error *err)

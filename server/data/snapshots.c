@@ -131,6 +131,7 @@ static void loop(struct data *d, struct reclaim_worker *hazards)
 		over = stopping;
 		pthread_mutex_unlock(&s->lock);
 		raise_life(d);
+		data_delete_aside(d);
 		pthread_mutex_lock(&s->lock);
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -149,15 +150,13 @@ static void *snapshots_main(void *arg)
 	return NULL;
 }
 
-int data_serve(struct data *d, const struct write_door *const *doors, unsigned count,
-	       struct error *err)
+int data_serve(struct data *d, const struct data_published *published, struct error *err)
 {
 	struct data_snapshots *s = &d->snapshots;
 	sigset_t all, old;
 	int rc;
 
-	s->doors = doors;
-	s->door_count = count;
+	s->published = *published;
 	rc = reclaim_worker_create(&s->hazards, d->store->reclaim, STORE_WALK_MAX);
 	if (rc)
 		return error_set(err, rc, "out of memory for snapshots");
@@ -174,7 +173,7 @@ int data_serve(struct data *d, const struct write_door *const *doors, unsigned c
 	return 0;
 }
 
-void data_rest(struct data *d)
+void data_rest(struct data *d, bool last)
 {
 	struct data_snapshots *s = &d->snapshots;
 
@@ -182,6 +181,7 @@ void data_rest(struct data *d)
 		return;
 	pthread_mutex_lock(&s->lock);
 	s->stopping = true;
+	d->lost |= !last;
 	pthread_cond_signal(&s->changed);
 	pthread_mutex_unlock(&s->lock);
 	pthread_join(s->thread, NULL);

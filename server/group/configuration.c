@@ -204,9 +204,8 @@ int group_return(struct group_config *c, uint64_t before, const struct group_mem
 	const struct group_member *m = group_find(c, before);
 	char why[GROUP_WHY_MAX];
 
-	if (!m || before != c->primary || group_in_sync(c) != 1 || strcmp(m->node, now->node) != 0)
-		return error_set(err, -EPERM,
-				 "only a primary that was alone in sync comes back with its log");
+	if (!m || before != c->primary || strcmp(m->node, now->node) != 0)
+		return error_set(err, -EPERM, "only the last primary comes back with its log");
 	alone(c, now);
 	next_term(c, now->life, say(why, now, "is back, with its log"));
 	return 0;

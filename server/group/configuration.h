@@ -69,8 +69,8 @@ unsigned group_in_sync(const struct group_config *c);
  *	in sync, or the primary itself.
  * group_switch - the primary gives way to @to, which is in sync, and goes: it comes back in another
  *	life. -EPERM.
- * group_return - a primary that was alone in sync has its log again, in another life, and is
- *	alone: all others go. -EPERM: @before is not that primary.
+ * group_return - the primary has its log again, with all that it acknowledged, in another life, and
+ *	is alone: all others go. -EPERM: @before is not that primary.
  * group_force - a person says that @now is all there is: what others had may be lost.
  */
 void group_found(struct group_config *c, const struct group_member *first);

@@ -172,16 +172,22 @@ static int start_threads(struct log *l, struct error *err)
 	return 0;
 }
 
-static void stop_threads(struct log *l)
+static void stop_writer(struct log *l)
 {
 	pthread_mutex_lock(&l->lock);
 	/* seq_cst: the writer is asleep or about to sleep, see log_kick() */
 	atomic_store_explicit(&l->stop, true, memory_order_seq_cst);
 	pthread_mutex_unlock(&l->lock);
-	if (l->has_writer) {
-		log_kick(l);
-		pthread_join(l->writer, NULL); /* it may need what the others do */
-	}
+	if (!l->has_writer)
+		return;
+	log_kick(l);
+	pthread_join(l->writer, NULL);
+	l->has_writer = false;
+}
+
+static void stop_threads(struct log *l)
+{
+	stop_writer(l); /* it may need what the others do */
 	pthread_mutex_lock(&l->lock);
 	l->ended = true;
 	pthread_cond_broadcast(&l->changed);
@@ -281,6 +287,29 @@ int log_close(struct log *l)
 	rc = log_has_failed(l) ? -EIO : 0;
 	destroy(l);
 	return rc;
+}
+
+/* The writer is the only thread that looks at mirrors: what is changed while there is none, the
+ * next one sees by its start. */
+int log_mirror(struct log *l, const struct log_mirror *mirror, struct error *err)
+{
+	int rc;
+
+	assert(!l->config.mirror);
+	stop_writer(l);
+	l->config.mirror = mirror;
+	rc = mirror->memory(mirror->ctx, l->buffers, BUFFERS_BYTES);
+	if (rc)
+		return error_set(err, rc, "the log's memory cannot be sent to others: %s",
+				 error_name(rc));
+	atomic_store_explicit(&l->held, log_tail(l), memory_order_relaxed);
+	atomic_store_explicit(&l->stop, false, memory_order_relaxed);
+	rc = start(&l->writer, &l->has_writer, writer_run, l, "gkv-log");
+	return rc ? error_set(err, rc,
+			      "starting the log's thread failed: %s (raise the limit of "
+			      "threads)",
+			      error_name(rc))
+		  : 0;
 }
 
 uint64_t log_tail(const struct log *l)

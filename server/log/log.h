@@ -89,6 +89,13 @@ struct log_config {
 int log_open(struct log **out, const struct log_config *config, struct error *err);
 int log_close(struct log *l);
 
+/*
+ * log_mirror - from now on others must hold what is committed, too; those who must have all that
+ * was appended so far. There was no mirror before, nobody appends, and all is durable. Returns 0;
+ * negative with @err: the log has to be closed.
+ */
+int log_mirror(struct log *l, const struct log_mirror *mirror, struct error *err);
+
 /* What is to be appended: fields of struct log_record by their names. */
 struct log_entry {
 	enum log_kind kind;

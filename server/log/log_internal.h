@@ -12,6 +12,7 @@
 
 #define BATCH_RECORDS_BYTES (4u << 20) /* a batch takes no more, where it has more than one */
 #define BATCH_BYTES_MAX	    log_batch_bytes(LOG_BATCH_RECORDS_MAX)
+#define BUFFERS_BYTES	    (LOG_BUFFERS * BATCH_BYTES_MAX)
 
 #define CACHE_LINE 64
 
@@ -37,7 +38,7 @@ struct log {
 	uint8_t *ring; /* ring_bytes, mapped twice, one behind the other */
 	uint64_t ring_bytes;
 	uint8_t *batch; /* BATCH_BYTES_MAX: one of the buffers */
-	uint8_t *buffers; /* one, or LOG_BUFFERS where there are mirrors */
+	uint8_t *buffers; /* LOG_BUFFERS; one is used where there are no mirrors */
 	const void *zeroes; /* NULL: none are written ahead */
 
 	/* Of those who append. */

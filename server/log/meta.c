@@ -7,7 +7,6 @@
 #include "server/log/meta.h"
 
 #include <errno.h>
-#include <string.h>
 
 #define NAME	 "meta"
 #define NAME_NEW "meta.new"
@@ -77,7 +76,8 @@ int meta_write(const struct log_io *io, struct data_meta *m, struct error *err)
 
 	m->magic = META_MAGIC;
 	m->format = META_FORMAT;
-	memset(m->zero, 0, sizeof(m->zero));
+	m->zero = 0;
+	m->zero_too = 0;
 	m->checksum = meta_checksum(m);
 	rc = replace(io, m);
 	return rc ? error_set(err, rc, "writing the data directory's " NAME " failed: %s (%s)",

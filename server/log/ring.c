@@ -113,23 +113,19 @@ void log_memory_free(struct log_memory *m)
 	*m = (struct log_memory){ 0 };
 }
 
-static uint64_t buffers_bytes(const struct log *l)
-{
-	return BATCH_BYTES_MAX * (l->config.mirror ? LOG_BUFFERS : 1);
-}
-
+/* Those that no mirror needs are addresses, and no memory. */
 static int map_buffers(struct log *l)
 {
-	l->buffers = mmap(NULL, buffers_bytes(l), PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	l->buffers = mmap(NULL, BUFFERS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
 	if (l->buffers == MAP_FAILED) {
 		l->buffers = NULL;
 		return -errno;
 	}
 	l->batch = l->buffers;
-	return l->config.mirror ? l->config.mirror->memory(l->config.mirror->ctx, l->buffers,
-							   buffers_bytes(l))
-				: 0;
+	return l->config.mirror
+		       ? l->config.mirror->memory(l->config.mirror->ctx, l->buffers, BUFFERS_BYTES)
+		       : 0;
 }
 
 int ring_open(struct log *l, struct error *err)
@@ -144,7 +140,7 @@ int ring_open(struct log *l, struct error *err)
 	*m = (struct log_memory){ 0 };
 	rc = map_buffers(l);
 	if (rc)
-		return no_memory(buffers_bytes(l), rc, err);
+		return no_memory(BUFFERS_BYTES, rc, err);
 	atomic_store_explicit(&l->ring_room, (int64_t)l->ring_bytes, memory_order_relaxed);
 	return 0;
 }
@@ -157,7 +153,7 @@ void ring_close(struct log *l)
 		return;
 	if (l->config.mirror)
 		l->config.mirror->memory(l->config.mirror->ctx, NULL, 0);
-	munmap(l->buffers, buffers_bytes(l));
+	munmap(l->buffers, BUFFERS_BYTES);
 }
 
 /* All or nothing, and nothing below @least, which is @bytes or more. It may fail where another one

@@ -149,9 +149,11 @@ static int get_table(struct follow *f, struct error *err)
 	const struct follower_config config = { .position = f->line.begins,
 						.apply = f->config.hooks.apply,
 						.ctx = f->config.hooks.ctx };
-	int rc = join_clients(&f->line, f->config.hooks.client, f->config.hooks.ctx, PATIENCE_NS,
-			      err);
+	const struct follow_hooks *h = &f->config.hooks;
+	int rc = h->begins(h->ctx, f->line.begins, err);
 
+	if (rc == 0)
+		rc = join_clients(&f->line, h->client, h->ctx, PATIENCE_NS, err);
 	return rc ? rc : follower_open(&f->follower, &config, err);
 }
 

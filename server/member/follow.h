@@ -17,10 +17,12 @@
 
 struct follow;
 
-/* What it does to store and clients: gkv-apply calls them, or follow_leave() after it. Each returns
- * 0, or a negative errno: it cannot, and the member is not fit to go on. */
+/* What it does to store and clients: gkv-apply calls all but the last, or follow_leave() after it.
+ * Each returns 0, or a negative errno: it cannot, and the member is not fit to go on. */
 struct follow_hooks {
 	void *ctx;
+	/* It learns: the log comes from @position on. */
+	int (*begins)(void *ctx, uint64_t position, struct error *err);
 	int (*client)(void *ctx, const struct snapshot_client *item); /* before any record */
 	int (*apply)(void *ctx, const struct log_record *r); /* committed, in their order */
 	/* A piece of the walk over the primary at @address, a few milliseconds of it. 1: there is
@@ -28,6 +30,7 @@ struct follow_hooks {
 	int (*walk)(void *ctx, const char *address, struct error *err);
 	/* After that: all that was given is in the store, and nothing of a walk comes any more. */
 	int (*learned)(void *ctx, struct error *err);
+	void (*in_sync)(void *ctx); /* the configuration says so. The group's thread */
 };
 
 struct follow_config {

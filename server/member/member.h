@@ -20,6 +20,7 @@ struct member_lead {
 	struct mirror *mirror; /* for log_config.mirror; it stays until member_destroy() */
 	struct follower *held; /* begin with it, and apply it: follower.h; NULL: with what it had */
 	struct group_known known;
+	uint64_t life; /* of this member */
 };
 
 struct member_config {
@@ -34,14 +35,15 @@ struct member_config {
 	const struct rdma_device *dev; /* of rings and pulses: backup.h */
 	_Atomic uint64_t *until, *clock; /* words of the root page: lease_word.h */
 	const _Atomic uint64_t *sessions; /* how many there are: for people. NULL: not known */
-	uint64_t before; /* its life whose log it has whole, as primary alone; 0: none */
-	uint64_t
-		position; /* of its log: what it has before, where it founds the group or is back */
+	uint64_t before[2]; /* its lives whose log it has whole, if it was primary; 0: none */
+	bool was_member; /* it has records of this group: it founds none without being told to */
 
 	struct follow_hooks follow;
 	struct admit_table table;
 
 	/*
+	 * own - it is to be primary in @life, of a group without others: it gets its records ready,
+	 * if it has any, which may take long; nobody waits for it. *@position: where its log ends.
 	 * lead - it is primary, and all that are in sync have what it holds: it opens its log and
 	 * may answer. Returns 0, or a negative errno with @err: the server ends.
 	 * changed - it is primary, and the configuration is another one.
@@ -50,6 +52,7 @@ struct member_config {
 	 * -ESTALE: it is not primary any more, or was taken out; else it is not fit to go on, and
 	 * why. Once; nothing is called after it.
 	 */
+	int (*own)(void *ctx, uint64_t life, uint64_t *position, struct error *err);
 	int (*lead)(void *ctx, const struct member_lead *how, struct error *err);
 	void (*changed)(void *ctx, const struct group_known *now);
 	void (*rest)(void *ctx, bool rests);

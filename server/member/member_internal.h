@@ -48,6 +48,8 @@ struct member {
 	uint64_t learned_term; /* that beat knows */
 	enum { NOTHING, TO_FOUND, TO_READ, TO_TAKE_OVER } asked; /* the proposer; not by `lead` */
 	uint64_t rest_until_ns; /* etcd has failed: it is not asked before */
+	uint64_t alone_ns; /* it has the log of its last life, and goes on alone then; 0: unknown */
+	uint64_t position; /* where the log ends with which it begins alone */
 	struct mirror *mirror;
 	struct lead *lead;
 	struct member_wish wish;

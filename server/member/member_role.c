@@ -12,8 +12,9 @@
 #include "common/base/time.h"
 #include "server/member/member_internal.h"
 
-#define REST_NS (200 * NS_PER_MS) /* before etcd is asked again */
-#define TELL_NS (10 * NS_PER_S) /* between two lines of the log about what is waited for */
+#define REST_NS	   (200 * NS_PER_MS) /* before etcd is asked again */
+#define TAKE_OVERS 3 /* leases in which another one has taken over, if there is one */
+#define TELL_NS	   (10 * NS_PER_S) /* between two lines of the log about what is waited for */
 
 static void end(struct member *m, int rc, const char *what, const char *why)
 {
@@ -61,7 +62,7 @@ static void opened(void *ctx)
 {
 	struct member *m = ctx;
 	const struct member_lead how = { m->mirror, m->follow ? follow_held(m->follow) : NULL,
-					 m->known };
+					 m->known, m->config.self.life };
 	struct error err;
 
 	m->role = MEMBER_LEADS;
@@ -135,7 +136,7 @@ static void lead(struct member *m, const struct group_known *now)
 		.deposed = deposed,
 		.ctx = m,
 	};
-	struct follower_state s = { .held = c->position };
+	struct follower_state s = { .held = m->position };
 	struct error err;
 	int rc;
 
@@ -162,32 +163,63 @@ static void propose(struct member *m, const struct group_config *c)
 	m->role = MEMBER_FOUNDS;
 }
 
+/* With what this server has, alone: that is made ready first. */
+static void propose_alone(struct member *m, const struct group_config *c)
+{
+	struct error err;
+
+	if (m->config.own(m->config.ctx, m->config.self.life, &m->position, &err))
+		fail(m, &err);
+	else
+		propose(m, c);
+}
+
 static void found_group(struct member *m)
 {
 	struct group_config c = { .lease_ms = m->config.lease_ms,
 				  .min_in_sync = m->config.min_in_sync };
 
+	if (m->config.was_member) {
+		wait_for(m, "etcd has no configuration of this group, and this server has records "
+			    "of it: if etcd has lost what it had, kv-cluster force makes this "
+			    "server go on with them");
+		return;
+	}
 	group_found(&c, &m->config.self);
-	propose(m, &c);
+	propose_alone(m, &c);
 }
 
-/* An earlier life of this node is primary. */
+static bool has_log_of(const struct member *m, uint64_t life)
+{
+	return life && (life == m->config.before[0] || life == m->config.before[1]);
+}
+
+/* An earlier life of this node is primary. Others that are in sync may take over: that keeps more
+ * servers in sync than if this one goes on alone. */
 static void come_back(struct member *m)
 {
 	struct group_config c = m->known.config;
+	const bool whole = has_log_of(m, c.primary), others = group_in_sync(&c) > 1;
 	struct error err;
 
-	if (group_in_sync(&c) > 1)
+	if (!m->alone_ns)
+		m->alone_ns = time_now_ns() + TAKE_OVERS * c.lease_ms * NS_PER_MS + NS_PER_S;
+	if (whole && (!others || time_now_ns() >= m->alone_ns)) {
+		if (group_return(&c, c.primary, &m->config.self, &err))
+			fail(m, &err);
+		else
+			propose_alone(m, &c);
+	} else if (whole) {
+		wait_for(m, "this node was primary in an earlier life, and another one may take "
+			    "over: if none does, it goes on with its data directory");
+	} else if (others) {
 		wait_for(m, "this node was primary in an earlier life, and another one takes over: "
 			    "if none is left, kv-cluster force makes it go on with what it has");
-	else if (c.primary != m->config.before)
+	} else {
 		wait_for(m,
 			 "this node was primary, alone, and its log may not be whole: if no other "
 			 "server has more, kv-cluster force makes it go on with what it has");
-	else if (group_return(&c, m->config.before, &m->config.self, &err))
-		fail(m, &err);
-	else
-		propose(m, &c);
+	}
 }
 
 static void dial(struct member *m, const struct group_member *primary)
@@ -276,8 +308,8 @@ static int may_be_forced(const struct member *m, const struct follow_state *s, s
 		return error_set(err, -EBUSY,
 				 "this server has what was acknowledged, and takes over by itself "
 				 "when etcd answers (or is primary already)");
-	if (!m->knows || !m->known.modified || m->asked != NOTHING || m->lead ||
-	    (m->role != MEMBER_WAITS && m->role != MEMBER_FOLLOWS))
+	if (!m->knows || (!m->known.modified && m->role != MEMBER_WAITS) || m->asked != NOTHING ||
+	    m->lead || (m->role != MEMBER_WAITS && m->role != MEMBER_FOLLOWS))
 		return error_set(err, -EBUSY,
 				 "this server does not wait for its group (kv-cluster status says "
 				 "what it does)");
@@ -301,9 +333,18 @@ int member_force(struct member *m, struct error *err)
 		return err->code;
 	if (m->follow && m->primary && !leave(m))
 		return error_set(err, -EIO, "this server ends (its log says why)");
-	group_force(&c, &m->config.self);
+	if (m->known.modified) {
+		group_force(&c, &m->config.self);
+	} else {
+		c = (struct group_config){ .lease_ms = m->config.lease_ms,
+					   .min_in_sync = m->config.min_in_sync };
+		group_found(&c, &m->config.self);
+	}
 	log_warn("group", "a person wants this server to be all there is of its group");
-	propose(m, &c);
+	if (s.learned)
+		propose(m, &c);
+	else
+		propose_alone(m, &c);
 	return 0;
 }
 
@@ -364,6 +405,8 @@ static void follow_known(struct member *m)
 		return;
 	}
 	m->was_member = self != NULL;
+	if (self && self->in_sync)
+		m->config.follow.in_sync(m->config.follow.ctx);
 	if (c->primary == m->config.self.life)
 		take_office(m);
 	else if (c->primary != m->primary)
@@ -434,6 +477,15 @@ static void take_over(struct member *m)
 	}
 	proposer_propose(m->proposer, &m->known, &c);
 	m->asked = TO_TAKE_OVER;
+}
+
+/* Nobody has taken over. */
+static void decide_again(struct member *m)
+{
+	const struct group_config *c = &m->known.config;
+
+	if (has_log_of(m, c->primary) && time_now_ns() >= m->rest_until_ns)
+		decide(m);
 }
 
 /* Answers of etcd, and what it tells. */
@@ -537,6 +589,8 @@ void member_turn(struct member *m)
 		break;
 	case MEMBER_WAITS:
 		tell_wait(m, m->waits_for);
+		if (m->alone_ns && time_now_ns() >= m->alone_ns && m->asked == NOTHING)
+			decide_again(m);
 		break;
 	case MEMBER_FOLLOWS:
 		if (m->primary)

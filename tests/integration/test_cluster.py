@@ -193,6 +193,15 @@ def test_watch_shows_each_change(group, cluster):
         assert watch.wait(20) == 0
 
 
+def test_doctor_knows_roles(group, cluster):
+    good = group.cli("n1").good("doctor", group.servers["n1"].address).decode()
+    assert re.search(r"group +ok .*primary in term 5; 3 of 3 in sync; lease 300 ms", good, re.S)
+    backup = group.cli("n2")("doctor", group.servers["n2"].address)
+    said = " ".join(backup.out.decode().split())
+    assert backup.rc == 1 and "the primary is 127.0.0.1:" in said
+    assert "kv-cluster -s HOST status" in said
+
+
 def test_servers_of_no_group(shared):
     result = run([program("kv-cluster"), "-s", shared.address, "status"])
     assert_error(result, 3, "belongs to no group", "--cluster", who="kv-cluster")

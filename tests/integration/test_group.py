@@ -141,7 +141,6 @@ def test_without_etcd_reads_and_writes_go_on(group):
     (("--cluster", "test", "--group-lease", "1ms"), "10"),
     (("--cluster", "test", "--group-min", "9"), "1 to 8"),
     (("--group-min", "2"), "--cluster NAME too"),
-    (("--cluster", "test", "--data-dir", "/tmp/x"), "no data directory yet"),
     (("--cluster", "test", "--listen", "0.0.0.0:0"), "--advertise HOST:PORT"),
 ])
 def test_what_cannot_be_a_member_is_told_why(world, args, word):

@@ -9,6 +9,7 @@ import socket
 import urllib.request
 
 from kvt_client import Cli
+from kvt_net import Net
 from kvt_process import HOST, Process, wait_until
 from kvt_server import Server
 
@@ -67,10 +68,12 @@ class Etcd(Process):
 class Group:
     """Servers by their nodes' names; each is started again on the port that it had."""
 
-    def __init__(self, folder, options=(), lease="300ms"):
+    def __init__(self, folder, options=(), lease="300ms", data=False, net=False):
+        self.data = data  # each has a data directory, which stays over its lives
         self.folder = pathlib.Path(folder)
         self.options = ["--cluster", "test", "--group-lease", lease, "--workers", "1", *options]
         self.etcd = Etcd(folder)
+        self.net = Net(folder, self.etcd.port) if net else None  # to be cut
         self.ports, self.servers = {}, {}
 
     def start(self, node, **how):
@@ -78,10 +81,19 @@ class Group:
         if node in self.servers:
             self.servers[node].close()
             self.servers[node].held.close()
+        options = [*self.options, *(["--data-dir", str(self.dir(node))] if self.data else [])]
+        options += self.net.options(node, port) if self.net else ["--etcd", self.etcd.url]
+        if self.net:
+            how["env"] = self.net.with_cuts(how.get("env") or {})
         self.servers[node] = Server(
-            self.folder, "--etcd", self.etcd.url, "--node", node, *self.options,
-            listen=f"{HOST}:{port}", **{"memory": "256M", **how})
+            self.folder, "--node", node, *options, listen=f"{HOST}:{port}",
+            **{"memory": "256M", **how})
+        if self.net:
+            self.net.started(node, self.servers[node].pid)
         return self.servers[node]
+
+    def dir(self, node):
+        return self.folder / f"data-{node}"
 
     def kill(self, node):
         self.servers[node].crash()
@@ -91,6 +103,8 @@ class Group:
         for server in self.servers.values():
             server.finish()
         self.etcd.close()
+        if self.net:
+            self.net.close()
 
     def configuration(self):
         return self.etcd.get("/gracekv/test/group/1")
@@ -122,4 +136,6 @@ class Group:
     @property
     def address(self):
         """All of them, as clients take them."""
+        if self.net:
+            return ",".join(f"{HOST}:{way.port}" for way in self.net.fronts.values())
         return ",".join(f"{HOST}:{port}" for port in self.ports.values())

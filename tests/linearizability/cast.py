@@ -8,11 +8,11 @@ import time
 
 import kvt_process
 from kvt_client import flat_stats
+from kvt_relay import Relay
 from kvt_server import Server, ServerFailed, command_of
 
 from board import Board
 from options import CannotRun
-from relay import Relay
 
 SOFT = kvt_process.DEVICE == "soft0"
 STOP_S = 20
@@ -67,11 +67,11 @@ class Cast:
         many are killed in the midst of one."""
         if not self.options.data_dir:
             return []
-        return ["--data-dir", str(self.folder / "data"), "--sync", self.options.sync,
-                "--log-segment", "64M", "--snapshot-every", "16M"]
+        return ["--sync", self.options.sync, "--log-segment", "64M", "--snapshot-every", "16M"]
 
     def server_args(self):
-        return ["--lease", str(self.options.lease), "--workers", "2", *self.durably()]
+        where = ["--data-dir", str(self.folder / "data")] if self.options.data_dir else []
+        return ["--lease", str(self.options.lease), "--workers", "2", *where, *self.durably()]
 
     def env(self, rough):
         env = weather(self.rng, rough, self.options.weak)
@@ -111,6 +111,9 @@ class Cast:
         """Of the lines those for which chosen() says so."""
         self.relay.cut(chosen)
 
+    def client_env(self, rough):
+        return self.env(rough)
+
     def _start_client(self, role, rough):
         self.processes += 1
         name = f"{role}.{self.processes}"
@@ -120,7 +123,7 @@ class Cast:
              "--board", str(self.board.path), "--folder", str(self.folder), "--role", role,
              "--process", str(self.processes), "--threads", str(self.options.threads),
              "--pace", str(self.options.pace), "--seed", str(self.rng.randrange(1 << 60))],
-            self.folder / f"{name}.stderr", env=self.env(rough))
+            self.folder / f"{name}.stderr", env=self.client_env(rough))
 
     def start_client(self):
         name, process = self._start_client("actors", self.options.rough)

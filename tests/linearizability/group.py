@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
-"""The parts of a round whose store is a group: an etcd, three servers, a relay to each."""
+"""The parts of a round whose store is a group: an etcd, three servers, a network between all."""
 import time
 
 import kvt_process
 from kvt_client import run
 from kvt_group import NODES, Group
+from kvt_net import CLIENTS, ETCD
 from kvt_server import ServerFailed
 
 from cast import Cast, Wrong
 from options import CannotRun
-from relay import Relay
 
 PRIMARY_DIES = 0.7  # of those who do
 
@@ -21,7 +21,6 @@ class GroupCast(Cast):
     def __init__(self, options, folder, rng):
         super().__init__(options, folder, rng)
         self.group = None
-        self.relays = {}
         self.dead = []
 
     @property
@@ -42,7 +41,9 @@ class GroupCast(Cast):
     def start_server(self):
         if not self.group:
             try:
-                self.group = Group(self.folder, ["--lease", str(self.options.lease)])
+                self.group = Group(self.folder, ["--lease", str(self.options.lease),
+                                                 *self.durably()], data=self.options.data_dir,
+                                   net=True)
             except OSError as err:
                 raise CannotRun(f"etcd cannot be started: {err} (install etcd-server)") from None
             for node in NODES:
@@ -54,21 +55,43 @@ class GroupCast(Cast):
 
     def _start_node(self, node):
         try:
-            server = self.group.start(node, memory=self.memory,
-                                      env=self.env(self.options.rough / 2))
+            self.group.start(node, memory=self.memory,
+                             env=self.env(self.options.rough / 2))
         except ServerFailed as failed:
             raise Wrong(str(failed)) from None
         self.lives += 1
-        if node not in self.relays:
-            self.relays[node] = Relay(kvt_process.HOST)
-            self.relays[node].aim(kvt_process.HOST, server.port)
 
     def address(self):
-        return ",".join(f"{kvt_process.HOST}:{relay.port}" for relay in self.relays.values())
+        return self.group.address
+
+    def client_env(self, rough):
+        return self.group.net.with_cuts(self.env(rough))
+
+    def _start_client(self, role, rough):
+        name, process = super()._start_client(role, rough)
+        self.group.net.client(process.pid)
+        return name, process
 
     def cut(self, chosen):
-        for relay in self.relays.values():
-            relay.cut(chosen)
+        for way in self.group.net.fronts.values():
+            way.cut(chosen)
+
+    def part(self):
+        """Cuts the network. What is cut."""
+        net, primary = self.group.net, self.group.primary()
+        everybody = [*NODES, ETCD, CLIENTS]
+        how = self.rng.choice(["primary", "primary", "one", "some"])
+        if how == "primary":  # clients go on reading it
+            net.isolate(primary, CLIENTS)
+        elif how == "one":
+            net.isolate(self.rng.choice(NODES))
+        else:
+            for _ in range(self.rng.randrange(1, 4)):
+                net.cut(*self.rng.sample(everybody, 2), both=self.rng.random() < 0.5)
+        return " ".join(sorted(f"{a}-{b}" for a, b in net.cuts))
+
+    def mend(self):
+        self.group.net.mend()
 
     def kill_server(self):
         """When all are in sync: what is acknowledged must be somewhere."""
@@ -83,12 +106,22 @@ class GroupCast(Cast):
         self.dead.append(dies)
         return begin, time.monotonic_ns()
 
+    def kill_group(self):
+        """All at once: what is acknowledged must be on a disk. In sync first, as before: one that
+        has just taken over, and has not opened yet, would wait for a person."""
+        self.group.await_in_sync(*NODES)
+        self.note_figures()
+        self.look()
+        for node in self.rng.sample(NODES, len(NODES)):
+            self.group.kill(node)
+            self.dead.append(node)
+
     def switch_primary(self):
         """When all are in sync. Who is primary then."""
         self.group.await_in_sync(*NODES)
         self.note_figures()
         self.look()
-        done = run([kvt_process.program("kv-cluster"), "-s", self.group.address, "switch"])
+        done = run([kvt_process.program("kv-cluster"), "-s", self.address(), "switch"])
         if done.rc:
             raise Wrong(f"a switch is refused: {done.err}")
         return done.out.decode().strip()
@@ -114,5 +147,4 @@ class GroupCast(Cast):
         super().close()
         if self.group:
             self.group.etcd.kill()
-        for relay in self.relays.values():
-            relay.close()
+            self.group.net.close()

@@ -115,6 +115,22 @@ def end_server(cast):
     return f"life {cast.lives}"
 
 
+def part(cast):
+    """The network between servers, etcd and clients is cut, in some places one way only."""
+    words = cast.part()
+    yield between(cast, 50, 1500)
+    cast.mend()
+    return words
+
+
+def kill_group(cast):
+    """All servers of a group die."""
+    cast.kill_group()
+    yield between(cast, 0, 300)
+    cast.start_server()
+    return f"life {cast.lives}"
+
+
 def switch_primary(cast):
     """The primary of a group gives way to another one."""
     words = cast.switch_primary()
@@ -145,12 +161,19 @@ DURABLE = {**TRACKS, "server": [stop_server, hold_server, kill_server, kill_serv
                                 kill_server, kill_recovery, end_server]}
 # Of a group: a full store is left out, since a backup may need another block more than its primary.
 GROUP = {**TRACKS, "server": [stop_server, hold_server, kill_server, kill_server, switch_primary,
-                              switch_primary],
+                              part, part],
          "memory": [grow]}
-NAMES = sorted({nemesis.__name__ for tracks in (DURABLE, GROUP) for track in tracks.values()
+GROUP_DURABLE = {**GROUP, "server": [*GROUP["server"], kill_group, kill_group]}
+NAMES = sorted({nemesis.__name__ for tracks in (DURABLE, GROUP_DURABLE) for track in tracks.values()
                 for nemesis in track})
 # Seconds of rest between two of a track
 REST = {"clients": (0.02, 0.25), "lines": (0.1, 1.0), "server": (0.3, 1.5), "memory": (0.05, 0.5)}
+
+
+def tracks_of(options):
+    if options.group:
+        return GROUP_DURABLE if options.data_dir else GROUP
+    return DURABLE if options.data_dir else TRACKS
 
 
 class Track:
@@ -163,8 +186,7 @@ class Track:
         self.cast = cast
         self.rng = random.Random(cast.rng.random())
         self.name = name
-        tracks = GROUP if cast.options.group else DURABLE if cast.options.data_dir else TRACKS
-        self.all = [n for n in tracks[name] if n.__name__ in allowed]
+        self.all = [n for n in tracks_of(cast.options)[name] if n.__name__ in allowed]
         self.bag = []
         self.events = events
         self.running = None

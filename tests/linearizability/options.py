@@ -83,7 +83,8 @@ def options_of(argv):
     add("--data-dir", "the server has a data directory, and each life begins with what the one "
         "before had", action="store_true")
     add("--sync", "of that server [always]", default="always", metavar="HOW")
-    add("--group", "three servers and an etcd are the store; primaries and backups die",
+    add("--group", "three servers and an etcd are the store; primaries and backups die, with "
+        "--data-dir all of them at once too",
         action="store_true")
     add("--memory", "of the server [32M; of a group 256M]", metavar="SIZE")
     add("--rough", "part of the processes whose soft0 is unkind, or faulty [0.5]",
@@ -102,8 +103,6 @@ def options_of(argv):
     o.seed = secrets.randbits(32) if o.seed is None else o.seed
     o.checker = os.path.abspath(o.checker)
     o.memory = o.memory or ("256M" if o.group else "32M")
-    if o.group and o.data_dir:
-        parser.error("--group: its servers have no data directory (leave --data-dir out)")
     if o.build:
         kvt_process.BUILD = pathlib.Path(o.build).resolve()
     return o

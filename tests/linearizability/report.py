@@ -45,7 +45,9 @@ MUST_S = 30
 # With a data directory: seconds for a life, and what happened to each of its servers.
 LIFE_S = 3
 MUST_GROUP = [path for path in MUST if path != "pressed"] + ["nemeses.kill_server",
-                                                          "nemeses.switch_primary"]
+                                                          "nemeses.switch_primary",
+                                                          "nemeses.part"]
+MUST_GROUP_DURABLE = [*MUST_GROUP, "nemeses.kill_group", "server.snapshots"]
 MUST_DURABLE = ("nemeses.kill_server", "nemeses.kill_recovery", "nemeses.end_server",
                 "server.snapshots")
 
@@ -65,7 +67,10 @@ def lacks(total, narrow):
         return "no operation was recorded"
     if narrow or total["device"] != "soft0" or total["seconds"] < MUST_S:
         return None
-    must = MUST_GROUP if total["group"] else MUST + MUST_DURABLE if total["data_dir"] else MUST
+    if total["group"]:
+        must = MUST_GROUP_DURABLE if total["data_dir"] else MUST_GROUP
+    else:
+        must = MUST + MUST_DURABLE if total["data_dir"] else MUST
     missing = [path for path in must if not figure(total, path)]
     if total["data_dir"] and total["lives"] * LIFE_S < total["seconds"]:
         missing.append(f"a life in {LIFE_S} s")

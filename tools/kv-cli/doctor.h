@@ -63,5 +63,8 @@ bool doctor_memory(const char *statistics, char *words, size_t cap);
 /* doctor_log - what they say of the disk, whether it has a log or none. False: no memory. */
 bool doctor_log(const char *statistics, char *words, size_t cap);
 
+/* doctor_group - what they say of the server's group, in @words. False: it is of none. */
+bool doctor_group(const char *statistics, char *words, size_t cap);
+
 /* doctor_step_hint - what to look at next when a step (of gkv_trace, or "ping", "close") failed. */
 const char *doctor_step_hint(const char *step);

@@ -171,7 +171,7 @@ bool doctor_log(const char *statistics, char *words, size_t cap)
 
 	if (stats_table_read(&t, statistics, 0))
 		return false;
-	found = stats_find(&t, "log_position");
+	found = stats_find(&t, "data_life");
 	if (figure(&t, "log_refused_space"))
 		wrong = "; writes were refused for want of room on its disk, and are where the count "
 			"still grows (make room there: stats, log_refused_space)";
@@ -184,11 +184,37 @@ bool doctor_log(const char *statistics, char *words, size_t cap)
 			 text_size_binary(size, figure(&t, "log_bytes")), figure(&t, "snapshots"),
 			 wrong);
 	else
-		snprintf(
-			words, cap,
-			"nothing: all records are lost when the server ends (--data-dir keeps them)");
+		snprintf(words, cap,
+			 "nothing: all records are lost when the %s (--data-dir keeps them)",
+			 stats_find(&t, "group_term") ? "last server of the group ends"
+						      : "server ends");
 	stats_table_free(&t);
 	return true;
+}
+
+bool doctor_group(const char *statistics, char *words, size_t cap)
+{
+	struct stats_table t = { 0 };
+	char lag[TEXT_SIZE_MAX];
+	uint64_t members, in_sync;
+	bool found;
+
+	if (stats_table_read(&t, statistics, 0))
+		return false;
+	found = stats_find(&t, "group_term");
+	members = figure(&t, "group_members");
+	in_sync = figure(&t, "group_in_sync");
+	if (found)
+		snprintf(words, cap,
+			 "primary in term %" PRIu64 "; %" PRIu64 " of %" PRIu64 " in sync%s; lease "
+			 "%" PRIu64 " ms, %" PRIu64 " ms left; the slowest lacks %s of the log%s",
+			 figure(&t, "group_term"), in_sync, members,
+			 members == 1 ? ", so nobody can take over" : "",
+			 figure(&t, "group_lease_ms"), figure(&t, "group_lease_left_us") / 1000,
+			 text_size_binary(lag, figure(&t, "group_lag_bytes")),
+			 in_sync < members ? " (kv-cluster status says why not all are)" : "");
+	stats_table_free(&t);
+	return found;
 }
 
 /* A server that does not answer this was reached all the same. Of memory only what is wrong. */
@@ -205,6 +231,10 @@ static void look_at_figures(struct attempt *a)
 	}
 	if (doctor_log(statistics, words, sizeof(words))) {
 		begin(a, "disk");
+		end(a, true, words);
+	}
+	if (doctor_group(statistics, words, sizeof(words))) {
+		begin(a, "group");
 		end(a, true, words);
 	}
 }
@@ -254,6 +284,8 @@ int doctor_server(struct cli *cli)
 	rc = talk(&a);
 	cli->options.trace = NULL;
 	hint = rc ? doctor_step_hint(a.failed_step) : "";
+	if (rc == -ECONNREFUSED && strcmp(a.failed_step, "welcome") == 0)
+		hint = "the server itself says so: kv-cluster -s HOST status shows its group";
 	if (cli->json) {
 		if (cli_print_json(json_pack("{s:s, s:i, s:s, s:s, s:o, s:b, s:s?, s:s}", "tool",
 					     "kv-cli doctor HOST", "schema", DOCTOR_SCHEMA,

@@ -167,9 +167,8 @@ static const char *obstacle(const struct overview *o, char why[256])
 }
 
 /* Without the two words that confirm it: what it would do, and how it is said. */
-static int explain(const struct cluster *c, const struct overview *o)
+static int explain(const struct cluster *c, const char *group)
 {
-	const char *group = o->newest->status.group;
 	char why[768];
 
 	snprintf(
@@ -203,13 +202,14 @@ int cmd_force(const struct cluster *c)
 	}
 	if (obstacle(&o, why))
 		return no(c, "force", why);
-	if (!o.newest)
+	if (!o.newest &&
+	    v->status.role != WIRE_GROUP_WAITS) /* else etcd has lost it, and it waits */
 		return no(
 			c, "force",
 			"no server has a configuration of the group (etcd does not answer them, or "
 			"the group was never founded)");
-	if (!c->stopped || !c->confirm || strcmp(c->confirm, o.newest->status.group) != 0)
-		return explain(c, &o);
+	if (!c->stopped || !c->confirm || strcmp(c->confirm, v->status.group) != 0)
+		return explain(c, v->status.group);
 	status = change(c, v, WIRE_GROUP_ASK_FORCE, &d);
 	return status ? status : done(c, &d, time_now_ns() - begun_ns);
 }

@@ -210,8 +210,8 @@ out:
  * to the device. */
 static int attach(struct link *l, uint64_t deadline_ns)
 {
-	uint64_t now = time_now_ns(), exchange_ns = now + EXCHANGE_DEADLINE_MS * NS_PER_MS;
 	struct gkv_session *s = l->session;
+	uint64_t now = time_now_ns(), exchange_ns = now + session_patience_ms(s) * NS_PER_MS;
 	int rc;
 
 	if (l->fetch->region.dev != s->device->rdma)
@@ -220,6 +220,8 @@ static int attach(struct link *l, uint64_t deadline_ns)
 				 s->device->rdma->name);
 	rc = queue_pair(l, exchange_ns < deadline_ns ? exchange_ns : deadline_ns);
 	backoff_attempted(&l->backoff, now, time_now_ns(), random_chance());
+	if (rc == -ETIMEDOUT && exchange_ns < deadline_ns)
+		session_unanswered(s);
 	if (rc)
 		return rc;
 	l->lifeline = fcntl(s->lifeline, F_DUPFD_CLOEXEC, 3);

@@ -370,6 +370,11 @@ static void go_on(struct gkv_session *s)
 	atomic_store_explicit(&s->at, (at + 1) % session_servers(s), memory_order_release);
 }
 
+static bool has_others(const struct gkv_session *s)
+{
+	return session_servers(s) > 1;
+}
+
 /*
  * Each server once, from the one that was there last on. Only a primary takes clients, and the
  * others say at once that they are none; so where there are several, one that says nothing has
@@ -381,9 +386,8 @@ static int connect_any(struct gkv_session *s, uint64_t deadline_ns, struct error
 
 	for (unsigned tried = 0; tried < session_servers(s); tried++) {
 		const uint64_t now = time_now_ns(), soon = now + OTHERS_MS * NS_PER_MS;
-		const bool has_others = session_servers(s) > 1;
 
-		rc = connect_once(s, has_others && soon < deadline_ns ? soon : deadline_ns, err);
+		rc = connect_once(s, has_others(s) && soon < deadline_ns ? soon : deadline_ns, err);
 		addresses_of(s)->failed = rc != 0;
 		if (rc == 0 || !session_worth_another(rc) || now >= deadline_ns)
 			return rc;
@@ -392,19 +396,34 @@ static int connect_any(struct gkv_session *s, uint64_t deadline_ns, struct error
 	return rc;
 }
 
+/* Must hold the lock, and be connected. @why: what its server does not do. */
+static void leave(struct gkv_session *s, const char *why)
+{
+	session_lost(s);
+	error_set(&s->lost, -ECONNRESET, "the server at %s:%s %s", session_server(s)->host,
+		  session_server(s)->port, why);
+	go_on(s);
+}
+
 void session_silent(struct gkv_session *s, uint64_t number)
 {
 	if (pthread_mutex_trylock(&s->lock))
 		return;
 	/* relaxed: under the lock */
-	if (s->connected && atomic_load_explicit(&s->number, memory_order_relaxed) == number) {
-		session_lost(s);
-		error_set(&s->lost, -ECONNRESET,
-			  "the server at %s:%s does not renew its group's lease",
-			  session_server(s)->host, session_server(s)->port);
-		go_on(s);
-	}
+	if (s->connected && atomic_load_explicit(&s->number, memory_order_relaxed) == number)
+		leave(s, "does not renew its group's lease");
 	session_unlock(s);
+}
+
+uint64_t session_patience_ms(const struct gkv_session *s)
+{
+	return has_others(s) ? OTHERS_MS : EXCHANGE_DEADLINE_MS;
+}
+
+void session_unanswered(struct gkv_session *s)
+{
+	if (s->connected && has_others(s))
+		leave(s, "does not answer");
 }
 
 int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *err)
@@ -423,7 +442,7 @@ int session_connect(struct gkv_session *s, uint64_t deadline_ns, struct error *e
 	}
 	rc = connect_any(s, deadline_ns, err);
 	backoff_attempted(&s->backoff, now, time_now_ns(), random_chance());
-	if (session_servers(s) > 1) /* a fail-over takes two leases */
+	if (has_others(s)) /* a fail-over takes two leases */
 		backoff_at_most(&s->backoff, OTHERS_STEP_MS);
 	if (rc)
 		s->lost = *err;

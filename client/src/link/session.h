@@ -155,6 +155,11 @@ void session_unlock(struct gkv_session *s);
  * another one of the list is tried first. Where the lock is taken it does nothing. */
 void session_silent(struct gkv_session *s, uint64_t number);
 
+/* session_patience_ms - for an answer of its server. session_unanswered - that time was over: if
+ * there are other servers, another one is tried. Must hold the lock. */
+uint64_t session_patience_ms(const struct gkv_session *s);
+void session_unanswered(struct gkv_session *s);
+
 /*
  * session_connect - must hold the lock: make sure that there is a connection, with one attempt
  * where the back-off allows one now; backoff_due(&s->backoff) says when the next one may be.

@@ -11,6 +11,7 @@
 
 #include "common/base/parse.h"
 #include "common/base/time.h"
+#include "common/softrdma/faults/cut.h"
 #include "common/softrdma/faults/event.h"
 #include "common/softrdma/faults/fault.h"
 #include "common/softrdma/objects/qp.h"
@@ -96,7 +97,7 @@ int soft_fates_start(void)
 	if (rc == 0)
 		rc = soft_fault_start();
 	soft_fates = soft_weak || rates->drop_in || rates->rnr_in || rates->break_at ||
-		     rates->delay_ns || soft_events_pending();
+		     rates->delay_ns || soft_events_pending() || soft_cuts();
 	atomic_store(&qps_made, 0);
 	return rc;
 }

@@ -19,8 +19,11 @@
  * An error of a request that overtook others is reported in its turn; the READs that it overtook
  * then fail before it, because their responder is in ERR by then.
  */
+#include <unistd.h>
+
 #include "common/base/time.h"
 #include "common/softrdma/device/port.h"
+#include "common/softrdma/faults/cut.h"
 #include "common/softrdma/path/execute.h"
 #include "common/softrdma/path/send.h"
 
@@ -113,6 +116,22 @@ static void execute(struct soft_qp *qp, struct soft_send *send, bool oldest)
 	done(send, status);
 }
 
+/* The way to its peer is cut, or the way back: then it is executed, but for one that would take a
+ * receive each time that it comes. */
+static bool is_cut(const struct soft_qp *qp, struct soft_send *send)
+{
+	const pid_t own = getpid();
+
+	if (!soft_cuts() || !qp->peer)
+		return false;
+	if (soft_cut(own, qp->peer->pid))
+		return true;
+	if (!soft_cut(qp->peer->pid, own))
+		return false;
+	send->fate.answer_lost |= is_read(send) || send->wr.opcode == IBV_WR_RDMA_WRITE;
+	return true;
+}
+
 /* Execute @send, if its fate allows it now. */
 static void attempt(struct soft_qp *qp, struct soft_send *send, bool oldest)
 {
@@ -120,7 +139,7 @@ static void attempt(struct soft_qp *qp, struct soft_send *send, bool oldest)
 
 	if (now < send->fate.begins_ns)
 		return;
-	if (send->fate.lost < send->fate.drops || soft_port_down()) {
+	if (is_cut(qp, send) || send->fate.lost < send->fate.drops || soft_port_down()) {
 		lose(qp, send, now);
 	} else if (send->fate.rnr_seen < send->fate.rnrs && takes_receive(send) && qp->peer &&
 		   qp->base.qp_type == IBV_QPT_RC) {

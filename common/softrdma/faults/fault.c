@@ -12,6 +12,7 @@
 #include "common/base/parse.h"
 #include "common/base/time.h"
 #include "common/softrdma/device/context.h"
+#include "common/softrdma/faults/cut.h"
 #include "common/softrdma/faults/event.h"
 
 #define NAME	     "SOFTRDMA_FAULT"
@@ -124,6 +125,8 @@ static bool parse_one(char *text)
 	}
 	if (strcmp(text, "event") == 0)
 		return soft_event_parse(value);
+	if (strcmp(text, "cut") == 0)
+		return soft_cut_parse(value);
 	return strcmp(text, "while") == 0 ? parse_gate(value) : parse_rate(text, value);
 }
 
@@ -135,6 +138,7 @@ static void fault_none(void)
 		atomic_store(&points[p].calls, 0);
 	}
 	soft_events_none();
+	soft_cut_none();
 	free(gate);
 	gate = NULL;
 }
@@ -159,7 +163,7 @@ int soft_fault_start(void)
 	fault_none();
 	fprintf(stderr,
 		"softrdma: " NAME "=%s means nothing (give a list of CALL=ENOMEM@N, "
-		"slow_CALL=MICROSECONDS@N, event=NAME@MILLISECONDS, while=FILE, drop=N, rnr=N, qp_error=N, "
+		"slow_CALL=MICROSECONDS@N, event=NAME@MILLISECONDS, while=FILE, cut=FOLDER, drop=N, rnr=N, qp_error=N, "
 		"delay=MICROSECONDS, seed=N; docs/SOFTRDMA.md has calls, codes and names)\n",
 		spec);
 	return -EINVAL;

@@ -50,6 +50,13 @@ static int make_store(struct life *l, const struct life_config *c, struct error 
 	return store_create(&l->store, &config, err);
 }
 
+static uint64_t first_unpublished(void *ctx)
+{
+	const struct life *l = ctx;
+
+	return write_first_unpublished(data_log(l->data), l->doors, 1);
+}
+
 static int attach(struct life *l)
 {
 	const uint64_t id[2] = { 1, 2 };
@@ -98,7 +105,8 @@ int life_begin(struct life *l, const struct life_config *c, struct error *err)
 	l->doors[0] = &l->door;
 	l->serves = c->serve;
 	if (c->serve)
-		assert_ok(data_serve(l->data, l->doors, 1, err));
+		assert_ok(
+			data_serve(l->data, &(struct data_published){ first_unpublished, l }, err));
 	return 0;
 }
 
@@ -106,7 +114,7 @@ void life_end(struct life *l)
 {
 	if (l->serves) {
 		qsbr_offline();
-		data_rest(l->data);
+		data_rest(l->data, true);
 		qsbr_online();
 	}
 	write_door_close(&l->door);

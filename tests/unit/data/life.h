@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "server/data/data.h"
+#include "server/write/write.h"
 #include "tests/lib/sim_disk.h"
 
 #define LIFE_GENERATION 7u

@@ -200,15 +200,36 @@ UNIT_TEST(a_server_with_a_log_and_one_without)
 	assert_true(doctor_log("records 1\n", words, sizeof(words)));
 	assert_says(words, "all records are lost");
 	assert_says(words, "--data-dir");
-	assert_true(doctor_log("log_position 9\nlog_bytes 268435456\nlog_segments 2\n"
+	assert_true(doctor_log("data_life 1\nlog_bytes 268435456\nlog_segments 2\n"
 			       "snapshots 4\nsnapshots_failed 0\nlog_refused_space 0\n",
 			       words, sizeof(words)));
 	assert_says(words, "256.0 MiB of log, snapshots since the start: 4");
 	assert_null(strstr(words, ";"));
-	assert_true(doctor_log("log_position 9\nlog_refused_space 1\n", words, sizeof(words)));
+	assert_true(doctor_log("data_life 1\nlog_refused_space 1\n", words, sizeof(words)));
 	assert_says(words, "writes were refused");
-	assert_true(doctor_log("log_position 9\nsnapshots_failed 1\n", words, sizeof(words)));
+	assert_true(doctor_log("data_life 1\nsnapshots_failed 1\n", words, sizeof(words)));
 	assert_says(words, "could not be written");
+	assert_true(doctor_log("log_position 9\ngroup_term 1\n", words, sizeof(words)));
+	assert_says(words, "when the last server of the group ends");
+}
+
+UNIT_TEST(a_server_of_a_group)
+{
+	char words[ERROR_TEXT_MAX];
+
+	assert_false(doctor_group("records 1\n", words, sizeof(words)));
+	assert_true(doctor_group("group_term 7\ngroup_members 3\ngroup_in_sync 2\n"
+				 "group_lease_ms 300\ngroup_lease_left_us 271500\n"
+				 "group_lag_bytes 1048576\n",
+				 words, sizeof(words)));
+	assert_says(words, "primary in term 7; 2 of 3 in sync; lease 300 ms, 271 ms left");
+	assert_says(words, "lacks 1.0 MiB of the log (kv-cluster status says why");
+	assert_true(doctor_group("group_term 7\ngroup_members 3\ngroup_in_sync 3\n", words,
+				 sizeof(words)));
+	assert_null(strstr(words, "kv-cluster"));
+	assert_true(doctor_group("group_term 1\ngroup_members 1\ngroup_in_sync 1\n", words,
+				 sizeof(words)));
+	assert_says(words, "nobody can take over");
 }
 
 UNIT_TEST(every_step_has_a_hint)

@@ -214,6 +214,40 @@ UNIT_TEST(who_must_changes)
 	close_log(h, 0);
 }
 
+/* A log that was its server's alone becomes its group's: what was there others have already, and
+ * what comes they must hold, too. */
+UNIT_TEST(others_hold_it_from_some_day_on)
+{
+	struct holders *h = malloc(sizeof(*h));
+	struct error err;
+	uint64_t end;
+
+	assert_non_null(h);
+	*h = (struct holders){ .table = { h, memory, take, held, is_free } };
+	writing_disk(&h->w);
+	writing_open_mirrored(&h->w, LOG_SYNC_ALWAYS, 20, NULL);
+	end = append(h->w.log, 0, 0, 100);
+	assert_ok(log_await_durable(h->w.log, end));
+	h->counts[0] = 1;
+	may(h, 0, end);
+	may(h, 1, UINT64_MAX);
+	atomic_store(&h->sent, end);
+	atomic_store(&h->must[0], true);
+	assert_ok(log_mirror(h->w.log, &h->table, &err));
+	assert_int_equal(log_committed(h->w.log), end);
+	for (unsigned i = 1; i < 20; i++) {
+		const uint64_t before = end;
+
+		end = append(h->w.log, 0, i, 100);
+		await(&h->sent, end);
+		assert_ok(log_await_durable(h->w.log, end));
+		assert_int_equal(log_committed(h->w.log), before);
+		may(h, 0, end);
+		await_committed(h->w.log, end);
+	}
+	close_log(h, 0);
+}
+
 /* A disk that fails ends the wait for those who hold the log; so does nothing else. */
 UNIT_TEST(the_disk_fails)
 {

@@ -349,6 +349,17 @@ static int learned(void *ctx, struct error *e)
 	return atomic_load(&m->walks) ? error_set(e, -EINVAL, "it has not walked") : 0;
 }
 
+static int begins(void *ctx, uint64_t position, struct error *e)
+{
+	(void)ctx, (void)position, (void)e;
+	return 0;
+}
+
+static void in_sync(void *ctx)
+{
+	(void)ctx;
+}
+
 static struct follow_config following(struct member *m, const char *node, uint64_t life)
 {
 	struct follow_config c = {
@@ -356,7 +367,7 @@ static struct follow_config following(struct member *m, const char *node, uint64
 		.ring_bytes = RING_BYTES,
 		.who = { .cluster = { 11, 12 }, .life = life, .memory = MEMORY, .group = "g" },
 		.wake_fd = primary.wake_fd,
-		.hooks = { m, no_client, apply, walk, learned }
+		.hooks = { m, begins, no_client, apply, walk, learned, in_sync }
 	};
 
 	strcpy(c.who.node, node);

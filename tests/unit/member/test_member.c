@@ -111,9 +111,27 @@ static int walk(void *ctx, const char *address, struct error *e)
 	return error_set(e, -EINVAL, "nobody is at %s", address);
 }
 
+static int begins(void *ctx, uint64_t position, struct error *e)
+{
+	(void)ctx, (void)position, (void)e;
+	return 0;
+}
+
 static int learned(void *ctx, struct error *e)
 {
 	(void)ctx, (void)e;
+	return 0;
+}
+
+static void in_sync(void *ctx)
+{
+	(void)ctx;
+}
+
+static int own(void *ctx, uint64_t life, uint64_t *position, struct error *e)
+{
+	(void)ctx, (void)life, (void)e;
+	*position = 0;
 	return 0;
 }
 
@@ -252,27 +270,29 @@ static void *accept_all(void *arg)
 static void start_node(unsigned i)
 {
 	struct node *n = &node[i];
-	struct member_config c = { .cluster = "test",
-				   .group = "1",
-				   .etcd = { .endpoints = real_url(etcd),
-					     .timeout_ms = TIMEOUT_MS },
-				   .cluster_id = { 11, 12 },
-				   .lease_ms = LEASE_MS,
-				   .min_in_sync = 1,
-				   .rho_ppm = 10000,
-				   .memory = MEMORY,
-				   .ring_bytes = RING_BYTES,
-				   .dev = n->dev,
-				   .until = &n->until,
-				   .clock = &n->clock,
-				   .follow = { n, no_client, apply, walk, learned },
-				   .table = { n, get_published, no_clients },
-				   .lead = lead,
-				   .changed = changed,
-				   .rest = rest,
-				   .rested = rested,
-				   .ends = ends,
-				   .ctx = n };
+	struct member_config c = {
+		.cluster = "test",
+		.group = "1",
+		.etcd = { .endpoints = real_url(etcd), .timeout_ms = TIMEOUT_MS },
+		.cluster_id = { 11, 12 },
+		.lease_ms = LEASE_MS,
+		.min_in_sync = 1,
+		.rho_ppm = 10000,
+		.memory = MEMORY,
+		.ring_bytes = RING_BYTES,
+		.dev = n->dev,
+		.until = &n->until,
+		.clock = &n->clock,
+		.follow = { n, begins, no_client, apply, walk, learned, in_sync },
+		.own = own,
+		.table = { n, get_published, no_clients },
+		.lead = lead,
+		.changed = changed,
+		.rest = rest,
+		.rested = rested,
+		.ends = ends,
+		.ctx = n
+	};
 
 	n->life = ++lives;
 	memset(n->has, 0, NUMBERS_MAX);

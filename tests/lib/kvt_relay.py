@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
-"""What stands between clients and server on their TCP connections, the life lines, and cuts them.
+"""What stands between two ends of TCP connections, life lines say, and cuts them.
 
-Only the exchange and the life line go through it: queue pairs are connected from end to end.
+Of a server only the exchange and life lines go through it: queue pairs are connected from end to
+end.
 """
 import asyncio
 import socket
@@ -50,9 +51,16 @@ class Relay:
             self.loop.run_until_complete(asyncio.wait(tasks))
         self.loop.close()
 
-    async def _pump(self, reader, writer):
+    async def may_pass(self, source, back):
+        """Sleeps as long as nothing passes from who has dialled, or back to it."""
+
+    def source(self, port):
+        """Who has dialled from that port."""
+
+    async def _pump(self, reader, writer, source, back):
         try:
             while piece := await reader.read(PIECE):
+                await self.may_pass(source, back)
                 writer.write(piece)
                 await writer.drain()
         except (OSError, asyncio.IncompleteReadError):
@@ -63,10 +71,11 @@ class Relay:
         line = asyncio.current_task()
         self.lines.add(line)
         try:
+            source = self.source(writer.get_extra_info("peername")[1])
             there, out = await asyncio.open_connection(*self.target)
             ends.append(out)
-            pumps = [asyncio.ensure_future(self._pump(reader, out)),
-                     asyncio.ensure_future(self._pump(there, writer))]
+            pumps = [asyncio.ensure_future(self._pump(reader, out, source, False)),
+                     asyncio.ensure_future(self._pump(there, writer, source, True))]
             try:
                 await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
             finally:

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * The data directory of a group's member.
+ *
+ * WHAT META SAYS OF A LIFE. A primary has all that it acknowledged on its disk, so after a power
+ * cut of all servers the store can go on from there: but only from the last primary's directory,
+ * which etcd names, and only if what it had when it became primary is there, too. `whole` has the
+ * lives of which this is so. It is written when all that the member holds is durable, and before
+ * it acknowledges anything (data_vouch()): by a backup that takes over, before it answers anybody;
+ * by a server that begins with its directory, before it asks etcd to be primary in its new life.
+ * In that moment etcd may name the old life or the new one, so meta has two.
+ *
+ * Where --sync is not "always" the disk may lack what was acknowledged, while the kernel has it: so
+ * then it counts only until the machine starts another time.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/base/mutant.h"
+#include "server/data/data_internal.h"
+
+/* The kernel's boot_id: proc_sys_kernel(5). 0, 0: it has none. */
+static void read_boot(uint64_t out[2])
+{
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	char text[64] = "";
+
+	out[0] = out[1] = 0;
+	if (!f)
+		return;
+	if (fgets(text, sizeof(text), f)) {
+		out[0] = hash_bytes(text, strlen(text));
+		out[1] = 1;
+	}
+	fclose(f);
+}
+
+static int check(const struct data *d, const struct data_member *of, struct error *err)
+{
+	const struct data_meta *m = &d->meta;
+
+	if (m->group && memcmp(m->cluster, of->cluster, sizeof(m->cluster)) != 0)
+		return error_set(err, -EXDEV,
+				 "--data-dir %s: a server of another cluster wrote it (give it the "
+				 "--cluster and --etcd that it had, or an empty directory)",
+				 d->path);
+	if (m->group && m->group != of->group)
+		return error_set(err, -EXDEV,
+				 "--data-dir %s: a server of another group wrote it (give it the "
+				 "--group that it had, or an empty directory)",
+				 d->path);
+	if (m->hash_seed != of->hash_seed && !data_is_empty(d))
+		return error_set(err, -EXDEV,
+				 "--data-dir %s: its records are in another order than those of "
+				 "the cluster, which has been founded by another server (give it "
+				 "an empty directory, and copy the records with kv-cli)",
+				 d->path);
+	return 0;
+}
+
+static int write_meta(struct data *d, const struct data_meta *next, struct error *err)
+{
+	struct data_meta m = *next;
+	int rc = meta_write(d->io, &m, err);
+
+	if (rc == 0)
+		d->meta = m;
+	return rc;
+}
+
+int data_join(struct data *d, const struct data_member *of, struct error *err)
+{
+	struct data_meta next = d->meta;
+	int rc = check(d, of, err);
+
+	if (rc)
+		return rc;
+	d->in_group = true;
+	if (next.group)
+		return 0;
+	next.hash_seed = of->hash_seed;
+	next.group = of->group;
+	memcpy(next.cluster, of->cluster, sizeof(next.cluster));
+	return write_meta(d, &next, err);
+}
+
+void data_proposes(const struct data *d, struct data_member *out)
+{
+	if (d->meta.group)
+		memcpy(out->cluster, d->meta.cluster, sizeof(out->cluster));
+	if (d->meta.group || !data_is_empty(d))
+		out->hash_seed = d->meta.hash_seed;
+}
+
+int data_alone(const struct data *d, struct error *err)
+{
+	return d->meta.group
+		       ? error_set(err, -EXDEV,
+				   "--data-dir %s: a member of a group wrote it, and others "
+				   "may have newer records (give it the --cluster, --group and "
+				   "--etcd that it had; kv-cluster force makes it go on alone)",
+				   d->path)
+		       : 0;
+}
+
+unsigned data_vouches(const struct data *d, uint64_t lives[2])
+{
+	uint64_t boot[2];
+
+	lives[0] = lives[1] = 0;
+	read_boot(boot);
+	if ((d->meta.boot[0] | d->meta.boot[1]) &&
+	    (!boot[1] || memcmp(boot, d->meta.boot, sizeof(boot)) != 0) && !MUTANT(any_boot))
+		return 0;
+	memcpy(lives, d->meta.whole, sizeof(d->meta.whole));
+	return !!lives[0] + !!lives[1];
+}
+
+int data_vouch(struct data *d, uint64_t life, struct error *err)
+{
+	struct data_meta next = d->meta;
+
+	if (next.whole[0] != life)
+		next.whole[1] = next.whole[0];
+	next.whole[0] = life;
+	next.boot[0] = next.boot[1] = 0;
+	if (d->config.sync != LOG_SYNC_ALWAYS)
+		read_boot(next.boot);
+	return write_meta(d, &next, err);
+}
+
+int data_lead(struct data *d, uint64_t life, const struct log_mirror *mirror, struct error *err)
+{
+	int rc = MUTANT(vouch_early) ? 0 : log_await_durable(d->log, log_tail(d->log));
+
+	if (rc)
+		return error_set(err, rc, "the log of %s cannot be made durable", d->path);
+	rc = data_vouch(d, life, err);
+	return rc ? rc : log_mirror(d->log, mirror, err);
+}
+
+int data_learn(struct data *d, struct store *store, struct clients *clients, uint64_t position,
+	       struct error *err)
+{
+	int rc = data_set_aside(d, err);
+
+	d->store = store;
+	d->clients = clients;
+	return rc ? rc : data_begin_log(d, &(struct log_config){ .first = position }, err);
+}

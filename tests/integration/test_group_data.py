@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GraceKV authors
+"""A group whose members have data directories: it survives the death of all of them."""
+import json
+import shutil
+
+import pytest
+
+from kvt_client import run
+from kvt_group import NODES, PATIENCE_S, Etcd, Group
+from kvt_process import program, wait_until
+from kvt_server import Server, refused
+from test_group import RECORDS, dump, load, records
+
+pytestmark = pytest.mark.soft_device
+
+
+@pytest.fixture
+def durable(tmp_path):
+    it = Group(tmp_path, data=True)
+    for node in NODES:
+        it.start(node)
+        it.await_in_sync(*it.servers)
+    yield it
+    it.end()
+
+
+def kill_all(group):
+    for node in NODES:
+        group.kill(node)
+
+
+def serves(group, node):
+    wait_until(f"{node} serves", lambda: group.cli(node)("ping").rc == 0, PATIENCE_S, step=0.05)
+    return group.cli(node)
+
+
+def force(server):
+    said = run([program("kv-cluster"), "-s", server.address, "force", server.node, "--confirm",
+                "1", "--stopped"])
+    assert said.rc == 0, said.err
+
+
+def is_aside(group, node):
+    return (group.dir(node) / "aside/meta").exists()
+
+
+def test_all_die_at_once(durable):
+    """Again and again: the last primary comes back with all that was acknowledged."""
+    cli, known = durable.cli("n1"), records(0)
+    load(cli, known)
+    for turn in range(1, 4):
+        version = json.loads(cli.good("--json", "get", "--meta", "key 1"))["version"]
+        kill_all(durable)
+        for node in NODES:
+            durable.start(node)
+        durable.await_in_sync(*NODES)
+        assert durable.primary() == "n1"
+        cli = serves(durable, "n1")
+        assert dump(cli) == known
+        cli.good("del", f"key {turn + 10}")
+        del known[f"key {turn + 10}"]
+        more = records(turn * RECORDS) | {"key 1": str(turn)}
+        load(cli, more)
+        known.update(more)
+        assert json.loads(cli.good("--json", "get", "--meta", "key 1"))["version"] > version
+    assert dump(cli) == known
+
+
+def test_all_die_after_a_fail_over(durable):
+    """The one that took over has all, from the walk over the first one, and from its log."""
+    known = records(0)
+    load(durable.cli("n1"), known)
+    durable.kill("n1")
+    primary = durable.await_primary_but("n1")
+    more = records(RECORDS)
+    load(durable.cli(primary), more)
+    known.update(more)
+    for node in NODES[1:]:
+        durable.kill(node)
+    durable.start("n1")  # it has nothing that counts, and waits
+    durable.start(primary)
+    assert dump(serves(durable, primary)) == known
+    durable.await_in_sync("n1", primary)
+    assert durable.primary() == primary
+
+
+def test_the_primary_alone_comes_back(durable):
+    """Nobody else does. Whoever was in sync may not know yet that it is alone."""
+    known = records(0)
+    load(durable.cli("n1"), known)
+    kill_all(durable)
+    durable.start("n1")
+    cli = serves(durable, "n1")
+    assert dump(cli) == known and durable.in_sync() == ["n1"]
+    cli.put("more", b"records")
+    durable.kill("n1")
+    durable.start("n1")
+    assert serves(durable, "n1").get("more") == b"records"
+
+
+def test_what_a_member_had_goes_when_it_has_all(durable):
+    load(durable.cli("n1"), records(0))
+    durable.kill("n3")
+    durable.await_in_sync("n1", "n2")
+    durable.start("n3")
+    wait_until("n3 has moved it", lambda: is_aside(durable, "n3") or "n3" in durable.in_sync(), 20,
+               step=0.001)
+    durable.await_in_sync(*NODES)
+    wait_until("nothing is aside", lambda: not is_aside(durable, "n3"), 20)
+    assert "aside is not needed any more" in durable.servers["n3"].stderr()
+
+
+def test_a_person_makes_a_backup_go_on(durable):
+    """The primary's machine is gone for good. The backup's directory has what was committed."""
+    cli, known = durable.cli("n1"), records(0)
+    load(cli, known)
+    wait_until("n2 has applied all", lambda: cli.stats()["group_lag_bytes"] == 0, 20)
+    durable.kill("n2")
+    durable.await_in_sync("n1", "n3")
+    for node in ("n1", "n3"):
+        durable.kill(node)
+    shutil.rmtree(durable.dir("n1"))
+    server = durable.start("n2")
+    server.node = "n2"
+    wait_until("n2 waits", lambda: "n1" in server.stderr(), 20)
+    assert not is_aside(durable, "n2")
+    force(server)
+    assert dump(serves(durable, "n2")) == known
+    durable.start("n1")
+    durable.await_in_sync("n1", "n2")
+
+
+def test_etcd_has_lost_everything(durable):
+    """A server with records of the group founds no new one by itself."""
+    known = records(0)
+    load(durable.cli("n1"), known)
+    kill_all(durable)
+    durable.etcd.close()
+    shutil.rmtree(durable.folder / "etcd")
+    durable.etcd = Etcd(durable.folder)
+    server = durable.start("n1")
+    server.node = "n1"
+    wait_until("n1 waits", lambda: "kv-cluster force" in server.stderr(), 20)
+    force(server)
+    assert dump(serves(durable, "n1")) == known
+    durable.start("n2")
+    durable.await_in_sync("n1", "n2")
+
+
+def test_a_store_of_one_server_becomes_a_group(tmp_path):
+    group = Group(tmp_path, data=True)
+    known = records(0)
+    try:
+        alone = Server(tmp_path, "--data-dir", str(group.dir("n1")), memory="256M")
+        group.servers["n1"] = alone
+        load(group.cli("n1"), known)
+        alone.crash()
+        del group.servers["n1"]
+        group.start("n1")
+        group.await_in_sync("n1")
+        assert dump(serves(group, "n1")) == known
+        group.start("n2")
+        group.await_in_sync("n1", "n2")
+        group.kill("n1")
+        assert dump(group.cli(group.await_primary_but("n1"))) == known
+        assert "a member of a group wrote it" in refused(
+            tmp_path, "--data-dir", str(group.dir("n1"))).err
+    finally:
+        group.end()
+
+
+def test_directories_of_others_are_refused(tmp_path):
+    group = Group(tmp_path, data=True)
+    try:
+        group.start("n1")
+        group.await_in_sync("n1")
+        serves(group, "n1").put("key", b"value")
+        group.kill("n1")
+        common = ["--etcd", group.etcd.url, "--data-dir", str(group.dir("n1"))]
+        assert "of another group" in refused(
+            tmp_path, "--cluster", "test", "--group", "2", *common).err
+        group.start("n2")  # the cluster is there
+        other = Group(tmp_path / "other", data=True) if (tmp_path / "other").mkdir() is None else 0
+        other.start("n1")
+        other.await_in_sync("n1")
+        assert "of another cluster" in refused(
+            tmp_path, "--cluster", "test", "--etcd", other.etcd.url, "--data-dir",
+            str(group.dir("n1"))).err
+        other.end()
+        group.kill("n2")
+    finally:
+        group.end()
