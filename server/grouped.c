@@ -37,6 +37,7 @@
 #define WALK_HINTS   0u /* every record is read once */
 #define WALK_MS	     2000u /* a call of it: the primary may be gone */
 #define REPLAY_MAX   8u /* threads */
+#define HOLD_LEASES  2u /* until there is another primary, if the last one is gone */
 
 static_assert(RING_BYTES >= RING_BYTES_MIN, "four of the longest batches at least");
 
@@ -453,17 +454,31 @@ static int own(void *ctx, uint64_t life, uint64_t *position, struct error *err)
 	return grouped_data_own(ctx, life, position, err);
 }
 
-static void in_sync(void *ctx)
+static void news(void *ctx, bool in_sync)
 {
 	const struct grouped *g = ctx;
 
-	if (g->s->data)
+	if (in_sync && g->s->data)
 		data_forget_aside(g->s->data);
+	sessions_wake_control(&g->s->sessions);
 }
 
 /* The control thread. */
 
-static enum sessions_serve serves(void *ctx, struct error *why)
+/*
+ * A client that comes from the primary that this server follows has lost it, and soon there is
+ * another one: this server or, as it learns then, which one. It waits here, rather than come again
+ * and again. Not for ever: that the primary is gone for the client does not say that it is gone.
+ */
+static bool soon_another(const struct member_state *now, uint64_t met, uint64_t waited_ns)
+{
+	const struct group_config *c = &now->known.config;
+
+	return now->role == MEMBER_FOLLOWS && met && met == c->primary &&
+	       waited_ns < HOLD_LEASES * c->lease_ms * NS_PER_MS;
+}
+
+static enum sessions_serve serves(void *ctx, uint64_t met, uint64_t waited_ns, struct error *why)
 {
 	struct grouped *g = ctx;
 	const struct group_member *primary;
@@ -473,7 +488,8 @@ static enum sessions_serve serves(void *ctx, struct error *why)
 	if (atomic_load_explicit(&g->open, memory_order_acquire))
 		return SESSIONS_SERVED;
 	member_look(g->member, &now);
-	if (now.role >= MEMBER_TAKES_OVER && now.role <= MEMBER_GIVES_WAY)
+	if ((now.role >= MEMBER_TAKES_OVER && now.role <= MEMBER_GIVES_WAY) ||
+	    soon_another(&now, met, waited_ns))
 		return SESSIONS_LATER;
 	primary =
 		now.known.modified ? group_find(&now.known.config, now.known.config.primary) : NULL;
@@ -536,10 +552,11 @@ int grouped_start(struct server *s, struct error *err)
 		.clock = &root->lease_clock,
 		.sessions = &s->sessions.counters.sessions,
 		.etcd = g->etcd,
-		.follow = { g, begins, take_client, take_record, walk, learned, in_sync },
+		.follow = { g, begins, take_client, take_record, walk, learned },
 		.table = { g, published, walk_clients },
 		.own = own,
 		.lead = lead,
+		.news = news,
 		.changed = changed,
 		.rest = rest,
 		.rested = has_rested,
@@ -547,9 +564,9 @@ int grouped_start(struct server *s, struct error *err)
 		.ctx = g,
 	};
 	char address[64];
-	int rc = random_fill(&c.self.life, sizeof(c.self.life), err);
+	int rc = 0;
 
-	c.self.life |= 1; /* never 0 */
+	c.self.life = root->server_incarnation; /* by which clients know it, too */
 	memcpy(c.self.node, s->config.group.node, sizeof(c.self.node));
 	memcpy(c.self.address, s->config.group.advertise, sizeof(c.self.address));
 	o.device = s->dev->name;

@@ -24,13 +24,14 @@
 #define NICE	 10 /* of the thread: workers go first */
 #define AGAIN_NS (10 * NS_PER_S) /* after a failure */
 
-/* Half of the versions of the life that meta knows are given out: the next one may be entered. */
+/* Half of the versions of the life that meta knows are given out: the next one may be entered. In a
+ * group another member may have drawn that, and the group's thread is the one that writes meta. */
 static void raise_life(struct data *d)
 {
 	uint64_t version = atomic_load_explicit(&d->store->version, memory_order_relaxed);
 	struct error err;
 
-	if (version < life_first(d->meta.life) + (1ull << (COUNT_BITS - 1)))
+	if (d->in_group || version < life_first(d->meta.life) + (1ull << (COUNT_BITS - 1)))
 		return;
 	if (data_raise_life(d, d->meta.life + 1, &err))
 		log_error("data", "%s", err.text);

@@ -20,8 +20,9 @@
  * that is slow makes the ring full, which holds up nobody but the primary's log, and that takes out
  * who is too slow.
  *
- * THE LINE's end tells nothing: as long as the ring is there, what comes in it counts. Whoever is
- * taken out learns it from the configuration.
+ * THE LINE's end proves nothing: as long as the ring is there, what comes in it counts. Whoever is
+ * taken out learns it from the configuration. But where it ends there will be another configuration
+ * soon, as a rule, and who asks etcd for it has it sooner than who waits until etcd tells.
  */
 #include "server/member/follow.h"
 
@@ -189,6 +190,20 @@ static int walk_on(struct follow *f, struct error *err)
 	return rc;
 }
 
+/* Nothing is read: what the primary says last is for hear_the_last(). */
+static void look_at_line(struct follow *f)
+{
+	char byte;
+
+	if (f->state.line_ended || recv(f->line.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0 ||
+	    errno == EAGAIN || errno == EINTR)
+		return;
+	pthread_mutex_lock(&f->lock);
+	f->state.line_ended = true;
+	pthread_mutex_unlock(&f->lock);
+	eventfd_write(f->config.wake_fd, 1);
+}
+
 static int follow_on(struct follow *f, struct error *err)
 {
 	uint64_t idle_ns = IDLE_MIN_NS;
@@ -204,6 +219,8 @@ static int follow_on(struct follow *f, struct error *err)
 			idle_ns = IDLE_MIN_NS;
 			continue;
 		}
+		if (idle_ns == IDLE_MAX_NS)
+			look_at_line(f);
 		time_sleep(idle_ns);
 		idle_ns = idle_ns * 2 < IDLE_MAX_NS ? idle_ns * 2 : IDLE_MAX_NS;
 	}
@@ -270,6 +287,7 @@ int follow_dial(struct follow *f, const char *address, struct error *err)
 	snprintf(f->address, sizeof(f->address), "%s", address);
 	f->line = (struct joined){ .fd = -1 };
 	f->state.stage = FOLLOW_DIALS;
+	f->state.line_ended = false;
 	f->state.dismissed = (struct error){ 0 };
 	atomic_store_explicit(&f->stop, false, memory_order_relaxed); /* before the thread */
 	rc = -pthread_create(&f->thread, NULL, run, f);

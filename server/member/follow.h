@@ -17,7 +17,7 @@
 
 struct follow;
 
-/* What it does to store and clients: gkv-apply calls all but the last, or follow_leave() after it.
+/* What it does to store and clients: gkv-apply calls them, or follow_leave() after it.
  * Each returns 0, or a negative errno: it cannot, and the member is not fit to go on. */
 struct follow_hooks {
 	void *ctx;
@@ -30,7 +30,6 @@ struct follow_hooks {
 	int (*walk)(void *ctx, const char *address, struct error *err);
 	/* After that: all that was given is in the store, and nothing of a walk comes any more. */
 	int (*learned)(void *ctx, struct error *err);
-	void (*in_sync)(void *ctx); /* the configuration says so. The group's thread */
 };
 
 struct follow_config {
@@ -72,6 +71,7 @@ struct follow_state {
 	uint64_t term; /* of the ring; 0: there is none yet */
 	uint32_t lease_ms, rho_ppm; /* with it */
 	struct pulse *pulse; /* with it: of beats, until follow_leave() */
+	bool line_ended; /* the primary has closed it, or its machine has: see follow.c */
 	struct follower_state log;
 	struct error err;
 	struct error dismissed; /* code 0: the primary has not said that a person takes it out */

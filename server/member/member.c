@@ -124,7 +124,9 @@ static void take_calls(struct member *m)
 
 static void publish_state(struct member *m)
 {
+	const struct group_member *self = group_find(&m->known.config, m->config.self.life);
 	struct member_state s = { .role = m->role, .known = m->known };
+	bool news;
 
 	if (m->follow)
 		follow_look(m->follow, &s.follow);
@@ -133,8 +135,11 @@ static void publish_state(struct member *m)
 	s.sent = m->mirror ? mirror_sent(m->mirror) : 0;
 	pthread_mutex_lock(&m->lock);
 	snprintf(s.why, sizeof(s.why), "%s", m->role == MEMBER_WAITS ? m->waits_for : m->silent);
+	news = s.role != m->state.role || s.known.modified != m->state.known.modified;
 	m->state = s;
 	pthread_mutex_unlock(&m->lock);
+	if (news)
+		m->config.news(m->config.ctx, self && self->in_sync);
 }
 
 static bool is_stopping(struct member *m)

@@ -46,6 +46,8 @@ struct member_config {
 	 * if it has any, which may take long; nobody waits for it. *@position: where its log ends.
 	 * lead - it is primary, and all that are in sync have what it holds: it opens its log and
 	 * may answer. Returns 0, or a negative errno with @err: the server ends.
+	 * news - member_look() says another role, or another configuration, in which it is in sync
+	 * or not.
 	 * changed - it is primary, and the configuration is another one.
 	 * rest, rested - as lead.h has them.
 	 * ends - it must answer nobody from the return on, and end: it may start again, and learn.
@@ -54,6 +56,7 @@ struct member_config {
 	 */
 	int (*own)(void *ctx, uint64_t life, uint64_t *position, struct error *err);
 	int (*lead)(void *ctx, const struct member_lead *how, struct error *err);
+	void (*news)(void *ctx, bool in_sync);
 	void (*changed)(void *ctx, const struct group_known *now);
 	void (*rest)(void *ctx, bool rests);
 	bool (*rested)(void *ctx);

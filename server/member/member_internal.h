@@ -46,7 +46,14 @@ struct member {
 	uint64_t primary; /* the life that it follows; 0: it has left it */
 	const struct pulse *pulse; /* that beat has of it */
 	uint64_t learned_term; /* that beat knows */
-	enum { NOTHING, TO_FOUND, TO_READ, TO_TAKE_OVER } asked; /* the proposer; not by `lead` */
+	enum {
+		NOTHING,
+		TO_FOUND,
+		TO_LOOK,
+		TO_READ,
+		TO_TAKE_OVER
+	} asked; /* the proposer; not by `lead` */
+	uint64_t looked_ns; /* etcd was asked what there is, as the line to the primary has ended */
 	uint64_t rest_until_ns; /* etcd has failed: it is not asked before */
 	uint64_t alone_ns; /* it has the log of its last life, and goes on alone then; 0: unknown */
 	uint64_t position; /* where the log ends with which it begins alone */

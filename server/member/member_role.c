@@ -12,6 +12,7 @@
 #include "common/base/time.h"
 #include "server/member/member_internal.h"
 
+#define LOOK_NS	   (10 * NS_PER_MS) /* between two looks at what etcd has */
 #define REST_NS	   (200 * NS_PER_MS) /* before etcd is asked again */
 #define TAKE_OVERS 3 /* leases in which another one has taken over, if there is one */
 #define TELL_NS	   (10 * NS_PER_S) /* between two lines of the log about what is waited for */
@@ -405,8 +406,6 @@ static void follow_known(struct member *m)
 		return;
 	}
 	m->was_member = self != NULL;
-	if (self && self->in_sync)
-		m->config.follow.in_sync(m->config.follow.ctx);
 	if (c->primary == m->config.self.life)
 		take_office(m);
 	else if (c->primary != m->primary)
@@ -416,7 +415,7 @@ static void follow_known(struct member *m)
 /* Broken on purpose, for tests: now and then, so that whoever takes over comes to answer. */
 static bool too_early(void)
 {
-	return MUTANT(take_over_early) && time_now_ns() / NS_PER_MS % 500 < LEAD_TURN_MS;
+	return MUTANT(take_over_early) && time_now_ns() / NS_PER_MS % 500 < 10 * LEAD_TURN_MS;
 }
 
 /* The promise is over: etcd is asked whether the configuration still is the one that it knows. */
@@ -445,6 +444,12 @@ static void follow_turn(struct member *m)
 	give_term(m, s.pulse);
 	if (s.learned)
 		try_to_take_over(m);
+	if (s.line_ended && m->asked == NOTHING && time_now_ns() >= m->rest_until_ns &&
+	    time_now_ns() - m->looked_ns >= LOOK_NS) {
+		m->looked_ns = time_now_ns();
+		proposer_read(m->proposer);
+		m->asked = TO_LOOK;
+	}
 }
 
 static void go_on_following(struct member *m)
@@ -496,6 +501,15 @@ static void know(struct member *m, const struct group_known *now)
 	m->knows = true;
 }
 
+/* It tells what etcd would tell by itself, a little later. */
+static void look_answered(struct member *m, const struct proposer_answer *a)
+{
+	if (a->rc)
+		m->rest_until_ns = time_now_ns() + REST_NS;
+	else
+		member_told(m, &a->now);
+}
+
 static void read_answered(struct member *m, const struct proposer_answer *a)
 {
 	if (a->rc) {
@@ -540,7 +554,9 @@ static void take_answer(struct member *m)
 	if (asked == NOTHING || !proposer_take(m->proposer, &a))
 		return;
 	m->asked = NOTHING;
-	if (asked == TO_READ)
+	if (asked == TO_LOOK)
+		look_answered(m, &a);
+	else if (asked == TO_READ)
 		read_answered(m, &a);
 	else
 		proposal_answered(m, &a, asked == TO_FOUND);

@@ -15,6 +15,7 @@
 
 #include "common/base/log.h"
 #include "common/base/random.h"
+#include "common/base/time.h"
 
 #define WAITING_MAX (STRANGERS_MAX * 3 / 4)
 
@@ -174,7 +175,11 @@ static void try_to_begin(struct session *s, const struct wire_hello *h)
 {
 	struct sessions *all = s->all;
 	struct error err = { 0 };
-	enum sessions_serve may = all->serves ? all->serves(all->group_ctx, &err) : SESSIONS_SERVED;
+	enum sessions_serve may = SESSIONS_SERVED;
+
+	if (all->serves)
+		may = all->serves(all->group_ctx, h->server_incarnation,
+				  time_now_ns() - s->hello_ns, &err);
 
 	s->awaits = NULL;
 	if (may == SESSIONS_LATER)
@@ -232,6 +237,7 @@ void session_hello(struct session *s, const struct wire_hello *h)
 {
 	struct error err;
 
+	s->hello_ns = time_now_ns();
 	if (check_hello(h, &err) == 0) {
 		try_to_begin(s, h);
 		return;

@@ -96,15 +96,17 @@ struct sessions {
 	struct clients *clients;
 	/*
 	 * Of a server that is a member of a group; else NULL. The control thread calls all of them.
-	 * serves - whether clients may connect; SESSIONS_REFUSED: with @why. Where it says another
-	 * thing than before, sessions_wake_control() is to be called, or those who wait are looked
-	 * at with the next tick.
+	 * serves - whether a client may connect that has met incarnation @met last, 0: none, and
+	 * has waited for @waited_ns; SESSIONS_REFUSED: with @why. Where it says another thing than
+	 * before, sessions_wake_control() is to be called, or those who wait are looked at with the
+	 * next tick.
 	 * member - another server or kv-cluster has dialled, with a PEER_HELLO or GROUP_ASK: takes
 	 * @fd over.
 	 * servers - members of the group, of which clients are told: how many.
 	 * rested - no session is left: sessions_rested().
 	 */
-	enum sessions_serve (*serves)(void *ctx, struct error *why);
+	enum sessions_serve (*serves)(void *ctx, uint64_t met, uint64_t waited_ns,
+				      struct error *why);
 	void (*member)(void *ctx, int fd, const struct wire_frame *first);
 	unsigned (*servers)(void *ctx, struct wire_server out[WIRE_GROUP_MEMBERS_MAX]);
 	void (*rested)(void *ctx);
@@ -164,6 +166,7 @@ struct session {
 	bool paused; /* its life line is not read */
 	bool ending; /* a frame could not be sent, or the peer broke the protocol */
 	struct wire_hello *hello; /* owned, of a stranger that waits; else NULL */
+	uint64_t hello_ns; /* when it came */
 	struct session *awaits; /* for this one; NULL: for any */
 	struct cds_list_head waiting_node;
 	unsigned refusals;

@@ -107,9 +107,10 @@ class GroupCast(Cast):
         return begin, time.monotonic_ns()
 
     def kill_group(self):
-        """All at once: what is acknowledged must be on a disk. In sync first, as before: one that
-        has just taken over, and has not opened yet, would wait for a person."""
+        """All at once: what is acknowledged must be on a disk. One that has just taken over, and
+        has not opened yet, would wait for a person, so the primary serves."""
         self.group.await_in_sync(*NODES)
+        self.group.await_primary_but(None)
         self.note_figures()
         self.look()
         for node in self.rng.sample(NODES, len(NODES)):

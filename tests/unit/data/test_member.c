@@ -239,11 +239,11 @@ static void check_left(struct sim_disk *left)
 
 UNIT_TEST(whatever_crashes_while_it_goes_aside)
 {
-	struct sim_disk *disk = with_records(), *before = sim_disk_fork(disk);
+	struct sim_disk *disk = with_records();
 	struct data *d = open_dir(disk, LOG_SYNC_ALWAYS);
-	unsigned begun = sim_disk_ops(disk);
+	struct sim_disk *before = sim_disk_fork(disk);
+	const unsigned begun = sim_disk_ops(disk);
 
-	before = sim_disk_fork(disk);
 	assert_ok(data_set_aside(d, &err));
 	assert_true(data_is_empty(d));
 	data_close(d);

@@ -355,11 +355,6 @@ static int begins(void *ctx, uint64_t position, struct error *e)
 	return 0;
 }
 
-static void in_sync(void *ctx)
-{
-	(void)ctx;
-}
-
 static struct follow_config following(struct member *m, const char *node, uint64_t life)
 {
 	struct follow_config c = {
@@ -367,7 +362,7 @@ static struct follow_config following(struct member *m, const char *node, uint64
 		.ring_bytes = RING_BYTES,
 		.who = { .cluster = { 11, 12 }, .life = life, .memory = MEMORY, .group = "g" },
 		.wake_fd = primary.wake_fd,
-		.hooks = { m, begins, no_client, apply, walk, learned, in_sync }
+		.hooks = { m, begins, no_client, apply, walk, learned }
 	};
 
 	strcpy(c.who.node, node);

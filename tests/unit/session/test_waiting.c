@@ -31,7 +31,7 @@ static struct server_thread server;
 static _Atomic int may; /* enum sessions_serve */
 static _Atomic unsigned rested, members;
 
-static enum sessions_serve serves(void *ctx, struct error *why)
+static enum sessions_serve serves(void *ctx, uint64_t met, uint64_t waited_ns, struct error *why)
 {
 	const int now = atomic_load(&may);
 
