@@ -444,21 +444,21 @@ static void ends(void *ctx, const struct error *why)
 
 /* With its data directory. */
 
-static int begins(void *ctx, uint64_t position, struct error *err)
+static int begins(void *ctx, uint64_t term, uint64_t position, struct error *err)
 {
-	return grouped_data_begin(ctx, position, err);
+	return grouped_data_begin(ctx, term, position, err);
 }
 
-static int own(void *ctx, uint64_t life, uint64_t *position, struct error *err)
+static int own(void *ctx, uint64_t life, uint64_t named, uint64_t *position, struct error *err)
 {
-	return grouped_data_own(ctx, life, position, err);
+	return grouped_data_own(ctx, life, named, position, err);
 }
 
 static void news(void *ctx, bool in_sync)
 {
 	const struct grouped *g = ctx;
 
-	if (in_sync && g->s->data)
+	if (in_sync && g->saving) /* it has learned all again */
 		data_forget_aside(g->s->data);
 	sessions_wake_control(&g->s->sessions);
 }

@@ -76,7 +76,7 @@ static int serve(struct grouped *g, struct error *err)
 	return data_serve(g->s->data, &published, err);
 }
 
-int grouped_data_begin(struct grouped *g, uint64_t position, struct error *err)
+int grouped_data_begin(struct grouped *g, uint64_t term, uint64_t position, struct error *err)
 {
 	struct server *s = g->s;
 	int rc;
@@ -87,7 +87,7 @@ int grouped_data_begin(struct grouped *g, uint64_t position, struct error *err)
 		return error_set(err, -EAGAIN,
 				 "this server has read its data directory, and is to learn instead "
 				 "(it starts again)");
-	rc = data_learn(s->data, &s->store, s->sessions.clients, position, err);
+	rc = data_learn(s->data, &s->store, s->sessions.clients, term, position, err);
 	g->log = data_log(s->data);
 	return rc;
 }
@@ -111,14 +111,18 @@ static struct log_entry entry_of(const struct log_record *r)
 	};
 }
 
-/* The log's memory is full where the disk is slow; then the ring fills, and the primary waits. */
+/* The log's memory is full where the disk is slow, or has no room; then the ring fills, and the
+ * primary waits, or takes this member out. */
 static int append(struct grouped *g, const struct log_record *r)
 {
 	const struct log_entry e = entry_of(r);
 	struct log_place at;
 	int rc;
 
-	while ((rc = log_append_begin(g->log, e.key_len, e.value_len, &at)) == -EBUSY) {
+	if (r->position < log_tail(g->log)) /* it came before, and the store could not take it */
+		return 0;
+	while ((rc = log_append_begin(g->log, e.key_len, e.value_len, &at)) == -EBUSY ||
+	       rc == -ENOSPC) {
 		if (grouped_stopping(g))
 			return -ECANCELED;
 		log_kick(g->log);
@@ -182,17 +186,19 @@ static int recover(struct grouped *g, struct error *err)
 	return rc;
 }
 
-int grouped_data_own(struct grouped *g, uint64_t life, uint64_t *position, struct error *err)
+int grouped_data_own(struct grouped *g, uint64_t life, uint64_t named, uint64_t *position,
+		     struct error *err)
 {
-	int rc = 0;
+	int rc;
 
 	*position = 0;
 	if (!g->s->data)
 		return 0;
-	if (!g->log)
+	rc = data_is_whole(g->s->data, err);
+	if (rc == 0 && !g->log)
 		rc = recover(g, err);
 	if (rc == 0)
-		rc = data_vouch(g->s->data, life, err);
+		rc = data_vouch(g->s->data, life, named, err);
 	if (rc == 0)
 		*position = log_tail(g->log);
 	return rc;
@@ -200,7 +206,8 @@ int grouped_data_own(struct grouped *g, uint64_t life, uint64_t *position, struc
 
 int grouped_data_lead(struct grouped *g, const struct member_lead *how, struct error *err)
 {
-	int rc = data_lead(g->s->data, how->life, mirror_table(how->mirror), err);
+	int rc = data_lead(g->s->data, how->life, how->known.config.term, mirror_table(how->mirror),
+			   err);
 
 	return rc || g->saving ? rc : serve(g, err);
 }

@@ -46,7 +46,7 @@ bool grouped_stopping(void *ctx);
  *
  * grouped_data_proposes - what a cluster that is not there yet should be. grouped_data_join - it is
  * that: the main thread.
- * grouped_data_begin - the log begins at @position: gkv-apply, before the first record.
+ * grouped_data_begin - the log begins at @position, in @term: gkv-apply, before the first record.
  * grouped_data_keep - the next record of it; before it is given to the store. No @err.
  * grouped_data_save - all that the walk brought is in the store: 1: call it again; 0: the directory
  * has everything.
@@ -55,8 +55,9 @@ bool grouped_stopping(void *ctx);
  */
 void grouped_data_proposes(const struct grouped *g, struct cluster_facts *own);
 int grouped_data_join(struct grouped *g, struct error *err);
-int grouped_data_begin(struct grouped *g, uint64_t position, struct error *err);
+int grouped_data_begin(struct grouped *g, uint64_t term, uint64_t position, struct error *err);
 int grouped_data_keep(struct grouped *g, const struct log_record *r);
 int grouped_data_save(struct grouped *g, struct error *err);
-int grouped_data_own(struct grouped *g, uint64_t life, uint64_t *position, struct error *err);
+int grouped_data_own(struct grouped *g, uint64_t life, uint64_t named, uint64_t *position,
+		     struct error *err);
 int grouped_data_lead(struct grouped *g, const struct member_lead *how, struct error *err);

@@ -17,7 +17,7 @@
  *                        that it acknowledged is in this directory; 0: none
  *   104  boot      16 B  that is so until the machine starts another time, this being its boot_id;
  *                        0, 0: for good
- *   120  zero       8 B
+ *   120  term       8 B  of its group, at least, when it led or learned last; 0: it has not
  */
 #include <stdint.h>
 
@@ -39,11 +39,11 @@ struct data_meta {
 	uint64_t group;
 	uint64_t whole[2];
 	uint64_t boot[2];
-	uint64_t zero_too;
+	uint64_t term;
 };
 
 LAYOUT(struct data_meta, 128, checksum, 0, magic, 8, format, 16, zero, 20, store, 24, cluster, 40,
-       hash_seed, 56, life, 64, clock_ms, 72, group, 80, whole, 88, boot, 104, zero_too, 120);
+       hash_seed, 56, life, 64, clock_ms, 72, group, 80, whole, 88, boot, 104, term, 120);
 
 /* A version of a record: the server's life, then a count in it. */
 #define LIFE_BITS  20u

@@ -55,12 +55,18 @@ static int check_orphans(const struct data *d, struct error *err)
 			 d->path);
 }
 
+/* Of list(): what cannot be looked at may have anything. */
+static bool is_none(int rc)
+{
+	return rc == 0 || rc == -ENOENT;
+}
+
 bool data_is_empty(const struct data *d)
 {
 	char segment[] = ".log", snapshot[] = ".snap";
 
-	return d->io->list(d->io->ctx, "log", ends_with, segment) <= 0 &&
-	       d->io->list(d->io->ctx, "snapshot", ends_with, snapshot) <= 0;
+	return is_none(d->io->list(d->io->ctx, "log", ends_with, segment)) &&
+	       is_none(d->io->list(d->io->ctx, "snapshot", ends_with, snapshot));
 }
 
 int data_make_meta(struct data *d, const struct data_meta *was, struct error *err)
@@ -73,6 +79,7 @@ int data_make_meta(struct data *d, const struct data_meta *was, struct error *er
 	if (rc == 0 && was) {
 		memcpy(m->cluster, was->cluster, sizeof(m->cluster));
 		m->group = was->group;
+		m->term = was->term;
 		m->hash_seed = was->hash_seed;
 	} else if (rc == 0) {
 		rc = random_fill(&m->hash_seed, sizeof(m->hash_seed), err);
@@ -168,7 +175,7 @@ int data_open(struct data **out, const struct data_config *config, struct error 
 		return rc;
 	}
 	remove_temporary(d);
-	d->was_member = d->meta.group && !data_is_empty(d);
+	d->was_member = d->meta.group && (!data_is_empty(d) || data_has_aside(d->io));
 	*out = d;
 	return 0;
 }

@@ -46,9 +46,10 @@ uint64_t data_hash_seed(const struct data *d);
  *
  * data_proposes - what a cluster should be that is not there yet, so that this directory can belong
  * to it: fields of @out that it asks for.
- * data_join - it belongs to this group from now on. -EXDEV with @err: it cannot.
+ * data_join - it is to belong to this group, and does from data_lead() or data_learn() on. -EXDEV
+ * with @err: it cannot.
  * data_alone - -EXDEV with @err: it belongs to a group.
- * data_was_member - it did before this start, and has records.
+ * data_was_member - it did before this start, and has records, perhaps in aside/.
  */
 struct data_member {
 	uint64_t cluster[2];
@@ -65,22 +66,29 @@ bool data_was_member(const struct data *d);
  * data_vouches - lives of this member in which it has all here that it acknowledged, if it was
  * primary: up to two; 0: none. Returns how many.
  * data_vouch - that is so of @life, too: all that it holds is durable, and it acknowledges nothing
- * before the return.
- * data_lead - the same when all that it holds is in its log, which becomes durable; then the log is
- * the group's, and @mirror must hold what is committed.
+ * before the return. It stays so of @named, one of those before, by which etcd may still name it;
+ * 0: of none.
+ * data_lead - it is primary in @term, and all that it holds is in its log, which becomes durable;
+ * meta vouches for @life; then the log is the group's, and @mirror must hold what is committed.
  */
 unsigned data_vouches(const struct data *d, uint64_t lives[2]);
-int data_vouch(struct data *d, uint64_t life, struct error *err);
-int data_lead(struct data *d, uint64_t life, const struct log_mirror *mirror, struct error *err);
+int data_vouch(struct data *d, uint64_t life, uint64_t named, struct error *err);
+int data_lead(struct data *d, uint64_t life, uint64_t term, const struct log_mirror *mirror,
+	      struct error *err);
 
 /*
  * data_learn - another server's records will come, in the log from @position on and by a walk: what
- * is there goes aside, and a log begins. data_forget_aside - this member has all that its group
- * has: what is aside may go. Any thread, after data_serve().
+ * is there goes aside, and a log begins. -EEXIST with @err: what is there is of no member, or of a
+ * later term than @term, so it is not replaced.
+ * data_forget_aside - this member has all that its group has: what is aside may go. Any thread,
+ * after data_serve().
  */
-int data_learn(struct data *d, struct store *store, struct clients *clients, uint64_t position,
-	       struct error *err);
+int data_learn(struct data *d, struct store *store, struct clients *clients, uint64_t term,
+	       uint64_t position, struct error *err);
 void data_forget_aside(struct data *d);
+
+/* data_is_whole - what is there may be gone on with: nothing is aside. Else -EEXIST with @err. */
+int data_is_whole(const struct data *d, struct error *err);
 
 /* data_raise_life - meta says that versions of @life may have been given out: durable on return.
  * -EOVERFLOW: there are no more lives. One thread at a time. */

@@ -42,6 +42,7 @@ struct data {
 	struct log *log;
 	_Atomic uint64_t life; /* of meta; anyone reads */
 	bool in_group; /* data_join() was called */
+	struct data_member of; /* with that */
 	bool was_member; /* as data_was_member() says */
 	_Atomic bool forgets_aside; /* data_forget_aside(): the thread of snapshots does it */
 	bool lost; /* no snapshot is taken any more: the log has failed, or nobody wants a last

@@ -80,12 +80,20 @@ int data_join(struct data *d, const struct data_member *of, struct error *err)
 	if (rc)
 		return rc;
 	d->in_group = true;
-	if (next.group)
+	d->of = *of;
+	if (next.hash_seed == of->hash_seed)
 		return 0;
-	next.hash_seed = of->hash_seed;
-	next.group = of->group;
-	memcpy(next.cluster, of->cluster, sizeof(next.cluster));
+	next.hash_seed = of->hash_seed; /* there are no records yet */
 	return write_meta(d, &next, err);
+}
+
+/* It has led in that term, or learns in it. */
+static void belongs(const struct data *d, uint64_t term, struct data_meta *m)
+{
+	m->group = d->of.group;
+	memcpy(m->cluster, d->of.cluster, sizeof(m->cluster));
+	if (term > m->term)
+		m->term = term;
 }
 
 void data_proposes(const struct data *d, struct data_member *out)
@@ -120,35 +128,95 @@ unsigned data_vouches(const struct data *d, uint64_t lives[2])
 	return !!lives[0] + !!lives[1];
 }
 
-int data_vouch(struct data *d, uint64_t life, struct error *err)
+static int vouch(struct data *d, struct data_meta *next, uint64_t life, uint64_t named,
+		 struct error *err)
+{
+	const bool known = named && (named == next->whole[0] || named == next->whole[1]);
+
+	next->whole[1] = known && named != life ? named : 0;
+	next->whole[0] = life;
+	next->boot[0] = next->boot[1] = 0;
+	if (d->config.sync != LOG_SYNC_ALWAYS) {
+		read_boot(next->boot);
+		if (!next->boot[1]) /* nobody could tell */
+			next->whole[0] = next->whole[1] = 0;
+	}
+	return write_meta(d, next, err);
+}
+
+int data_vouch(struct data *d, uint64_t life, uint64_t named, struct error *err)
 {
 	struct data_meta next = d->meta;
 
-	if (next.whole[0] != life)
-		next.whole[1] = next.whole[0];
-	next.whole[0] = life;
-	next.boot[0] = next.boot[1] = 0;
-	if (d->config.sync != LOG_SYNC_ALWAYS)
-		read_boot(next.boot);
-	return write_meta(d, &next, err);
+	return vouch(d, &next, life, named, err);
 }
 
-int data_lead(struct data *d, uint64_t life, const struct log_mirror *mirror, struct error *err)
+int data_lead(struct data *d, uint64_t life, uint64_t term, const struct log_mirror *mirror,
+	      struct error *err)
 {
+	struct data_meta next = d->meta;
 	int rc = MUTANT(vouch_early) ? 0 : log_await_durable(d->log, log_tail(d->log));
 
 	if (rc)
-		return error_set(err, rc, "the log of %s cannot be made durable", d->path);
-	rc = data_vouch(d, life, err);
+		return error_set(
+			err, rc,
+			"the log of %s cannot be made durable (look at the disk and at the "
+			"kernel's messages)",
+			d->path);
+	belongs(d, term, &next);
+	rc = vouch(d, &next, life, 0, err);
 	return rc ? rc : log_mirror(d->log, mirror, err);
 }
 
-int data_learn(struct data *d, struct store *store, struct clients *clients, uint64_t position,
-	       struct error *err)
+int data_is_whole(const struct data *d, struct error *err)
 {
-	int rc = data_set_aside(d, err);
+	if (!data_has_aside(d->io))
+		return 0;
+	return error_set(err, -EEXIST,
+			 "%s/aside has what this server had before it began to learn from another "
+			 "one, and %s only a part of what that had (to go on with what is aside, "
+			 "stop this server and put meta, log/ and snapshot/ of aside/ in the place "
+			 "of those of the directory)",
+			 d->path, d->path);
+}
+
+/* Whether it may be replaced by what another server has. */
+static int check_replaced(const struct data *d, uint64_t term, struct error *err)
+{
+	if (data_is_empty(d))
+		return 0;
+	if (!d->was_member)
+		return error_set(err, -EEXIST,
+				 "--data-dir %s has records of no group, and another server has "
+				 "founded the group without them (give it an empty directory, and "
+				 "copy the records with kv-cli)",
+				 d->path);
+	if (term < d->meta.term)
+		return error_set(err, -EEXIST,
+				 "--data-dir %s has records of term %llu of its group, and the "
+				 "primary is one of term %llu: etcd has lost what it had, and "
+				 "another server has founded the group again (stop that one, and "
+				 "let kv-cluster force name the server that goes on; or give this "
+				 "one an empty directory)",
+				 d->path, (unsigned long long)d->meta.term,
+				 (unsigned long long)term);
+	return 0;
+}
+
+int data_learn(struct data *d, struct store *store, struct clients *clients, uint64_t term,
+	       uint64_t position, struct error *err)
+{
+	struct data_meta next;
+	int rc = check_replaced(d, term, err);
 
 	d->store = store;
 	d->clients = clients;
+	if (rc == 0)
+		rc = data_set_aside(d, err);
+	if (rc)
+		return rc;
+	next = d->meta;
+	belongs(d, term, &next);
+	rc = write_meta(d, &next, err);
 	return rc ? rc : data_begin_log(d, &(struct log_config){ .first = position }, err);
 }

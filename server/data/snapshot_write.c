@@ -81,6 +81,16 @@ static bool is_stopping(struct data *d)
 	return stopping;
 }
 
+static bool is_given_up(struct data *d)
+{
+	bool given_up;
+
+	pthread_mutex_lock(&d->snapshots.lock);
+	given_up = d->snapshots.stopping && d->lost;
+	pthread_mutex_unlock(&d->snapshots.lock);
+	return given_up;
+}
+
 static uint64_t ns_of(const struct timeval *t)
 {
 	return (uint64_t)t->tv_sec * NS_PER_S + (uint64_t)t->tv_usec * 1000;
@@ -220,6 +230,8 @@ static int put_records(struct sink *s, struct reclaim_worker *hazards, struct er
 		rc = put_blocks(s, &walk, err);
 		for (unsigned i = 0; i < walk.count; i++)
 			reclaim_hazard_clear(hazards, i);
+		if (rc == 0 && is_given_up(s->d))
+			rc = error_set(err, -ECANCELED, "nobody needs it any more");
 	} while (more && rc == 0);
 	if (rc == 0 && s->used)
 		rc = sink_flush(s, SNAPSHOT_RECORDS, err);

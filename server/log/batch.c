@@ -100,9 +100,9 @@ static int commit_group(struct log *l, const struct group *g)
 	const uint64_t bytes = log_batch_bytes(g->bytes);
 	int rc;
 
-	if (l->io && bytes > l->current->bytes - l->offset && segment_switch(l))
-		return -EIO;
 	if (!holders_buffer(l))
+		return -EIO;
+	if (l->io && bytes > l->current->bytes - l->offset && segment_switch(l)) /* in the buffer */
 		return -EIO;
 	ring_take(l, g, l->batch + sizeof(struct log_batch_header));
 	rc = l->io ? to_disk(l, g) : to_holders(l, g);

@@ -151,7 +151,7 @@ static int get_table(struct follow *f, struct error *err)
 						.apply = f->config.hooks.apply,
 						.ctx = f->config.hooks.ctx };
 	const struct follow_hooks *h = &f->config.hooks;
-	int rc = h->begins(h->ctx, f->line.begins, err);
+	int rc = h->begins(h->ctx, f->line.as.term, f->line.begins, err);
 
 	if (rc == 0)
 		rc = join_clients(&f->line, h->client, h->ctx, PATIENCE_NS, err);

@@ -21,8 +21,8 @@ struct follow;
  * Each returns 0, or a negative errno: it cannot, and the member is not fit to go on. */
 struct follow_hooks {
 	void *ctx;
-	/* It learns: the log comes from @position on. */
-	int (*begins)(void *ctx, uint64_t position, struct error *err);
+	/* It learns from the primary of @term: the log comes from @position on. */
+	int (*begins)(void *ctx, uint64_t term, uint64_t position, struct error *err);
 	int (*client)(void *ctx, const struct snapshot_client *item); /* before any record */
 	int (*apply)(void *ctx, const struct log_record *r); /* committed, in their order */
 	/* A piece of the walk over the primary at @address, a few milliseconds of it. 1: there is

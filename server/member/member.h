@@ -42,8 +42,9 @@ struct member_config {
 	struct admit_table table;
 
 	/*
-	 * own - it is to be primary in @life, of a group without others: it gets its records ready,
-	 * if it has any, which may take long; nobody waits for it. *@position: where its log ends.
+	 * own - it is to be primary in @life, of a group without others, which etcd calls @named
+	 * yet (0: there is no primary): it gets its records ready, if it has any, which may take
+	 * long. *@position: where its log ends.
 	 * lead - it is primary, and all that are in sync have what it holds: it opens its log and
 	 * may answer. Returns 0, or a negative errno with @err: the server ends.
 	 * news - member_look() says another role, or another configuration, in which it is in sync
@@ -54,7 +55,7 @@ struct member_config {
 	 * -ESTALE: it is not primary any more, or was taken out; else it is not fit to go on, and
 	 * why. Once; nothing is called after it.
 	 */
-	int (*own)(void *ctx, uint64_t life, uint64_t *position, struct error *err);
+	int (*own)(void *ctx, uint64_t life, uint64_t named, uint64_t *position, struct error *err);
 	int (*lead)(void *ctx, const struct member_lead *how, struct error *err);
 	void (*news)(void *ctx, bool in_sync);
 	void (*changed)(void *ctx, const struct group_known *now);

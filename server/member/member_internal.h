@@ -53,6 +53,7 @@ struct member {
 		TO_READ,
 		TO_TAKE_OVER
 	} asked; /* the proposer; not by `lead` */
+	uint64_t look_ns; /* until it is asked again */
 	uint64_t looked_ns; /* etcd was asked what there is, as the line to the primary has ended */
 	uint64_t rest_until_ns; /* etcd has failed: it is not asked before */
 	uint64_t alone_ns; /* it has the log of its last life, and goes on alone then; 0: unknown */

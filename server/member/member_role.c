@@ -12,10 +12,10 @@
 #include "common/base/time.h"
 #include "server/member/member_internal.h"
 
-#define LOOK_NS	   (10 * NS_PER_MS) /* between two looks at what etcd has */
-#define REST_NS	   (200 * NS_PER_MS) /* before etcd is asked again */
-#define TAKE_OVERS 3 /* leases in which another one has taken over, if there is one */
-#define TELL_NS	   (10 * NS_PER_S) /* between two lines of the log about what is waited for */
+#define LOOK_MIN_NS (10 * NS_PER_MS) /* between two looks at what etcd has, at first */
+#define REST_NS	    (200 * NS_PER_MS) /* before etcd is asked again */
+#define TAKE_OVERS  3 /* leases in which another one has taken over, if there is one */
+#define TELL_NS	    (10 * NS_PER_S) /* between two lines of the log about what is waited for */
 
 static void end(struct member *m, int rc, const char *what, const char *why)
 {
@@ -164,12 +164,19 @@ static void propose(struct member *m, const struct group_config *c)
 	m->role = MEMBER_FOUNDS;
 }
 
-/* With what this server has, alone: that is made ready first. */
+/* What this server has is made ready. */
+static int own(struct member *m, struct error *err)
+{
+	return m->config.own(m->config.ctx, m->config.self.life, m->known.config.primary,
+			     &m->position, err);
+}
+
+/* With what this server has, alone. */
 static void propose_alone(struct member *m, const struct group_config *c)
 {
 	struct error err;
 
-	if (m->config.own(m->config.ctx, m->config.self.life, &m->position, &err))
+	if (own(m, &err))
 		fail(m, &err);
 	else
 		propose(m, c);
@@ -341,11 +348,10 @@ int member_force(struct member *m, struct error *err)
 					   .min_in_sync = m->config.min_in_sync };
 		group_found(&c, &m->config.self);
 	}
+	if (!s.learned && own(m, err))
+		return err->code;
 	log_warn("group", "a person wants this server to be all there is of its group");
-	if (s.learned)
-		propose(m, &c);
-	else
-		propose_alone(m, &c);
+	propose(m, &c);
 	return 0;
 }
 
@@ -444,9 +450,12 @@ static void follow_turn(struct member *m)
 	give_term(m, s.pulse);
 	if (s.learned)
 		try_to_take_over(m);
-	if (s.line_ended && m->asked == NOTHING && time_now_ns() >= m->rest_until_ns &&
-	    time_now_ns() - m->looked_ns >= LOOK_NS) {
+	if (!s.line_ended)
+		m->look_ns = LOOK_MIN_NS;
+	else if (m->asked == NOTHING && time_now_ns() >= m->rest_until_ns &&
+		 time_now_ns() - m->looked_ns >= m->look_ns) {
 		m->looked_ns = time_now_ns();
+		m->look_ns += m->look_ns / 8; /* what it waits for comes soon, or not at all */
 		proposer_read(m->proposer);
 		m->asked = TO_LOOK;
 	}

@@ -186,7 +186,7 @@ class Process:
             return all(stat.read_text().rsplit(")", 1)[1].split()[0] == "T"
                        for stat in pathlib.Path(f"/proc/{self.pid}/task").glob("*/stat"))
         self.signal(signal.SIGSTOP)
-        wait_until(f"all threads of {self.pid} are stopped", stands, 5, step=0.001)
+        wait_until(f"all threads of {self.pid} are stopped", stands, 60, step=0.001)
 
     def cpu_seconds(self):
         """CPU time of all threads that live, to the nanosecond where the kernel counts so."""

@@ -113,21 +113,31 @@ static struct etcd_follow *follow(const char *endpoints, struct heard *h)
 	return f;
 }
 
-/* Set the key, whatever it was. An etcd that has just begun elects itself first. */
+static int try_to_set(struct etcd *e, const char *text, int64_t *modified)
+{
+	struct etcd_change c = { .key = KEY, .bytes = text, .len = strlen(text) };
+	struct etcd_value v;
+	int rc = etcd_get(e, KEY, &v, &err);
+
+	if (rc)
+		return rc;
+	c.modified = v.modified;
+	etcd_value_free(&v);
+	return etcd_change(e, &c, 1, modified, &err);
+}
+
+/* Set the key, whatever it was. An etcd that has just begun elects itself first, and its gateway
+ * may not reach it for a moment: then nothing was changed. */
 static int64_t set(struct etcd *e, const char *text)
 {
 	const uint64_t until_ns = time_now_ns() + PATIENCE_S * NS_PER_S;
-	struct etcd_value v;
-	struct etcd_change c = { .key = KEY, .bytes = text, .len = strlen(text) };
 	int64_t modified = 0;
 	int rc;
 
-	while ((rc = etcd_get(e, KEY, &v, &err)) && rc != -EACCES && time_now_ns() < until_ns)
-		;
+	do
+		rc = try_to_set(e, text, &modified);
+	while (rc && rc != -EACCES && rc != -EINPROGRESS && time_now_ns() < until_ns);
 	assert_ok(rc);
-	c.modified = v.modified;
-	etcd_value_free(&v);
-	assert_ok(etcd_change(e, &c, 1, &modified, &err));
 	return modified;
 }
 

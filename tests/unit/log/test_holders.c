@@ -248,6 +248,27 @@ UNIT_TEST(others_hold_it_from_some_day_on)
 	close_log(h, 0);
 }
 
+/* One that need not hold the log has not got the last batch yet when a segment is full: what it
+ * gets is what was sent, all the same. */
+UNIT_TEST(a_new_segment_while_one_lags)
+{
+	struct holders *h = open_log(true, LOG_SYNC_NEVER);
+	uint64_t end = 0;
+
+	may(h, 0, UINT64_MAX);
+	atomic_store(&h->must[0], true);
+	for (unsigned i = 0; i < 40; i++) {
+		const uint64_t before = end;
+
+		end = append(h->w.log, 0, i, 4 << 20);
+		await_committed(h->w.log, end);
+		may(h, 1, before);
+	}
+	may(h, 1, UINT64_MAX);
+	take_back(h);
+	close_log(h, 0);
+}
+
 /* A disk that fails ends the wait for those who hold the log; so does nothing else. */
 UNIT_TEST(the_disk_fails)
 {

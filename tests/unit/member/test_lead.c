@@ -349,9 +349,9 @@ static int learned(void *ctx, struct error *e)
 	return atomic_load(&m->walks) ? error_set(e, -EINVAL, "it has not walked") : 0;
 }
 
-static int begins(void *ctx, uint64_t position, struct error *e)
+static int begins(void *ctx, uint64_t term, uint64_t position, struct error *e)
 {
-	(void)ctx, (void)position, (void)e;
+	(void)ctx, (void)term, (void)position, (void)e;
 	return 0;
 }
 

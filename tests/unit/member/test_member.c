@@ -111,9 +111,9 @@ static int walk(void *ctx, const char *address, struct error *e)
 	return error_set(e, -EINVAL, "nobody is at %s", address);
 }
 
-static int begins(void *ctx, uint64_t position, struct error *e)
+static int begins(void *ctx, uint64_t term, uint64_t position, struct error *e)
 {
-	(void)ctx, (void)position, (void)e;
+	(void)ctx, (void)term, (void)position, (void)e;
 	return 0;
 }
 
@@ -128,9 +128,9 @@ static void news(void *ctx, bool in_sync)
 	(void)ctx, (void)in_sync;
 }
 
-static int own(void *ctx, uint64_t life, uint64_t *position, struct error *e)
+static int own(void *ctx, uint64_t life, uint64_t named, uint64_t *position, struct error *e)
 {
-	(void)ctx, (void)life, (void)e;
+	(void)ctx, (void)life, (void)named, (void)e;
 	*position = 0;
 	return 0;
 }
@@ -477,6 +477,16 @@ static void check_so_far(uint64_t end_ns)
 	assert_false(late);
 }
 
+/* One that was deposed or taken out starts again. */
+static void revive(void)
+{
+	for (unsigned i = 0; i < NODES; i++)
+		if (node[i].member && atomic_load(&node[i].ended)) {
+			kill_while_written(&node[i]);
+			start_node(i);
+		}
+}
+
 static void await_in_sync(unsigned count)
 {
 	const uint64_t end_ns = time_now_ns() + PATIENCE_NS;
@@ -485,12 +495,7 @@ static void await_in_sync(unsigned count)
 	do {
 		check_so_far(end_ns);
 		time_sleep(5 * NS_PER_MS);
-		/* One that was deposed or taken out starts again. */
-		for (unsigned i = 0; i < NODES; i++)
-			if (node[i].member && atomic_load(&node[i].ended)) {
-				kill_while_written(&node[i]);
-				start_node(i);
-			}
+		revive();
 		now = known();
 	} while (!now.modified || group_in_sync(&now.config) < count || !atomic_load(&primary) ||
 		 now.config.primary != atomic_load(&primary)->life);
@@ -538,6 +543,7 @@ static void check_all(void)
 				if (time_now_ns() > end_ns)
 					fail_msg("%s lacks %u, which was acknowledged",
 						 node[i].name, number);
+				revive();
 				time_sleep(NS_PER_MS);
 			}
 		}
@@ -545,11 +551,22 @@ static void check_all(void)
 	check_so_far(UINT64_MAX);
 }
 
+/* What the writer let go of: whoever learns yet waits for it. */
+static void publish_all(void)
+{
+	struct node *n = atomic_load(&primary);
+	struct log *log = n ? atomic_load(&n->log) : NULL;
+
+	if (log)
+		atomic_store(&n->published, log_tail(log));
+}
+
 static void end_group(pthread_t writer)
 {
 	await_in_sync(NODES);
 	atomic_store(&stop_writing, true);
 	pthread_join(writer, NULL);
+	publish_all();
 	check_all();
 	for (unsigned i = 0; i < NODES; i++)
 		kill_node(&node[i]);
