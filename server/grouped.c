@@ -435,7 +435,8 @@ static void ends(void *ctx, const struct error *why)
 
 	g->why = *why;
 	g->again = why->code == -ESTALE || why->code == -EPROTO || is_for_now(why->code) ||
-		   why->code == -ECONNRESET || why->code == -EAGAIN || why->code == -EUSERS;
+		   why->code == -ECONNRESET || why->code == -ECONNREFUSED || why->code == -EPIPE ||
+		   why->code == -EAGAIN || why->code == -EUSERS;
 	/* release: pairs with grouped_explain() */
 	atomic_store_explicit(&g->ends, true, memory_order_release);
 	atomic_store_explicit(&g->open, false, memory_order_relaxed);
