@@ -14,10 +14,14 @@ from test_group import RECORDS, dump, load, records
 
 pytestmark = pytest.mark.soft_device
 
+# So long that a machine which is busy makes nobody take over while a test kills all: that waits for
+# a person (docs/internals/replication.md).
+LEASE = "2s"
+
 
 @pytest.fixture
 def durable(tmp_path):
-    it = Group(tmp_path, data=True)
+    it = Group(tmp_path, data=True, lease=LEASE)
     for node in NODES:
         it.start(node)
         it.await_in_sync(*it.servers)
