@@ -83,8 +83,15 @@ static void reload_now(void *ctx)
  * so one that comes in between is for the next life. */
 static int start_again(char **argv)
 {
+	char path[4096];
+	const ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
 	log_info("group", "starts again, to learn from its primary");
-	execv("/proc/self/exe", argv);
+	if (len > 0) { /* by its name, which ps shows */
+		path[len] = '\0';
+		execv(path, argv);
+	}
+	execv("/proc/self/exe", argv); /* another program has that name by now */
 	log_error("group", "starting again failed: %s (start kv-server by hand)",
 		  error_name(errno));
 	return EXIT_FAILED;

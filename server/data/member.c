@@ -180,10 +180,25 @@ int data_is_whole(const struct data *d, struct error *err)
 			 d->path, d->path);
 }
 
+/* Whether nothing was ever written there: a server that wanted to found its group with it, and was
+ * not the first, leaves a log without a record. */
+static bool is_blank(const struct data *d)
+{
+	struct log_survey survey;
+	struct error ignored;
+	bool blank;
+
+	if (data_is_empty(d))
+		return true;
+	blank = log_survey_make(&survey, d->io, d->meta.store, &ignored) == 0 && !survey.end;
+	log_survey_free(&survey);
+	return blank;
+}
+
 /* Whether it may be replaced by what another server has. */
 static int check_replaced(const struct data *d, uint64_t term, struct error *err)
 {
-	if (data_is_empty(d))
+	if (is_blank(d))
 		return 0;
 	if (!d->was_member)
 		return error_set(err, -EEXIST,

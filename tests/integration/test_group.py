@@ -157,10 +157,11 @@ def test_a_server_with_less_memory_is_refused(group):
     wait_until("n4 is no member", lambda: group.in_sync() == list(NODES), 20)
 
 
-def test_three_servers_in_one_command(tmp_path):
+@pytest.mark.parametrize("durable", [[], ["--durable"]], ids=["memory", "durable"])
+def test_three_servers_in_one_command(tmp_path, durable):
     """What deploy/cluster-up starts is a group, and --stop leaves nothing of it."""
     folder = tmp_path / "group"
-    up = [str(ROOT / "deploy/cluster-up"), "--dir", str(folder)]
+    up = [str(ROOT / "deploy/cluster-up"), "--dir", str(folder), *durable]
     started = run([*up, "--build", str(BUILD), "--device", "soft0", "--memory", "128M", "--port",
                    str(free_ports(5))], seconds=90)
     try:

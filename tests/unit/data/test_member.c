@@ -100,6 +100,25 @@ UNIT_TEST(whose_it_is)
 	sim_disk_destroy(disk);
 }
 
+/* It was to found its group, and another one was faster. */
+UNIT_TEST(one_that_came_second)
+{
+	const struct life_config config = { .disk = life_disk() };
+	struct data_member asked = group;
+	struct data *d;
+	struct life l;
+
+	assert_ok(life_begin(&l, &config, &err));
+	life_end(&l);
+	d = open_dir(config.disk, LOG_SYNC_ALWAYS);
+	assert_false(data_is_empty(d));
+	data_proposes(d, &asked);
+	assert_ok(data_join(d, &asked, &err));
+	assert_ok(data_learn(d, NULL, NULL, 1, 4096, &err));
+	data_close(d);
+	sim_disk_destroy(config.disk);
+}
+
 /* A store of one server becomes a group's first; a cluster that is there already orders records
  * otherwise. */
 UNIT_TEST(one_with_records)
