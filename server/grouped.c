@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * A server of a group has no workers, no log and no sessions until it is primary. Until then
- * gkv-apply (server/member/follow.c) gives store and clients what the primary has; when the server
- * has won, gkv-group makes log and workers, and then `open` lets clients in.
+ * A server of a group has no workers and no sessions until it is primary, and no log, unless it has
+ * a data directory (grouped_data.c). Until then gkv-apply (server/member/follow.c) gives store and
+ * clients what the primary has; when the server has won, gkv-group makes log and workers, and then
+ * `open` lets clients in.
  *
  * WHO TOUCHES WHAT. The main thread makes everything that is there before the group's thread
  * begins, and takes everything apart after that has ended. In between gkv-apply has `replay` and
- * `walk` while it runs, else gkv-group has. Log, doors and workers are made by gkv-group, before
- * the release of `open`; the control thread, which acquires it, and all that it starts, come after.
+ * `walk`, and the log of a data directory, while it runs, else gkv-group has. A log without one,
+ * doors and workers are made by gkv-group, before the release of `open`; the control thread, which
+ * acquires it, and all that it starts, come after.
  *
  * THE END of a member is the process's: the control thread ends all sessions, everything is taken
  * apart, and main() starts the program again in its place, where that is what helps.

@@ -136,13 +136,21 @@ static int append(struct grouped *g, const struct log_record *r)
 	return 0;
 }
 
+/* Or a snapshot would begin so far behind that the next one is due at once. */
+static uint64_t kept_most(const struct grouped *g)
+{
+	const uint64_t half = g->s->config.snapshot_bytes / 2;
+
+	return half && half < KEPT_BYTES ? half : KEPT_BYTES;
+}
+
 int grouped_data_keep(struct grouped *g, const struct log_record *r)
 {
 	int rc;
 
 	if (!g->s->data)
 		return 0;
-	if (g->kept >= KEPT_BYTES) {
+	if (g->kept >= kept_most(g)) {
 		rc = replay_flush(g->replay);
 		if (rc)
 			return rc;

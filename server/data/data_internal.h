@@ -21,6 +21,7 @@ struct data_snapshots {
 	bool runs; /* the thread */
 	struct reclaim_worker *hazards; /* the thread's */
 	struct data_published published;
+	uint64_t store[2], hash_seed; /* of meta, which another thread may write again */
 	pthread_mutex_t lock; /* of what follows, up to the next comment */
 	pthread_cond_t changed;
 	bool stopping;

@@ -286,9 +286,9 @@ static int put_head(struct sink *s, struct error *err)
 	if (!head)
 		return err->code;
 	*head = (struct snapshot_head){
-		.store = { d->meta.store[0], d->meta.store[1] },
-		.hash_seed = d->meta.hash_seed,
-		.life = d->meta.life,
+		.store = { d->snapshots.store[0], d->snapshots.store[1] },
+		.hash_seed = d->snapshots.hash_seed,
+		.life = atomic_load_explicit(&d->life, memory_order_relaxed), /* at least */
 		.start = s->foot.start,
 		.clock_ms = data_clock_ms(d),
 	};

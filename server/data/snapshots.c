@@ -158,6 +158,9 @@ int data_serve(struct data *d, const struct data_published *published, struct er
 	int rc;
 
 	s->published = *published;
+	s->store[0] = d->meta.store[0];
+	s->store[1] = d->meta.store[1];
+	s->hash_seed = d->meta.hash_seed;
 	rc = reclaim_worker_create(&s->hazards, d->store->reclaim, STORE_WALK_MAX);
 	if (rc)
 		return error_set(err, rc, "out of memory for snapshots");

@@ -138,7 +138,7 @@ static void publish_state(struct member *m)
 	news = s.role != m->state.role || s.known.modified != m->state.known.modified;
 	m->state = s;
 	pthread_mutex_unlock(&m->lock);
-	if (news)
+	if (news && s.role != MEMBER_ENDS)
 		m->config.news(m->config.ctx, self && self->in_sync);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
-/* Who writes to the group, and what is waited for. */
+/* The writer of a group, and what is waited for. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -51,8 +51,8 @@ extern uint8_t *acknowledged; /* by the writer, to whoever asks later: a byte fo
 extern _Atomic unsigned lost, overlaps, leads; /* seen when a primary began; how many did */
 extern _Atomic bool stop_writing;
 
-/* nodes.c: node_begin, node_finish - around all tests. node_start - in another life. node_kill - its
- * process is killed, as far as the others can tell. node_add - it has @number. */
+/* nodes.c: nodes_begin, nodes_finish - around all tests. node_start - in another life. node_kill -
+ * its process is killed, as far as the others can tell. node_add - it has @number. */
 int nodes_begin(void **state);
 int nodes_finish(void **state);
 void node_start(unsigned i);

@@ -20,7 +20,7 @@ UNIT_GROUP(nodes_begin, nodes_finish);
 
 UNIT_TEST(primaries_die)
 {
-	/* It shows where the new primary opens before the old one knows of it: sought until found. */
+	/* It shows where the new primary opens before the old one knows: sought until found. */
 	const unsigned times = MUTANT(take_over_early) ? 30 * FAIL_OVERS : FAIL_OVERS;
 	pthread_t writer;
 
