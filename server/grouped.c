@@ -295,9 +295,8 @@ static uint64_t clock_ms(void *ctx)
 static int apply_held(struct grouped *g, const struct member_lead *how, uint64_t *version,
 		      struct error *err)
 {
-	int rc;
-
 	struct follower_state held;
+	int rc;
 
 	*version = 0;
 	if (!how->held)
@@ -369,9 +368,7 @@ static int lead(void *ctx, const struct member_lead *how, struct error *err)
 	if (rc == 0)
 		rc = apply_held(g, how, &version, err);
 	if (rc == 0 && s->data)
-		rc = grouped_data_lead(g, how, err);
-	if (rc == 0 && s->data && version < life_first(data_life(s->data)))
-		version = life_first(data_life(s->data));
+		rc = grouped_data_lead(g, how, &version, err);
 	if (rc == 0)
 		log_debug("group", "the log is open, and what was held is applied");
 	if (rc == 0)
@@ -443,18 +440,6 @@ static void ends(void *ctx, const struct error *why)
 	atomic_store_explicit(&g->ends, true, memory_order_release);
 	atomic_store_explicit(&g->open, false, memory_order_relaxed);
 	pairs_fatal(&g->s->sessions, "its group has ended it");
-}
-
-/* With its data directory. */
-
-static int begins(void *ctx, uint64_t term, uint64_t position, struct error *err)
-{
-	return grouped_data_begin(ctx, term, position, err);
-}
-
-static int own(void *ctx, uint64_t life, uint64_t named, uint64_t *position, struct error *err)
-{
-	return grouped_data_own(ctx, life, named, position, err);
 }
 
 static void news(void *ctx, bool in_sync)
@@ -555,9 +540,9 @@ int grouped_start(struct server *s, struct error *err)
 		.clock = &root->lease_clock,
 		.sessions = &s->sessions.counters.sessions,
 		.etcd = g->etcd,
-		.follow = { g, begins, take_client, take_record, walk, learned },
+		.follow = { g, grouped_data_begin, take_client, take_record, walk, learned },
 		.table = { g, published, walk_clients },
-		.own = own,
+		.own = grouped_data_own,
 		.lead = lead,
 		.news = news,
 		.changed = changed,
@@ -567,15 +552,14 @@ int grouped_start(struct server *s, struct error *err)
 		.ctx = g,
 	};
 	char address[64];
-	int rc = 0;
+	int rc;
 
 	c.self.life = root->server_incarnation; /* by which clients know it, too */
 	memcpy(c.self.node, s->config.group.node, sizeof(c.self.node));
 	memcpy(c.self.address, s->config.group.advertise, sizeof(c.self.address));
 	o.device = s->dev->name;
 	tcp_local_address(s->listen_fd, address);
-	if (rc == 0)
-		rc = rdma_device_open(&g->dev, &o, address, err);
+	rc = rdma_device_open(&g->dev, &o, address, err);
 	if (rc)
 		return rc;
 	c.dev = g->dev;

@@ -76,8 +76,9 @@ static int serve(struct grouped *g, struct error *err)
 	return data_serve(g->s->data, &published, err);
 }
 
-int grouped_data_begin(struct grouped *g, uint64_t term, uint64_t position, struct error *err)
+int grouped_data_begin(void *ctx, uint64_t term, uint64_t position, struct error *err)
 {
+	struct grouped *g = ctx;
 	struct server *s = g->s;
 	int rc;
 
@@ -194,9 +195,10 @@ static int recover(struct grouped *g, struct error *err)
 	return rc;
 }
 
-int grouped_data_own(struct grouped *g, uint64_t life, uint64_t named, uint64_t *position,
+int grouped_data_own(void *ctx, uint64_t life, uint64_t named, uint64_t *position,
 		     struct error *err)
 {
+	struct grouped *g = ctx;
 	int rc;
 
 	*position = 0;
@@ -212,10 +214,13 @@ int grouped_data_own(struct grouped *g, uint64_t life, uint64_t named, uint64_t 
 	return rc;
 }
 
-int grouped_data_lead(struct grouped *g, const struct member_lead *how, struct error *err)
+int grouped_data_lead(struct grouped *g, const struct member_lead *how, uint64_t *version,
+		      struct error *err)
 {
-	int rc = data_lead(g->s->data, how->life, how->known.config.term, mirror_table(how->mirror),
-			   err);
+	struct data *d = g->s->data;
+	const uint64_t least = life_first(data_life(d));
+	int rc = data_lead(d, how->life, how->known.config.term, mirror_table(how->mirror), err);
 
+	*version = *version > least ? *version : least;
 	return rc || g->saving ? rc : serve(g, err);
 }

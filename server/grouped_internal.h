@@ -51,13 +51,16 @@ bool grouped_stopping(void *ctx);
  * grouped_data_save - all that the walk brought is in the store: 1: call it again; 0: the directory
  * has everything.
  * grouped_data_own - see member.h.
- * grouped_data_lead - all that is held is in log and store.
+ * grouped_data_lead - all that is held is in log and store; *@version is raised to the greatest
+ * that the directory may have.
+ * begin and own are hooks of the member, @ctx: struct grouped.
  */
 void grouped_data_proposes(const struct grouped *g, struct cluster_facts *own);
 int grouped_data_join(struct grouped *g, struct error *err);
-int grouped_data_begin(struct grouped *g, uint64_t term, uint64_t position, struct error *err);
+int grouped_data_begin(void *ctx, uint64_t term, uint64_t position, struct error *err);
 int grouped_data_keep(struct grouped *g, const struct log_record *r);
 int grouped_data_save(struct grouped *g, struct error *err);
-int grouped_data_own(struct grouped *g, uint64_t life, uint64_t named, uint64_t *position,
+int grouped_data_own(void *ctx, uint64_t life, uint64_t named, uint64_t *position,
 		     struct error *err);
-int grouped_data_lead(struct grouped *g, const struct member_lead *how, struct error *err);
+int grouped_data_lead(struct grouped *g, const struct member_lead *how, uint64_t *version,
+		      struct error *err);
