@@ -55,6 +55,7 @@ static void look_at(struct holders *h, const struct log_sent *s)
 	atomic_fetch_add(&h->records_sent, s->count);
 }
 
+/* Of the log's writer alone, as are the fields it looks at. */
 static void take_back(struct holders *h)
 {
 	const uint64_t done = atomic_load(&h->may[0]) < atomic_load(&h->may[1])
@@ -264,8 +265,6 @@ UNIT_TEST(a_new_segment_while_one_lags)
 		await_committed(h->w.log, end);
 		may(h, 1, before);
 	}
-	may(h, 1, UINT64_MAX);
-	take_back(h);
 	close_log(h, 0);
 }
 
