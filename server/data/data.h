@@ -65,6 +65,8 @@ bool data_was_member(const struct data *d);
 /*
  * data_vouches - lives of this member in which it has all here that it acknowledged, if it was
  * primary: up to two; 0: none. Returns how many.
+ * data_answered - lives in which it may have acknowledged anything as primary, whether that is all
+ * here or not. In a life after this directory began, and not among them, it has not.
  * data_vouch - that is so of @life, too: all that it holds is durable, and it acknowledges nothing
  * before the return. It stays so of @named, one of those before, by which etcd may still name it;
  * 0: of none.
@@ -72,6 +74,7 @@ bool data_was_member(const struct data *d);
  * meta vouches for @life; then the log is the group's, and @mirror must hold what is committed.
  */
 unsigned data_vouches(const struct data *d, uint64_t lives[2]);
+void data_answered(const struct data *d, uint64_t lives[2]);
 int data_vouch(struct data *d, uint64_t life, uint64_t named, struct error *err);
 int data_lead(struct data *d, uint64_t life, uint64_t term, const struct log_mirror *mirror,
 	      struct error *err);

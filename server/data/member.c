@@ -13,6 +13,10 @@
  *
  * Where --sync is not "always" the disk may lack what was acknowledged, while the kernel has it: so
  * then it counts only until the machine starts another time.
+ *
+ * A life that is in `whole` may have answered somebody, whatever is to be said of its log; one that
+ * is not has answered nobody. So a server that etcd names in such a life gives back to the primary
+ * before it (member_role.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,6 +26,8 @@
 #include "common/base/log.h"
 #include "common/base/mutant.h"
 #include "server/data/data_internal.h"
+
+#define NO_BOOT 2u /* like none that read_boot() finds: nobody can tell */
 
 /* The kernel's boot_id: proc_sys_kernel(5). 0, 0: it has none. */
 static void read_boot(uint64_t out[2])
@@ -128,6 +134,11 @@ unsigned data_vouches(const struct data *d, uint64_t lives[2])
 	return !!lives[0] + !!lives[1];
 }
 
+void data_answered(const struct data *d, uint64_t lives[2])
+{
+	memcpy(lives, d->meta.whole, sizeof(d->meta.whole));
+}
+
 static int vouch(struct data *d, struct data_meta *next, uint64_t life, uint64_t named,
 		 struct error *err)
 {
@@ -138,8 +149,8 @@ static int vouch(struct data *d, struct data_meta *next, uint64_t life, uint64_t
 	next->boot[0] = next->boot[1] = 0;
 	if (d->config.sync != LOG_SYNC_ALWAYS) {
 		read_boot(next->boot);
-		if (!next->boot[1]) /* nobody could tell */
-			next->whole[0] = next->whole[1] = 0;
+		if (!next->boot[1])
+			next->boot[1] = NO_BOOT;
 	}
 	return write_meta(d, next, err);
 }

@@ -45,6 +45,11 @@ static bool is_text(const char *text)
 	return true;
 }
 
+static bool is_member(const struct group_member *m)
+{
+	return m->life && is_text(m->node) && is_text(m->address) && strchr(m->address, ':');
+}
+
 const char *group_config_fault(const struct group_config *c)
 {
 	const struct group_member *primary = group_find(c, c->primary);
@@ -69,6 +74,9 @@ const char *group_config_fault(const struct group_config *c)
 		if (!is_text(m->address) || !strchr(m->address, ':'))
 			return "an address is none";
 	}
+	for (uint32_t i = 0; i < c->before_count; i++)
+		if (!is_member(&c->before[i]))
+			return "it has had a primary that was no member";
 	return NULL;
 }
 
@@ -102,8 +110,26 @@ static const char *say(char words[GROUP_WHY_MAX], const struct group_member *m, 
 	return words;
 }
 
+/* The primary goes, and whoever comes may have to give back to it. */
+static void depose(struct group_config *c)
+{
+	const uint32_t kept =
+		c->before_count < GROUP_MEMBERS_MAX ? c->before_count : GROUP_MEMBERS_MAX - 1;
+
+	memmove(c->before + 1, c->before, kept * sizeof(*c->before));
+	c->before[0] = *group_find(c, c->primary);
+	c->before_count = kept + 1;
+	drop(c, c->primary);
+}
+
+void group_answers(struct group_config *c)
+{
+	c->before_count = 0;
+}
+
 static void alone(struct group_config *c, const struct group_member *m)
 {
+	group_answers(c);
 	c->primary = m->life;
 	c->count = 1;
 	c->member[0] = *m;
@@ -177,7 +203,7 @@ int group_take_over(struct group_config *c, uint64_t writer, const char *why, st
 		return error_set(err, -EPERM,
 				 "only a backup that is in sync takes over, and this server is "
 				 "none");
-	drop(c, c->primary);
+	depose(c);
 	c->primary = writer;
 	next_term(c, writer, why);
 	return 0;
@@ -192,7 +218,7 @@ int group_switch(struct group_config *c, uint64_t writer, uint64_t to, struct er
 		return error_set(err, -EPERM,
 				 "a switch goes from the primary to a backup that is in sync");
 	say(why, m, "is primary, by a switch");
-	drop(c, c->primary); /* moves members: @m is another one now */
+	depose(c); /* moves members: @m is another one now */
 	c->primary = to;
 	next_term(c, writer, why);
 	return 0;
@@ -208,6 +234,27 @@ int group_return(struct group_config *c, uint64_t before, const struct group_mem
 		return error_set(err, -EPERM, "only the last primary comes back with its log");
 	alone(c, now);
 	next_term(c, now->life, say(why, now, "is back, with its log"));
+	return 0;
+}
+
+int group_give_back(struct group_config *c, const struct group_member *now, struct error *err)
+{
+	const struct group_member *m = group_find(c, c->primary), *another;
+	const struct group_member last = c->before[0];
+	char why[GROUP_WHY_MAX];
+
+	if (!m || !c->before_count || strcmp(m->node, now->node) != 0)
+		return error_set(err, -EPERM,
+				 "only the primary's server gives back, to the one before it");
+	drop(c, c->primary);
+	another = group_find_node(c, last.node);
+	if (another)
+		drop(c, another->life);
+	c->primary = last.life;
+	c->member[c->count] = last;
+	c->member[c->count++].in_sync = true;
+	memmove(c->before, c->before + 1, --c->before_count * sizeof(*c->before));
+	next_term(c, now->life, say(why, &last, "is primary again: the next one never answered"));
 	return 0;
 }
 

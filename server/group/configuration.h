@@ -7,11 +7,16 @@
  *
  *	{"format": 1, "term": 12, "primary": LIFE, "lease_ms": 300, "min_in_sync": 1,
  *	 "members": [{"node": "a", "life": LIFE, "address": "HOST:PORT", "in_sync": true}, ...],
+ *	 "before": [{"node": "b", "life": LIFE, "address": "HOST:PORT"}, ...],
  *	 "writer": LIFE, "nonce": "16 hex digits", "why": "text for people"}
  *
  * LIFE is 16 hexadecimal digits, as a string: what a node has drawn when it started. A member is a
  * node in one life; a server that was started again is another member, and lacks what was
  * acknowledged meanwhile.
+ *
+ * "before" has who was primary before the present one, the last one first, as far back as none of
+ * those after it is known to have answered anybody. The first configuration that a primary writes
+ * after it has begun to answer has nobody there.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,7 +43,9 @@ struct group_config {
 	uint32_t lease_ms;
 	uint32_t min_in_sync; /* with fewer, the primary included, writes are refused */
 	uint32_t count;
+	uint32_t before_count;
 	struct group_member member[GROUP_MEMBERS_MAX];
+	struct group_member before[GROUP_MEMBERS_MAX]; /* members no more */
 	uint64_t writer, nonce; /* a life, and what tells two proposals of one writer apart */
 	char why[GROUP_WHY_MAX];
 };
@@ -71,6 +78,9 @@ unsigned group_in_sync(const struct group_config *c);
  *	life. -EPERM.
  * group_return - the primary has its log again, with all that it acknowledged, in another life, and
  *	is alone: all others go. -EPERM: @before is not that primary.
+ * group_give_back - the primary has answered nobody, as its node says, which is @now in another
+ *	life: the one before it is primary, in the life that it had, which may be over. -EPERM: @now
+ *	is of another node, or nobody is known to have been before it.
  * group_force - a person says that @now is all there is: what others had may be lost.
  */
 void group_found(struct group_config *c, const struct group_member *first);
@@ -83,4 +93,9 @@ int group_take_over(struct group_config *c, uint64_t writer, const char *why, st
 int group_switch(struct group_config *c, uint64_t writer, uint64_t to, struct error *err);
 int group_return(struct group_config *c, uint64_t before, const struct group_member *now,
 		 struct error *err);
+int group_give_back(struct group_config *c, const struct group_member *now, struct error *err);
 void group_force(struct group_config *c, const struct group_member *now);
+
+/* group_answers - nobody before the primary is asked for any more. No change by itself: it goes
+ * with the next one. */
+void group_answers(struct group_config *c);

@@ -8,25 +8,29 @@
 
 #define FORMAT 1
 
+static bool take_node(const json_t *j, struct group_member *out)
+{
+	return json_take_hex(j, "life", &out->life) &&
+	       json_take_text(j, "node", out->node, sizeof(out->node)) &&
+	       json_take_text(j, "address", out->address, sizeof(out->address));
+}
+
 static bool take_member(const json_t *j, struct group_member *out)
 {
 	const json_t *in_sync = json_object_get(j, "in_sync");
 
 	out->in_sync = json_is_true(in_sync);
-	return json_is_boolean(in_sync) && json_take_hex(j, "life", &out->life) &&
-	       json_take_text(j, "node", out->node, sizeof(out->node)) &&
-	       json_take_text(j, "address", out->address, sizeof(out->address));
+	return json_is_boolean(in_sync) && take_node(j, out);
 }
 
-static bool take_members(const json_t *list, struct group_config *out)
+static bool take_list(const json_t *list, bool (*take)(const json_t *j, struct group_member *out),
+		      struct group_member out[GROUP_MEMBERS_MAX], uint32_t *count)
 {
-	const size_t count = json_array_size(list);
-
-	if (!json_is_array(list) || count > GROUP_MEMBERS_MAX)
+	if (!json_is_array(list) || json_array_size(list) > GROUP_MEMBERS_MAX)
 		return false;
-	out->count = (uint32_t)count;
-	for (uint32_t i = 0; i < out->count; i++)
-		if (!take_member(json_array_get(list, i), &out->member[i]))
+	*count = (uint32_t)json_array_size(list);
+	for (uint32_t i = 0; i < *count; i++)
+		if (!take(json_array_get(list, i), &out[i]))
 			return false;
 	return true;
 }
@@ -45,7 +49,8 @@ static bool take_config(const json_t *j, struct group_config *out)
 	return json_take_hex(j, "primary", &out->primary) &&
 	       json_take_hex(j, "writer", &out->writer) && json_take_hex(j, "nonce", &out->nonce) &&
 	       json_take_text(j, "why", out->why, sizeof(out->why)) &&
-	       take_members(json_object_get(j, "members"), out);
+	       take_list(json_object_get(j, "members"), take_member, out->member, &out->count) &&
+	       take_list(json_object_get(j, "before"), take_node, out->before, &out->before_count);
 }
 
 int group_config_decode(const char *bytes, size_t len, struct group_config *out, struct error *err)
@@ -75,26 +80,44 @@ int group_config_decode(const char *bytes, size_t len, struct group_config *out,
 	return rc;
 }
 
+static json_t *node_json(const struct group_member *m)
+{
+	return json_pack("{ss so ss}", "node", m->node, "life", json_hex(m->life), "address",
+			 m->address);
+}
+
 static json_t *member_json(const struct group_member *m)
 {
-	return json_pack("{ss so ss sb}", "node", m->node, "life", json_hex(m->life), "address",
-			 m->address, "in_sync", m->in_sync);
+	json_t *j = node_json(m);
+
+	json_object_set_new(j, "in_sync", json_boolean(m->in_sync));
+	return j;
+}
+
+/* NULL: there is no memory. */
+static json_t *list_json(json_t *(*of)(const struct group_member *m), const struct group_member *m,
+			 uint32_t count)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < count; i++)
+		if (json_array_append_new(list, of(&m[i]))) {
+			json_decref(list);
+			return NULL;
+		}
+	return list;
 }
 
 char *group_config_encode(const struct group_config *c)
 {
-	json_t *members = json_array(), *j;
+	json_t *j = json_pack("{si sI so si si so so so so ss}", "format", FORMAT, "term",
+			      (json_int_t)c->term, "primary", json_hex(c->primary), "lease_ms",
+			      (int)c->lease_ms, "min_in_sync", (int)c->min_in_sync, "members",
+			      list_json(member_json, c->member, c->count), "before",
+			      list_json(node_json, c->before, c->before_count), "writer",
+			      json_hex(c->writer), "nonce", json_hex(c->nonce), "why", c->why);
 	char *text;
 
-	for (uint32_t i = 0; i < c->count; i++)
-		if (json_array_append_new(members, member_json(&c->member[i]))) {
-			json_decref(members);
-			return NULL;
-		}
-	j = json_pack("{si sI so si si so so so ss}", "format", FORMAT, "term", (json_int_t)c->term,
-		      "primary", json_hex(c->primary), "lease_ms", (int)c->lease_ms, "min_in_sync",
-		      (int)c->min_in_sync, "members", members, "writer", json_hex(c->writer),
-		      "nonce", json_hex(c->nonce), "why", c->why);
 	text = j ? json_dumps(j, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
 	json_decref(j);
 	return text;

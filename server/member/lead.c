@@ -215,8 +215,8 @@ static void adopt(struct lead *l, const struct group_known *now)
 		return;
 	l->known = *now;
 	log_info("group", "term %" PRIu64 ": %s", now->config.term, now->config.why);
-	if (now->config.primary != l->config.self) {
-		depose(l);
+	if (now->config.primary != l->config.self || now->config.writer != l->config.self) {
+		depose(l); /* another one may have been primary meanwhile, and given back */
 		return;
 	}
 	for (unsigned i = 0; i < MIRROR_PEERS_MAX; i++)
@@ -227,6 +227,15 @@ static void adopt(struct lead *l, const struct group_known *now)
 void lead_told(struct lead *l, const struct group_known *now)
 {
 	adopt(l, now);
+}
+
+struct group_config lead_next(const struct lead *l)
+{
+	struct group_config next = l->known.config;
+
+	if (l->opened)
+		group_answers(&next);
+	return next;
 }
 
 void lead_propose(struct lead *l, const struct group_config *next, uint64_t promotes)
@@ -257,7 +266,7 @@ static const struct group_member *find_gone(struct lead *l, const char **why)
 
 static void propose_without(struct lead *l, const struct group_member *m, const char *why)
 {
-	struct group_config next = l->known.config;
+	struct group_config next = lead_next(l);
 	char words[GROUP_WHY_MAX];
 	struct error err;
 
@@ -279,7 +288,7 @@ static bool has_caught_up(const struct lead *l, const struct line *n)
 
 static bool propose_in_sync(struct lead *l, const struct line *n)
 {
-	struct group_config next = l->known.config;
+	struct group_config next = lead_next(l);
 	struct error err;
 
 	if (!has_caught_up(l, n) || group_promote(&next, l->config.self, n->who.life, &err) != 0)
@@ -290,7 +299,7 @@ static bool propose_in_sync(struct lead *l, const struct line *n)
 
 static bool propose_with(struct lead *l, struct line *n)
 {
-	struct group_config next = l->known.config;
+	struct group_config next = lead_next(l);
 	struct group_member m = { .life = n->who.life };
 	struct error err;
 

@@ -61,10 +61,12 @@ struct lead {
 };
 
 /*
- * lead_propose - @next; @promotes as in struct lead. lead_line - the place of a life; NULL.
+ * lead_next - the configuration, to be changed and proposed. lead_propose - @next; @promotes as in
+ * struct lead. lead_line - the place of a life; NULL.
  * lead_yield_turn - of what a person wants. lead_yield_answer - etcd has answered, and this server
  * is primary yet; @rc as of proposer_answer.
  */
+struct group_config lead_next(const struct lead *l);
 void lead_propose(struct lead *l, const struct group_config *next, uint64_t promotes);
 struct line *lead_line(struct lead *l, uint64_t life);
 void lead_yield_turn(struct lead *l);

@@ -185,7 +185,7 @@ int lead_switch(struct lead *l, const char *node, uint64_t *life, struct error *
 
 static void propose(struct lead *l)
 {
-	struct group_config next = l->known.config;
+	struct group_config next = lead_next(l);
 	struct error err;
 
 	if (group_switch(&next, l->config.self, l->yield.to, &err)) {

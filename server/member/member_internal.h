@@ -49,6 +49,7 @@ struct member {
 	enum {
 		NOTHING,
 		TO_FOUND,
+		TO_GIVE_BACK,
 		TO_LOOK,
 		TO_READ,
 		TO_TAKE_OVER

@@ -157,10 +157,10 @@ static void lead(struct member *m, const struct group_known *now)
 
 /* It begins. */
 
-static void propose(struct member *m, const struct group_config *c)
+static void propose(struct member *m, const struct group_config *c, int what)
 {
 	proposer_propose(m->proposer, &m->known, c);
-	m->asked = TO_FOUND;
+	m->asked = what;
 	m->role = MEMBER_FOUNDS;
 }
 
@@ -179,7 +179,7 @@ static void propose_alone(struct member *m, const struct group_config *c)
 	if (own(m, &err))
 		fail(m, &err);
 	else
-		propose(m, c);
+		propose(m, c, TO_FOUND);
 }
 
 static void found_group(struct member *m)
@@ -202,24 +202,50 @@ static bool has_log_of(const struct member *m, uint64_t life)
 	return life && (life == m->config.before[0] || life == m->config.before[1]);
 }
 
+/*
+ * It was to be primary in that life, and answered nobody: its directory would say so. Then what was
+ * acknowledged is what the one before it has acknowledged, which has that on its disk.
+ */
+static bool gives_back(const struct member *m)
+{
+	const struct group_config *c = &m->known.config;
+	const bool answered =
+		c->primary == m->config.answered[0] || c->primary == m->config.answered[1];
+
+	return m->config.was_member && c->before_count && (!answered || MUTANT(give_back_all));
+}
+
+static void return_or_give_back(struct member *m, bool whole)
+{
+	struct group_config c = m->known.config;
+	struct error err;
+
+	if (whole ? group_return(&c, c.primary, &m->config.self, &err)
+		  : group_give_back(&c, &m->config.self, &err))
+		fail(m, &err);
+	else if (whole)
+		propose_alone(m, &c);
+	else
+		propose(m, &c, TO_GIVE_BACK);
+}
+
 /* An earlier life of this node is primary. Others that are in sync may take over: that keeps more
  * servers in sync than if this one goes on alone. */
 static void come_back(struct member *m)
 {
-	struct group_config c = m->known.config;
-	const bool whole = has_log_of(m, c.primary), others = group_in_sync(&c) > 1;
-	struct error err;
+	const struct group_config *c = &m->known.config;
+	const bool whole = has_log_of(m, c->primary), others = group_in_sync(c) > 1;
 
 	if (!m->alone_ns)
-		m->alone_ns = time_now_ns() + TAKE_OVERS * c.lease_ms * NS_PER_MS + NS_PER_S;
-	if (whole && (!others || time_now_ns() >= m->alone_ns)) {
-		if (group_return(&c, c.primary, &m->config.self, &err))
-			fail(m, &err);
-		else
-			propose_alone(m, &c);
+		m->alone_ns = time_now_ns() + TAKE_OVERS * c->lease_ms * NS_PER_MS + NS_PER_S;
+	if ((whole || gives_back(m)) && (!others || time_now_ns() >= m->alone_ns)) {
+		return_or_give_back(m, whole);
 	} else if (whole) {
 		wait_for(m, "this node was primary in an earlier life, and another one may take "
 			    "over: if none does, it goes on with its data directory");
+	} else if (gives_back(m)) {
+		wait_for(m, "this node was to be primary in an earlier life, and another one may "
+			    "take over: if none does, the primary before it is to go on");
 	} else if (others) {
 		wait_for(m, "this node was primary in an earlier life, and another one takes over: "
 			    "if none is left, kv-cluster force makes it go on with what it has");
@@ -351,7 +377,7 @@ int member_force(struct member *m, struct error *err)
 	if (!s.learned && own(m, err))
 		return err->code;
 	log_warn("group", "a person wants this server to be all there is of its group");
-	propose(m, &c);
+	propose(m, &c, TO_FOUND);
 	return 0;
 }
 
@@ -359,6 +385,10 @@ static void follow_another(struct member *m, const struct group_member *primary)
 {
 	struct follow_state s;
 
+	if (strcmp(primary->node, m->config.self.node) == 0) {
+		end(m, -ESTALE, "this server goes on as what it was before", m->known.config.why);
+		return;
+	}
 	follow_look(m->follow, &s);
 	if (!s.learned && s.stage != FOLLOW_DIALS) {
 		end(m, -ESTALE, "this server has not learned all from the primary, which is gone",
@@ -498,7 +528,7 @@ static void decide_again(struct member *m)
 {
 	const struct group_config *c = &m->known.config;
 
-	if (has_log_of(m, c->primary) && time_now_ns() >= m->rest_until_ns)
+	if ((has_log_of(m, c->primary) || gives_back(m)) && time_now_ns() >= m->rest_until_ns)
 		decide(m);
 }
 
@@ -536,20 +566,21 @@ static void read_answered(struct member *m, const struct proposer_answer *a)
 	}
 }
 
-static void proposal_answered(struct member *m, const struct proposer_answer *a, bool founds)
+static void proposal_answered(struct member *m, const struct proposer_answer *a, int asked)
 {
 	const struct error changed_meanwhile = { -EAGAIN,
 						 "the configuration has changed meanwhile" };
 
-	if (a->rc == 0 ||
+	if ((a->rc == 0 && asked != TO_GIVE_BACK) ||
 	    (a->rc == -EAGAIN && a->now.modified && a->now.config.primary == m->config.self.life)) {
 		lead(m, &a->now);
 		return;
 	}
-	m->role = founds ? MEMBER_BEGINS : MEMBER_FOLLOWS;
+	m->role = asked == TO_TAKE_OVER ? MEMBER_FOLLOWS : MEMBER_BEGINS;
 	m->rest_until_ns = time_now_ns() + REST_NS;
-	member_wish_failed(m, a->rc == -EAGAIN ? &changed_meanwhile : &a->err);
-	if (a->rc == -EAGAIN)
+	if (a->rc)
+		member_wish_failed(m, a->rc == -EAGAIN ? &changed_meanwhile : &a->err);
+	if (a->rc == 0 || a->rc == -EAGAIN)
 		member_told(m, &a->now);
 	else
 		log_warn("group", "the group's configuration cannot be changed: %s", a->err.text);
@@ -568,12 +599,12 @@ static void take_answer(struct member *m)
 	else if (asked == TO_READ)
 		read_answered(m, &a);
 	else
-		proposal_answered(m, &a, asked == TO_FOUND);
+		proposal_answered(m, &a, asked);
 }
 
 bool member_told(struct member *m, const struct group_known *now)
 {
-	if (m->asked == TO_FOUND || m->asked == TO_TAKE_OVER)
+	if (m->asked == TO_FOUND || m->asked == TO_GIVE_BACK || m->asked == TO_TAKE_OVER)
 		return false; /* if it is what this server has proposed, the answer says so */
 	if (m->asked != NOTHING && now->config.primary == m->config.self.life)
 		return false; /* the proposer is to be free for one who leads */

@@ -8,7 +8,7 @@ import pytest
 
 from kvt_client import run
 from kvt_group import NODES, PATIENCE_S, Etcd, Group
-from kvt_process import program, wait_until
+from kvt_process import Process, program, wait_until
 from kvt_server import Server, refused
 from test_group import RECORDS, dump, load, records
 
@@ -92,6 +92,38 @@ def test_all_die_after_a_fail_over(durable):
     assert dump(serves(durable, primary)) == known
     durable.await_in_sync("n1", primary)
     assert durable.primary() == primary
+
+
+def die_before_it_answers(group, primary):
+    """n2 was named primary, and waits for n3, which stands still."""
+    wait_until("n2 is primary", lambda: group.primary() == "n2", PATIENCE_S, step=0.01)
+    for node in NODES:
+        if node != primary:
+            group.kill(node)
+
+
+@pytest.mark.parametrize("how", ["taken over", "switched"])
+def test_all_die_before_the_next_one_answers(durable, how):
+    """What the primary before it had acknowledged is all there is, and that one has it."""
+    known = records(0)
+    load(durable.cli("n1"), known)
+    durable.servers["n3"].stop_threads()
+    if how == "switched":
+        switch = Process([program("kv-cluster"), "-s", durable.servers["n1"].address, "switch",
+                          "n2"], durable.folder / "switch.log")
+        die_before_it_answers(durable, None)
+        switch.close()
+    else:
+        durable.kill("n1")
+        die_before_it_answers(durable, "n1")
+    durable.start("n2")
+    wait_until("n2 gives back", lambda: durable.primary() == "n1", PATIENCE_S)
+    durable.start("n1")
+    durable.start("n3")
+    cli = serves(durable, "n1")
+    assert dump(cli) == known
+    cli.put("more", b"records")
+    durable.await_in_sync(*NODES)
 
 
 def test_the_primary_alone_comes_back(durable):

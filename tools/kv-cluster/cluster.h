@@ -7,6 +7,8 @@
 #include "tools/kv-cluster/overview.h"
 #include "tools/lib/program.h"
 
+#define LOOK_MS 1000u /* for one server's answer */
+
 enum cluster_exit {
 	CLUSTER_GOOD = 0,
 	CLUSTER_NO = 1, /* no primary answers clients; or the change was refused */

@@ -67,17 +67,26 @@ static const struct view *primary(const struct cluster *c, struct overview *o, i
 	return *status ? NULL : o->primary;
 }
 
-/* The configuration stands; the next primary answers clients a moment later. */
-static int await_primary(const struct cluster *c, uint64_t term)
+/* The servers that were named, and those that they have named. */
+static void list(const struct overview *o, char out[SERVERS_MAX * ADDRESS_MAX])
+{
+	char *at = out;
+
+	for (unsigned i = 0; i < o->count; i++)
+		at += sprintf(at, "%s%s", i ? "," : "", o->view[i].server);
+}
+
+/* The configuration stands; the next primary answers clients a moment later. The one before it may
+ * answer nobody meanwhile, as it starts again. */
+static int await_primary(const struct cluster *c, const char *servers, uint64_t term)
 {
 	const uint64_t end_ns = time_now_ns() + CHANGE_MS * NS_PER_MS;
 	struct overview o;
+	struct error err;
 
 	while (time_now_ns() < end_ns) {
-		int status = cluster_look(c, &o);
-
-		if (status)
-			return status;
+		if (overview_take(&o, servers, c->group, LOOK_MS, &err))
+			return program_usage(c->program, err.text);
 		if (o.primary && o.primary->status.term >= term)
 			return CLUSTER_GOOD;
 		time_sleep(LOOK_AGAIN_NS);
@@ -89,6 +98,7 @@ static int await_primary(const struct cluster *c, uint64_t term)
 
 int cmd_switch(const struct cluster *c)
 {
+	char servers[SERVERS_MAX * ADDRESS_MAX];
 	struct wire_group_done d = { 0 };
 	struct overview o;
 	int status;
@@ -97,9 +107,10 @@ int cmd_switch(const struct cluster *c)
 
 	if (!p)
 		return status;
+	list(&o, servers);
 	status = change(c, p, WIRE_GROUP_ASK_SWITCH, &d);
 	if (status == CLUSTER_GOOD)
-		status = await_primary(c, d.term);
+		status = await_primary(c, servers, d.term);
 	return status ? status : done(c, &d, time_now_ns() - begun_ns);
 }
 

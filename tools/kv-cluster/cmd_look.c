@@ -10,8 +10,7 @@
 #include "tools/kv-cluster/cluster.h"
 #include "tools/lib/stop.h"
 
-#define LOOK_MS 1000u /* for one server */
-#define NAP_MS	50u /* between two looks at whether it is to stop */
+#define NAP_MS 50u /* between two looks at whether it is to stop */
 
 int cluster_look(const struct cluster *c, struct overview *out)
 {

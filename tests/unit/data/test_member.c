@@ -172,7 +172,10 @@ UNIT_TEST(until_the_machine_starts_another_time)
 	struct sim_disk *disk = life_disk();
 	struct data *d = open_dir(disk, LOG_SYNC_NEVER);
 	struct data_meta m;
+	uint64_t lives[2];
 
+	data_answered(d, lives);
+	assert_int_equal(lives[0] | lives[1], 0);
 	assert_ok(data_vouch(d, 5, 0, &err));
 	data_close(d);
 	vouched(disk, 5, 0);
@@ -180,6 +183,10 @@ UNIT_TEST(until_the_machine_starts_another_time)
 	m.boot[0]++;
 	assert_ok(meta_write(sim_disk_io(disk), &m, &err));
 	vouched(disk, 0, 0);
+	d = open_dir(disk, LOG_SYNC_NEVER);
+	data_answered(d, lives);
+	assert_int_equal(lives[0], 5); /* it may have, whatever there is of it */
+	data_close(d);
 	sim_disk_destroy(disk);
 }
 

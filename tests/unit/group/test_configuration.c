@@ -44,6 +44,15 @@ static struct group_config three(void)
 		assert_memory_equal(c, &before_, sizeof(before_)); \
 	} while (0)
 
+static void same_members(const struct group_member *a, const struct group_member *b, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		assert_int_equal(a[i].life, b[i].life);
+		assert_string_equal(a[i].node, b[i].node);
+		assert_string_equal(a[i].address, b[i].address);
+	}
+}
+
 static void same(const struct group_config *a, const struct group_config *b)
 {
 	assert_int_equal(a->term, b->term);
@@ -54,20 +63,22 @@ static void same(const struct group_config *a, const struct group_config *b)
 	assert_int_equal(a->writer, b->writer);
 	assert_int_equal(a->nonce, b->nonce);
 	assert_string_equal(a->why, b->why);
-	for (unsigned i = 0; i < a->count; i++) {
-		assert_int_equal(a->member[i].life, b->member[i].life);
+	same_members(a->member, b->member, a->count);
+	for (unsigned i = 0; i < a->count; i++)
 		assert_int_equal(a->member[i].in_sync, b->member[i].in_sync);
-		assert_string_equal(a->member[i].node, b->member[i].node);
-		assert_string_equal(a->member[i].address, b->member[i].address);
-	}
+	assert_int_equal(a->before_count, b->before_count);
+	same_members(a->before, b->before, a->before_count);
 }
 
 UNIT_TEST(written_and_read)
 {
-	const struct group_config c = three();
+	struct group_config c = three();
 	struct group_config got;
-	char *text = group_config_encode(&c);
+	char *text;
 
+	assert_ok(group_take_over(&c, 2, "a does not answer", &err));
+	assert_int_equal(c.before_count, 1);
+	text = group_config_encode(&c);
 	assert_ok(group_config_decode(text, strlen(text), &got, &err));
 	same(&c, &got);
 	free(text);
@@ -149,6 +160,71 @@ UNIT_TEST(who_comes_back)
 	assert_int_equal(c.primary, 11);
 }
 
+/* b takes over, then d, and both die before they answer: in their next lives they give back. */
+UNIT_TEST(who_gives_back)
+{
+	struct group_config c = three();
+	const struct group_member d = node("d", 4), a = node("a", 11), b = node("b", 12),
+				  again = node("d", 14);
+
+	assert_ok(group_add(&c, 1, &d, &err));
+	assert_ok(group_promote(&c, 1, 4, &err));
+	refused(&c, group_give_back(&c, &a, &err), -EPERM); /* to nobody */
+	assert_ok(group_take_over(&c, 2, "", &err));
+	refused(&c, group_give_back(&c, &a, &err), -EPERM); /* not the primary's */
+	assert_ok(group_take_over(&c, 4, "", &err));
+	assert_int_equal(c.before_count, 2);
+	assert_ok(group_give_back(&c, &again, &err));
+	assert_int_equal(c.primary, 2);
+	assert_int_equal(c.writer, 14);
+	assert_null(group_find(&c, 4));
+	assert_ok(group_give_back(&c, &b, &err));
+	assert_int_equal(c.primary, 1);
+	assert_true(group_find(&c, 1)->in_sync);
+	assert_false(group_find(&c, UINT64_MAX)->in_sync); /* c learns, as before */
+	assert_int_equal(c.count, 2);
+	assert_int_equal(c.before_count, 0);
+	refused(&c, group_give_back(&c, &a, &err), -EPERM);
+	assert_ok(group_return(&c, 1, &a, &err));
+	assert_int_equal(c.term, 11);
+}
+
+/* Whoever answers, comes back alone, or is wanted by a person, gives back to nobody. */
+UNIT_TEST(who_keeps_it)
+{
+	struct group_config c = three();
+	const struct group_member b = node("b", 12);
+
+	assert_ok(group_take_over(&c, 2, "", &err));
+	group_answers(&c);
+	refused(&c, group_give_back(&c, &b, &err), -EPERM);
+	c = three();
+	assert_ok(group_switch(&c, 1, 2, &err));
+	assert_int_equal(c.before_count, 1);
+	assert_ok(group_return(&c, 2, &b, &err));
+	assert_int_equal(c.before_count, 0);
+	c = three();
+	assert_ok(group_take_over(&c, 2, "", &err));
+	group_force(&c, &b);
+	assert_int_equal(c.before_count, 0);
+}
+
+/* As many as there is room for: the oldest goes. */
+UNIT_TEST(very_many_who_do_not_answer)
+{
+	struct group_config c = three();
+
+	for (uint64_t life = 20; life < 20 + 2ull * GROUP_MEMBERS_MAX; life++) {
+		const struct group_member m = node((char[]){ (char)(life + 'a'), 0 }, life);
+
+		assert_ok(group_add(&c, 1, &m, &err));
+		assert_ok(group_promote(&c, 1, life, &err));
+		assert_ok(group_take_over(&c, life, "", &err));
+	}
+	assert_int_equal(c.before_count, GROUP_MEMBERS_MAX);
+	assert_int_equal(c.before[0].life, 20 + 2ull * GROUP_MEMBERS_MAX - 2);
+}
+
 UNIT_TEST(what_is_refused)
 {
 	struct group_config c = three();
@@ -217,6 +293,12 @@ UNIT_TEST(what_is_none)
 		{ "\"members\":[", "\"members\":[7," },
 		{ "\"members\":[", "\"members\":{}, \"others\":[" },
 		{ "\"writer\":\"0000000000000001\"", "\"writer\":\"0000000000000000\"" },
+		{ "\"before\":[]", "\"before\":{}" },
+		{ "\"before\":[]", "\"before\":[7]" },
+		{ "\"before\":[]",
+		  "\"before\":[{\"node\":\"\",\"life\":\"0000000000000009\",\"address\":\"x:1\"}]" },
+		{ "\"before\":[]",
+		  "\"before\":[{\"node\":\"x\",\"life\":\"0000000000000000\",\"address\":\"x:1\"}]" },
 	};
 	struct group_config got;
 

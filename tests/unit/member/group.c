@@ -174,8 +174,14 @@ void group_start(pthread_t *writer)
 	atomic_store(&overlaps, 0);
 	atomic_store(&leads, 0);
 	atomic_store(&stop_writing, false);
-	for (unsigned i = 0; i < NODES; i++)
-		atomic_store(&node[i].until, 0); /* of another group */
+	atomic_store(&dies_opening, false);
+	atomic_store(&forgets, false);
+	for (unsigned i = 0; i < NODES; i++) { /* of another group */
+		atomic_store(&node[i].until, 0);
+		node[i].was_member = false;
+		memset(node[i].has, 0, NUMBERS_MAX);
+		memset(node[i].answered, 0, sizeof(node[i].answered));
+	}
 	node_start(0);
 	await_in_sync(1);
 	assert_ok(pthread_create(writer, NULL, write_on, NULL));

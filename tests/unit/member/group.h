@@ -5,7 +5,8 @@
  * Groups of three nodes in one process, with a real etcd: each has the thread of its group, leases
  * and rings on soft0, a log without a disk, and a port at which the others dial it. What stands for
  * a store is a set of numbers, each of which is a record of the log. One thread writes to whoever
- * is primary, while primaries and backups die and come back in another life.
+ * is primary, while primaries and backups die and come back in another life: with nothing, or with
+ * what they had, as if in a data directory.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -41,7 +42,16 @@ struct node {
 	_Atomic uint64_t until, clock;
 	pthread_mutex_t lock;
 	uint8_t *has; /* a byte for each number. Under the lock */
+	/* As its data directory would have it. */
+	bool was_member;
+	uint64_t answered[2]; /* lives */
 };
+
+/* What nodes do, for tests to set before group_start(), which resets it: keeps - what they have
+ * stays over their lives. And at any time: dies_opening - whoever is to begin as primary ends
+ * instead; forgets - a life that begins vouches for none before it, as after a power cut without
+ * --sync always. */
+extern _Atomic bool keeps, dies_opening, forgets;
 
 extern struct node node[NODES];
 extern struct node *_Atomic primary;

@@ -24,6 +24,7 @@ struct real *etcd;
 struct error err;
 uint8_t *acknowledged;
 _Atomic unsigned lost, overlaps, leads;
+_Atomic bool keeps, dies_opening, forgets;
 static uint64_t lives;
 
 static uint64_t now_us(void)
@@ -70,9 +71,19 @@ static int walk(void *ctx, const char *address, struct error *e)
 	return error_set(e, -EINVAL, "nobody is at %s", address);
 }
 
+/* What it had goes aside. */
+static void clear(struct node *n)
+{
+	pthread_mutex_lock(&n->lock);
+	memset(n->has, 0, NUMBERS_MAX);
+	pthread_mutex_unlock(&n->lock);
+	n->answered[0] = n->answered[1] = 0;
+}
+
 static int begins(void *ctx, uint64_t term, uint64_t position, struct error *e)
 {
-	(void)ctx, (void)term, (void)position, (void)e;
+	(void)term, (void)position, (void)e;
+	clear(ctx);
 	return 0;
 }
 
@@ -89,7 +100,11 @@ static void news(void *ctx, bool in_sync)
 
 static int own(void *ctx, uint64_t life, uint64_t named, uint64_t *position, struct error *e)
 {
-	(void)ctx, (void)life, (void)named, (void)e;
+	struct node *n = ctx;
+
+	(void)e;
+	n->answered[0] = life;
+	n->answered[1] = named;
 	*position = 0;
 	return 0;
 }
@@ -136,6 +151,9 @@ static int lead(void *ctx, const struct member_lead *how, struct error *e)
 	struct log *log;
 	int rc;
 
+	if (atomic_load(&dies_opening))
+		return error_set(e, -ECANCELED, "it dies");
+	n->answered[0] = how->life;
 	if (how->held) {
 		follower_look(how->held, &s);
 		c.first = s.committed;
@@ -254,7 +272,13 @@ void node_start(unsigned i)
 				   .ctx = n };
 
 	n->life = ++lives;
-	memset(n->has, 0, NUMBERS_MAX);
+	if (!atomic_load(&keeps))
+		clear(n);
+	if (!atomic_load(&forgets))
+		memcpy(c.before, n->answered, sizeof(c.before));
+	memcpy(c.answered, n->answered, sizeof(c.answered));
+	c.was_member = n->was_member;
+	n->was_member = atomic_load(&keeps);
 	atomic_store(&n->dead, false);
 	atomic_store(&n->ended, false);
 	atomic_store(&n->serves, false);

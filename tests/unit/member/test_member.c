@@ -252,3 +252,110 @@ UNIT_TEST(all_are_gone_and_a_person_says_who_goes_on)
 	await_written();
 	group_end(writer);
 }
+
+/* Directories: all die, and come back with what they had. */
+
+static void await_ended(unsigned count)
+{
+	const uint64_t end_ns = time_now_ns() + PATIENCE_NS;
+	unsigned ended;
+
+	do {
+		check_so_far(end_ns);
+		time_sleep(NS_PER_MS);
+		ended = 0;
+		for (unsigned i = 0; i < NODES; i++)
+			ended += node[i].member && atomic_load(&node[i].ended);
+	} while (ended < count);
+}
+
+static void all_die(void)
+{
+	for (unsigned i = 0; i < NODES; i++)
+		if (node[i].member)
+			kill_while_written(&node[i]);
+}
+
+static void all_start(void)
+{
+	atomic_store(&dies_opening, false);
+	for (unsigned i = 0; i < NODES; i++)
+		node_start(i);
+}
+
+/* The primary dies, and so does who is named in its place, before it has answered anybody, and at
+ * times another one after that. The first one comes back with all that was acknowledged. */
+UNIT_TEST(who_took_over_never_answered)
+{
+	pthread_t writer;
+
+	atomic_store(&keeps, true);
+	group_start(&writer);
+	for (unsigned i = 0; i < FAIL_OVERS / 2; i++) {
+		struct node *p = atomic_load(&primary);
+
+		await_written();
+		atomic_store(&dies_opening, true);
+		kill_while_written(p);
+		await_ended(1 + i % 2);
+		all_die();
+		all_start();
+		await_in_sync(NODES);
+		await_written();
+	}
+	group_end(writer);
+	atomic_store(&keeps, false);
+}
+
+/* The same by a planned switch: the one that gave way has not gone yet. */
+UNIT_TEST(who_was_switched_to_never_answered)
+{
+	struct wire_group_done done;
+	pthread_t writer;
+
+	atomic_store(&keeps, true);
+	group_start(&writer);
+	await_written();
+	atomic_store(&dies_opening, true);
+	assert_ok(ask_primary(WIRE_GROUP_ASK_SWITCH, "", &done));
+	await_ended(2);
+	all_die();
+	all_start();
+	await_in_sync(NODES);
+	await_written();
+	group_end(writer);
+	atomic_store(&keeps, false);
+}
+
+/* A server that has answered, and may lack some of it, gives nothing back: a person decides. */
+UNIT_TEST(who_answered_waits_for_a_person)
+{
+	struct wire_group_done done;
+	pthread_t writer;
+	struct node *p;
+	uint64_t life;
+
+	atomic_store(&keeps, true);
+	group_start(&writer);
+	kill_while_written(atomic_load(&primary));
+	await_in_sync(NODES - 1);
+	p = atomic_load(&primary);
+	life = p->life;
+	await_written();
+	atomic_store(&dies_opening, true);
+	kill_while_written(p);
+	all_die();
+	atomic_store(&forgets, true);
+	all_start();
+	for (const uint64_t end_ns = time_now_ns() + PATIENCE_NS; known().config.primary != life;) {
+		check_so_far(end_ns); /* if the third one was named, it gives back */
+		time_sleep(NS_PER_MS);
+	}
+	time_sleep(4 * NS_PER_S); /* it waits for less */
+	assert_int_equal(known().config.primary, life);
+	assert_ok(ask(p, WIRE_GROUP_ASK_FORCE, "", &done));
+	await_in_sync(NODES);
+	await_written();
+	group_end(writer);
+	atomic_store(&keeps, false);
+}
