@@ -12,6 +12,8 @@ from kvt_server import ServerFailed
 from cast import Cast, Wrong
 from options import CannotRun
 
+TAKE_OVER_S = 0.6  # two leases
+
 PRIMARY_DIES = 0.7  # of those who do
 
 
@@ -101,9 +103,14 @@ class GroupCast(Cast):
     def mend(self):
         self.group.net.mend()
 
+    def await_all(self):
+        """All are in sync, and not by what etcd has of servers that have died since."""
+        self.group.await_primary_but(None)
+        self.group.await_in_sync(*NODES)
+
     def kill_server(self):
         """When all are in sync: what is acknowledged must be somewhere."""
-        self.group.await_in_sync(*NODES)
+        self.await_all()
         self.note_figures()
         self.look()
         primary = self.group.primary()
@@ -115,19 +122,21 @@ class GroupCast(Cast):
         return begin, time.monotonic_ns()
 
     def kill_group(self):
-        """All at once: what is acknowledged must be on a disk. One that has just taken over, and
-        has not opened yet, would wait for a person, so the primary serves."""
-        self.group.await_in_sync(*NODES)
-        self.group.await_primary_but(None)
+        """All at once, or one after the other, the primary first: in the midst of fail-overs then.
+        What is acknowledged must be on a disk."""
+        self.await_all()
         self.note_figures()
         self.look()
-        for node in self.rng.sample(NODES, len(NODES)):
+        primary, pause_s = self.group.primary(), self.rng.choice([0, TAKE_OVER_S])
+        backups = [node for node in NODES if node != primary]
+        for node in [primary, *self.rng.sample(backups, len(backups))]:
             self.group.kill(node)
             self.dead.append(node)
+            time.sleep(self.rng.random() * pause_s)
 
     def switch_primary(self):
         """When all are in sync. Who is primary then."""
-        self.group.await_in_sync(*NODES)
+        self.await_all()
         self.note_figures()
         self.look()
         done = run([kvt_process.program("kv-cluster"), "-s", self.address(), "switch"])
