@@ -69,7 +69,7 @@ bool data_was_member(const struct data *d);
  * here or not. In a life after this directory began, and not among them, it has not.
  * data_vouch - that is so of @life, too: all that it holds is durable, and it acknowledges nothing
  * before the return. It stays so of @named, one of those before, by which etcd may still name it;
- * 0: of none.
+ * 0: none, so it stays so of the last one.
  * data_lead - it is primary in @term, and all that it holds is in its log, which becomes durable;
  * meta vouches for @life; then the log is the group's, and @mirror must hold what is committed.
  */

@@ -159,7 +159,7 @@ int data_vouch(struct data *d, uint64_t life, uint64_t named, struct error *err)
 {
 	struct data_meta next = d->meta;
 
-	return vouch(d, &next, life, named, err);
+	return vouch(d, &next, life, named ? named : next.whole[0], err);
 }
 
 int data_lead(struct data *d, uint64_t life, uint64_t term, const struct log_mirror *mirror,

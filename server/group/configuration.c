@@ -258,6 +258,17 @@ int group_give_back(struct group_config *c, const struct group_member *now, stru
 	return 0;
 }
 
+int group_again(struct group_config *c, const struct group_member *now, struct error *err)
+{
+	const struct group_member *m = group_find(c, c->primary);
+	char why[GROUP_WHY_MAX];
+
+	if (!m || strcmp(m->node, now->node) != 0)
+		return error_set(err, -EPERM, "only the last primary begins again with its log");
+	next_term(c, now->life, say(why, now, "was started again, and comes back with its log"));
+	return 0;
+}
+
 void group_force(struct group_config *c, const struct group_member *now)
 {
 	char why[GROUP_WHY_MAX];

@@ -81,6 +81,8 @@ unsigned group_in_sync(const struct group_config *c);
  * group_give_back - the primary has answered nobody, as its node says, which is @now in another
  *	life: the one before it is primary, in the life that it had, which may be over. -EPERM: @now
  *	is of another node, or nobody is known to have been before it.
+ * group_again - the same, of the next term: nothing that an earlier life of @now has proposed in
+ *	place of @c stands any more. -EPERM: @now is not of the primary's node.
  * group_force - a person says that @now is all there is: what others had may be lost.
  */
 void group_found(struct group_config *c, const struct group_member *first);
@@ -94,6 +96,7 @@ int group_switch(struct group_config *c, uint64_t writer, uint64_t to, struct er
 int group_return(struct group_config *c, uint64_t before, const struct group_member *now,
 		 struct error *err);
 int group_give_back(struct group_config *c, const struct group_member *now, struct error *err);
+int group_again(struct group_config *c, const struct group_member *now, struct error *err);
 void group_force(struct group_config *c, const struct group_member *now);
 
 /* group_answers - nobody before the primary is asked for any more. No change by itself: it goes

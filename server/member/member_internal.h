@@ -41,6 +41,7 @@ struct member {
 	enum member_role role;
 	struct group_known known; /* where knows is set; modified 0: there is none yet */
 	bool knows;
+	int64_t begun; /* the revision that was known first */
 	bool was_member; /* a configuration has had it */
 	struct follow *follow;
 	uint64_t primary; /* the life that it follows; 0: it has left it */
@@ -49,7 +50,7 @@ struct member {
 	enum {
 		NOTHING,
 		TO_FOUND,
-		TO_GIVE_BACK,
+		TO_CHANGE, /* the configuration, and become nothing by it */
 		TO_LOOK,
 		TO_READ,
 		TO_TAKE_OVER

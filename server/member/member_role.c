@@ -215,18 +215,36 @@ static bool gives_back(const struct member *m)
 	return m->config.was_member && c->before_count && (!answered || MUTANT(give_back_all));
 }
 
+/*
+ * An earlier life had vouched for itself, too, and died before etcd named it. What that one had
+ * proposed may come yet, and when this one vouches, that life is forgotten: it must not come then.
+ */
+static bool may_come_late(const struct member *m)
+{
+	return m->config.before[0] != m->known.config.primary && m->known.modified == m->begun &&
+	       !MUTANT(forget_late);
+}
+
 static void return_or_give_back(struct member *m, bool whole)
 {
+	const struct group_member *self = &m->config.self;
+	const bool again = whole && may_come_late(m);
 	struct group_config c = m->known.config;
 	struct error err;
+	int rc;
 
-	if (whole ? group_return(&c, c.primary, &m->config.self, &err)
-		  : group_give_back(&c, &m->config.self, &err))
-		fail(m, &err);
+	if (again)
+		rc = group_again(&c, self, &err);
 	else if (whole)
+		rc = group_return(&c, c.primary, self, &err);
+	else
+		rc = group_give_back(&c, self, &err);
+	if (rc)
+		fail(m, &err);
+	else if (whole && !again)
 		propose_alone(m, &c);
 	else
-		propose(m, &c, TO_GIVE_BACK);
+		propose(m, &c, TO_CHANGE);
 }
 
 /* An earlier life of this node is primary. Others that are in sync may take over: that keeps more
@@ -536,6 +554,8 @@ static void decide_again(struct member *m)
 
 static void know(struct member *m, const struct group_known *now)
 {
+	if (!m->knows)
+		m->begun = now->modified;
 	m->known = *now;
 	m->knows = true;
 }
@@ -571,7 +591,7 @@ static void proposal_answered(struct member *m, const struct proposer_answer *a,
 	const struct error changed_meanwhile = { -EAGAIN,
 						 "the configuration has changed meanwhile" };
 
-	if ((a->rc == 0 && asked != TO_GIVE_BACK) ||
+	if ((a->rc == 0 && asked != TO_CHANGE) ||
 	    (a->rc == -EAGAIN && a->now.modified && a->now.config.primary == m->config.self.life)) {
 		lead(m, &a->now);
 		return;
@@ -604,7 +624,7 @@ static void take_answer(struct member *m)
 
 bool member_told(struct member *m, const struct group_known *now)
 {
-	if (m->asked == TO_FOUND || m->asked == TO_GIVE_BACK || m->asked == TO_TAKE_OVER)
+	if (m->asked == TO_FOUND || m->asked == TO_CHANGE || m->asked == TO_TAKE_OVER)
 		return false; /* if it is what this server has proposed, the answer says so */
 	if (m->asked != NOTHING && now->config.primary == m->config.self.life)
 		return false; /* the proposer is to be free for one who leads */

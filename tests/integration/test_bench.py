@@ -193,7 +193,7 @@ def test_redis_is_asked_for_the_same_keys(tmp_path):
     assert done.rc == 0, done.err
     doc = json.loads(done.out)
     for one in doc["figures"].values():
-        assert 1 < one["min"] <= one["median"] <= one["max"]
+        assert 0 < one["min"] <= one["median"] <= one["max"]
     assert doc["keys"] == 2000 and re.match(r"\d+\.", doc["redis"])
     gate_reads("redis", doc)
     (tmp_path / "python3").symlink_to(sys.executable)

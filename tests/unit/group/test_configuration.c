@@ -185,8 +185,11 @@ UNIT_TEST(who_gives_back)
 	assert_int_equal(c.count, 2);
 	assert_int_equal(c.before_count, 0);
 	refused(&c, group_give_back(&c, &a, &err), -EPERM);
+	refused(&c, group_again(&c, &b, &err), -EPERM);
+	assert_ok(group_again(&c, &a, &err));
+	assert_int_equal(c.primary, 1); /* as before, but for the term */
 	assert_ok(group_return(&c, 1, &a, &err));
-	assert_int_equal(c.term, 11);
+	assert_int_equal(c.term, 12);
 }
 
 /* Whoever answers, comes back alone, or is wanted by a person, gives back to nobody. */

@@ -52,6 +52,7 @@ struct node {
  * instead; forgets - a life that begins vouches for none before it, as after a power cut without
  * --sync always. */
 extern _Atomic bool keeps, dies_opening, forgets;
+extern void (*at_own)(struct node *n); /* it is about to propose to go on alone; NULL */
 
 extern struct node node[NODES];
 extern struct node *_Atomic primary;

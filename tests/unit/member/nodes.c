@@ -25,6 +25,7 @@ struct error err;
 uint8_t *acknowledged;
 _Atomic unsigned lost, overlaps, leads;
 _Atomic bool keeps, dies_opening, forgets;
+void (*at_own)(struct node *n);
 static uint64_t lives;
 
 static uint64_t now_us(void)
@@ -106,6 +107,8 @@ static int own(void *ctx, uint64_t life, uint64_t named, uint64_t *position, str
 	n->answered[0] = life;
 	n->answered[1] = named;
 	*position = 0;
+	if (at_own)
+		at_own(n);
 	return 0;
 }
 

@@ -359,3 +359,53 @@ UNIT_TEST(who_answered_waits_for_a_person)
 	group_end(writer);
 	atomic_store(&keeps, false);
 }
+
+/* What a life has proposed that died before etcd had it. */
+static struct group_known late_from;
+static uint64_t late_life;
+static int late_rc;
+
+static void come_late(struct node *n)
+{
+	const struct etcd_config c = { .endpoints = real_url(etcd), .timeout_ms = TIMEOUT_MS };
+	struct group_config next = late_from.config;
+	struct group_member m = *group_find(&next, next.primary);
+	struct group_registry *r;
+	struct group_known now;
+
+	(void)n;
+	at_own = NULL;
+	m.life = late_life;
+	assert_ok(group_registry_open(&r, &c, "test", "1", &err));
+	assert_ok(group_return(&next, next.primary, &m, &err));
+	late_rc = group_registry_propose(r, &late_from, &next, &now, &err);
+	group_registry_close(r);
+}
+
+/* It comes when the life after it has vouched for itself, and forgotten it: too late. */
+UNIT_TEST(what_an_earlier_life_proposed_comes_late)
+{
+	pthread_t writer;
+	struct node *p;
+
+	atomic_store(&keeps, true);
+	group_start(&writer);
+	await_written();
+	p = atomic_load(&primary);
+	all_die();
+	late_from = known();
+	late_life = 1ull << 40;
+	p->answered[0] = late_life; /* as its own() has left it */
+	p->answered[1] = p->life;
+	late_rc = 0;
+	at_own = come_late;
+	node_start((unsigned)(p - node));
+	await_in_sync(1);
+	assert_int_equal(late_rc, -EAGAIN);
+	node_start((unsigned)(p - node + 1) % NODES);
+	node_start((unsigned)(p - node + 2) % NODES);
+	await_in_sync(NODES);
+	await_written();
+	group_end(writer);
+	atomic_store(&keeps, false);
+}
