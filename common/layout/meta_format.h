@@ -14,9 +14,10 @@
  *    72  clock_ms   8 B  wall clock when it was written
  *    80  group      8 B  XXH3 of the group's name; 0: it is in none
  *    88  whole     16 B  two lives of a member: if it was its group's primary in one of them, all
- *                        that it acknowledged is in this directory; 0: none
- *   104  boot      16 B  that is so until the machine starts another time, this being its boot_id;
- *                        0, 0: for good
+ *                        that it acknowledged is in this directory; 0: none. In another one that it
+ *                        has had with this directory it has acknowledged nothing
+ *   104  boot      16 B  that is so until the machine starts another time, this being XXH3 of its
+ *                        boot_id, and 1; 0, 0: for good; 0, 2: no longer, as there is no boot_id
  *   120  term       8 B  of its group, at least, when it led or learned last; 0: it has not
  */
 #include <stdint.h>

@@ -9,7 +9,8 @@
  * lives of which this is so. It is written when all that the member holds is durable, and before
  * it acknowledges anything (data_vouch()): by a backup that takes over, before it answers anybody;
  * by a server that begins with its directory, before it asks etcd to be primary in its new life.
- * In that moment etcd may name the old life or the new one, so meta has two.
+ * In that moment etcd may name the old life or the new one, so meta has two; that no third one is
+ * named later is member_role.c's part (may_come_late()).
  *
  * Where --sync is not "always" the disk may lack what was acknowledged, while the kernel has it: so
  * then it counts only until the machine starts another time.

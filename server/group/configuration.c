@@ -45,9 +45,13 @@ static bool is_text(const char *text)
 	return true;
 }
 
-static bool is_member(const struct group_member *m)
+static const char *member_fault(const struct group_member *m)
 {
-	return m->life && is_text(m->node) && is_text(m->address) && strchr(m->address, ':');
+	if (!m->life)
+		return "a life is missing";
+	if (!is_text(m->node))
+		return "a node has no name";
+	return is_text(m->address) && strchr(m->address, ':') ? NULL : "an address is none";
 }
 
 const char *group_config_fault(const struct group_config *c)
@@ -67,16 +71,14 @@ const char *group_config_fault(const struct group_config *c)
 	for (uint32_t i = 0; i < c->count; i++) {
 		const struct group_member *m = &c->member[i];
 
-		if (!m->life || group_find(c, m->life) != m)
-			return "a life is missing, or there twice";
-		if (!is_text(m->node) || group_find_node(c, m->node) != m)
-			return "a node has no name, or is there twice";
-		if (!is_text(m->address) || !strchr(m->address, ':'))
-			return "an address is none";
+		if (group_find(c, m->life) != m || group_find_node(c, m->node) != m)
+			return "a life, or a node, is there twice";
+		if (member_fault(m))
+			return member_fault(m);
 	}
 	for (uint32_t i = 0; i < c->before_count; i++)
-		if (!is_member(&c->before[i]))
-			return "it has had a primary that was no member";
+		if (member_fault(&c->before[i]))
+			return member_fault(&c->before[i]);
 	return NULL;
 }
 

@@ -252,16 +252,17 @@ static void return_or_give_back(struct member *m, bool whole)
 static void come_back(struct member *m)
 {
 	const struct group_config *c = &m->known.config;
-	const bool whole = has_log_of(m, c->primary), others = group_in_sync(c) > 1;
+	const bool whole = has_log_of(m, c->primary), gives = !whole && gives_back(m);
+	const bool others = group_in_sync(c) > 1;
 
 	if (!m->alone_ns)
 		m->alone_ns = time_now_ns() + TAKE_OVERS * c->lease_ms * NS_PER_MS + NS_PER_S;
-	if ((whole || gives_back(m)) && (!others || time_now_ns() >= m->alone_ns)) {
+	if ((whole || gives) && (!others || time_now_ns() >= m->alone_ns)) {
 		return_or_give_back(m, whole);
 	} else if (whole) {
 		wait_for(m, "this node was primary in an earlier life, and another one may take "
 			    "over: if none does, it goes on with its data directory");
-	} else if (gives_back(m)) {
+	} else if (gives) {
 		wait_for(m, "this node was to be primary in an earlier life, and another one may "
 			    "take over: if none does, the primary before it is to go on");
 	} else if (others) {
@@ -541,15 +542,6 @@ static void take_over(struct member *m)
 	m->asked = TO_TAKE_OVER;
 }
 
-/* Nobody has taken over. */
-static void decide_again(struct member *m)
-{
-	const struct group_config *c = &m->known.config;
-
-	if ((has_log_of(m, c->primary) || gives_back(m)) && time_now_ns() >= m->rest_until_ns)
-		decide(m);
-}
-
 /* Answers of etcd, and what it tells. */
 
 static void know(struct member *m, const struct group_known *now)
@@ -665,8 +657,9 @@ void member_turn(struct member *m)
 		break;
 	case MEMBER_WAITS:
 		tell_wait(m, m->waits_for);
-		if (m->alone_ns && time_now_ns() >= m->alone_ns && m->asked == NOTHING)
-			decide_again(m);
+		if (m->alone_ns && m->asked == NOTHING && time_now_ns() >= m->alone_ns &&
+		    time_now_ns() >= m->rest_until_ns)
+			decide(m); /* nobody has taken over */
 		break;
 	case MEMBER_FOLLOWS:
 		if (m->primary)

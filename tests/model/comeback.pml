@@ -31,8 +31,8 @@
  *	V_KEEPBEFORE	who was primary before stays named when the primary has answered
  *	V_OTHERLIFE	a directory that vouches for any life is believed
  *
- * FOUND. A draft had no M_NOTAGAIN: of three lives in a row the first one's transaction came when
- * the second one had vouched for itself and for the life that was named, and nobody came back.
+ * FOUND. The rule that M_NOTAGAIN breaks was missing: the transaction of a life that had died came
+ * when the next one had vouched for itself and for the life that was named; nobody came back.
  */
 #ifndef NN
 #define NN 3

@@ -7,8 +7,6 @@
 #include "tools/kv-cluster/overview.h"
 #include "tools/lib/program.h"
 
-#define LOOK_MS 1000u /* for one server's answer */
-
 enum cluster_exit {
 	CLUSTER_GOOD = 0,
 	CLUSTER_NO = 1, /* no primary answers clients; or the change was refused */
@@ -32,5 +30,10 @@ int cmd_switch(const struct cluster *c);
 int cmd_remove(const struct cluster *c);
 int cmd_force(const struct cluster *c);
 
-/* cluster_look - what the servers say now. Returns 0, or the exit status: nobody says anything. */
+/*
+ * Both return 0, or the exit status, and what is wrong was said.
+ * cluster_take - what @servers say now, if any of them says anything.
+ * cluster_look - what the servers that were given say now; nobody says anything: CLUSTER_FAILED.
+ */
+int cluster_take(const struct cluster *c, const char *servers, struct overview *out);
 int cluster_look(const struct cluster *c, struct overview *out);

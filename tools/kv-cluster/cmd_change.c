@@ -68,7 +68,7 @@ static const struct view *primary(const struct cluster *c, struct overview *o, i
 }
 
 /* The servers that were named, and those that they have named. */
-static void list(const struct overview *o, char out[SERVERS_MAX * ADDRESS_MAX])
+static void name_all(const struct overview *o, char out[SERVERS_MAX * ADDRESS_MAX])
 {
 	char *at = out;
 
@@ -82,11 +82,12 @@ static int await_primary(const struct cluster *c, const char *servers, uint64_t 
 {
 	const uint64_t end_ns = time_now_ns() + CHANGE_MS * NS_PER_MS;
 	struct overview o;
-	struct error err;
 
 	while (time_now_ns() < end_ns) {
-		if (overview_take(&o, servers, c->group, LOOK_MS, &err))
-			return program_usage(c->program, err.text);
+		int status = cluster_take(c, servers, &o);
+
+		if (status)
+			return status;
 		if (o.primary && o.primary->status.term >= term)
 			return CLUSTER_GOOD;
 		time_sleep(LOOK_AGAIN_NS);
@@ -107,7 +108,7 @@ int cmd_switch(const struct cluster *c)
 
 	if (!p)
 		return status;
-	list(&o, servers);
+	name_all(&o, servers);
 	status = change(c, p, WIRE_GROUP_ASK_SWITCH, &d);
 	if (status == CLUSTER_GOOD)
 		status = await_primary(c, servers, d.term);

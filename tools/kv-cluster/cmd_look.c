@@ -10,15 +10,25 @@
 #include "tools/kv-cluster/cluster.h"
 #include "tools/lib/stop.h"
 
-#define NAP_MS 50u /* between two looks at whether it is to stop */
+#define LOOK_MS 1000u /* for one server */
+#define NAP_MS	50u /* between two looks at whether it is to stop */
 
-int cluster_look(const struct cluster *c, struct overview *out)
+int cluster_take(const struct cluster *c, const char *servers, struct overview *out)
 {
 	const uint64_t timeout_ms = c->timeout_ms ? c->timeout_ms : LOOK_MS;
 	struct error err;
 
-	if (overview_take(out, c->servers, c->group, timeout_ms, &err))
-		return program_usage(c->program, err.text);
+	return overview_take(out, servers, c->group, timeout_ms, &err)
+		       ? program_usage(c->program, err.text)
+		       : 0;
+}
+
+int cluster_look(const struct cluster *c, struct overview *out)
+{
+	int status = cluster_take(c, c->servers, out);
+
+	if (status)
+		return status;
 	for (unsigned i = 0; i < out->count; i++)
 		if (out->view[i].err.code == 0)
 			return 0;

@@ -165,7 +165,7 @@ void await_written(void)
 	}
 }
 
-void group_start(pthread_t *writer)
+static void begin(pthread_t *writer, bool keep)
 {
 	etcd = real_start("http", NULL);
 	memset(acknowledged, 0, NUMBERS_MAX);
@@ -174,13 +174,13 @@ void group_start(pthread_t *writer)
 	atomic_store(&overlaps, 0);
 	atomic_store(&leads, 0);
 	atomic_store(&stop_writing, false);
+	atomic_store(&keeps, keep);
 	atomic_store(&dies_opening, false);
 	atomic_store(&forgets, false);
 	for (unsigned i = 0; i < NODES; i++) { /* of another group */
 		atomic_store(&node[i].until, 0);
 		node[i].was_member = false;
-		memset(node[i].has, 0, NUMBERS_MAX);
-		memset(node[i].answered, 0, sizeof(node[i].answered));
+		node_clear(&node[i]);
 	}
 	node_start(0);
 	await_in_sync(1);
@@ -188,6 +188,16 @@ void group_start(pthread_t *writer)
 	for (unsigned i = 1; i < NODES; i++)
 		node_start(i);
 	await_in_sync(NODES);
+}
+
+void group_start(pthread_t *writer)
+{
+	begin(writer, false);
+}
+
+void group_keep(pthread_t *writer)
+{
+	begin(writer, true);
 }
 
 /* All have all that was acknowledged. */

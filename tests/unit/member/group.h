@@ -47,8 +47,8 @@ struct node {
 	uint64_t answered[2]; /* lives */
 };
 
-/* What nodes do, for tests to set before group_start(), which resets it: keeps - what they have
- * stays over their lives. And at any time: dies_opening - whoever is to begin as primary ends
+/* What nodes do; group_start() resets it, but for group_keep(). keeps - what they have stays over
+ * their lives. dies_opening - whoever is to begin as primary ends
  * instead; forgets - a life that begins vouches for none before it, as after a power cut without
  * --sync always. */
 extern _Atomic bool keeps, dies_opening, forgets;
@@ -63,19 +63,23 @@ extern _Atomic unsigned lost, overlaps, leads; /* seen when a primary began; how
 extern _Atomic bool stop_writing;
 
 /* nodes.c: nodes_begin, nodes_finish - around all tests. node_start - in another life. node_kill -
- * its process is killed, as far as the others can tell. node_add - it has @number. */
+ * its process is killed, as far as the others can tell. node_add - it has @number. node_clear - it
+ * has nothing. */
 int nodes_begin(void **state);
 int nodes_finish(void **state);
 void node_start(unsigned i);
 void node_kill(struct node *n);
 void node_add(struct node *n, uint64_t number);
+void node_clear(struct node *n);
 
 /*
- * group.c: group_start - all are in sync, and *@writer writes. group_end - all are in sync once
+ * group.c: group_start - all are in sync, and *@writer writes. group_keep - the same, of nodes that
+ * keep what they have. group_end - all are in sync once
  * more, and have all that was acknowledged. group_kill - the nodes that are left, and etcd.
  * write_on - what the writer's thread runs.
  */
 void group_start(pthread_t *writer);
+void group_keep(pthread_t *writer);
 void group_end(pthread_t writer);
 void group_kill(pthread_t writer);
 void *write_on(void *arg);

@@ -73,7 +73,7 @@ static int walk(void *ctx, const char *address, struct error *e)
 }
 
 /* What it had goes aside. */
-static void clear(struct node *n)
+void node_clear(struct node *n)
 {
 	pthread_mutex_lock(&n->lock);
 	memset(n->has, 0, NUMBERS_MAX);
@@ -84,7 +84,7 @@ static void clear(struct node *n)
 static int begins(void *ctx, uint64_t term, uint64_t position, struct error *e)
 {
 	(void)term, (void)position, (void)e;
-	clear(ctx);
+	node_clear(ctx);
 	return 0;
 }
 
@@ -276,7 +276,7 @@ void node_start(unsigned i)
 
 	n->life = ++lives;
 	if (!atomic_load(&keeps))
-		clear(n);
+		node_clear(n);
 	if (!atomic_load(&forgets))
 		memcpy(c.before, n->answered, sizeof(c.before));
 	memcpy(c.answered, n->answered, sizeof(c.answered));

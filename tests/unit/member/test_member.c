@@ -283,14 +283,21 @@ static void all_start(void)
 		node_start(i);
 }
 
+static void all_come_back(void)
+{
+	all_die();
+	all_start();
+	await_in_sync(NODES);
+	await_written();
+}
+
 /* The primary dies, and so does who is named in its place, before it has answered anybody, and at
  * times another one after that. The first one comes back with all that was acknowledged. */
 UNIT_TEST(who_took_over_never_answered)
 {
 	pthread_t writer;
 
-	atomic_store(&keeps, true);
-	group_start(&writer);
+	group_keep(&writer);
 	for (unsigned i = 0; i < FAIL_OVERS / 2; i++) {
 		struct node *p = atomic_load(&primary);
 
@@ -298,13 +305,9 @@ UNIT_TEST(who_took_over_never_answered)
 		atomic_store(&dies_opening, true);
 		kill_while_written(p);
 		await_ended(1 + i % 2);
-		all_die();
-		all_start();
-		await_in_sync(NODES);
-		await_written();
+		all_come_back();
 	}
 	group_end(writer);
-	atomic_store(&keeps, false);
 }
 
 /* The same by a planned switch: the one that gave way has not gone yet. */
@@ -313,18 +316,13 @@ UNIT_TEST(who_was_switched_to_never_answered)
 	struct wire_group_done done;
 	pthread_t writer;
 
-	atomic_store(&keeps, true);
-	group_start(&writer);
+	group_keep(&writer);
 	await_written();
 	atomic_store(&dies_opening, true);
 	assert_ok(ask_primary(WIRE_GROUP_ASK_SWITCH, "", &done));
 	await_ended(2);
-	all_die();
-	all_start();
-	await_in_sync(NODES);
-	await_written();
+	all_come_back();
 	group_end(writer);
-	atomic_store(&keeps, false);
 }
 
 /* A server that has answered, and may lack some of it, gives nothing back: a person decides. */
@@ -335,8 +333,7 @@ UNIT_TEST(who_answered_waits_for_a_person)
 	struct node *p;
 	uint64_t life;
 
-	atomic_store(&keeps, true);
-	group_start(&writer);
+	group_keep(&writer);
 	kill_while_written(atomic_load(&primary));
 	await_in_sync(NODES - 1);
 	p = atomic_load(&primary);
@@ -357,7 +354,6 @@ UNIT_TEST(who_answered_waits_for_a_person)
 	await_in_sync(NODES);
 	await_written();
 	group_end(writer);
-	atomic_store(&keeps, false);
 }
 
 /* What a life has proposed that died before etcd had it. */
@@ -388,8 +384,7 @@ UNIT_TEST(what_an_earlier_life_proposed_comes_late)
 	pthread_t writer;
 	struct node *p;
 
-	atomic_store(&keeps, true);
-	group_start(&writer);
+	group_keep(&writer);
 	await_written();
 	p = atomic_load(&primary);
 	all_die();
@@ -407,5 +402,4 @@ UNIT_TEST(what_an_earlier_life_proposed_comes_late)
 	await_in_sync(NODES);
 	await_written();
 	group_end(writer);
-	atomic_store(&keeps, false);
 }
