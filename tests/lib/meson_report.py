@@ -5,7 +5,8 @@
 usage: meson_report.py TESTLOG.JSON SUITE COUNTS
 
 A cmocka program counts as the tests that it names; any other program as one. COUNTS receives
-"PASSED FAILED SKIPPED"; it is not written where there is no log to read.
+"PASSED FAILED SKIPPED" and the names of what failed, a line each; it is not written where there is
+no log to read.
 """
 import json
 import re
@@ -18,15 +19,20 @@ GOOD = ("OK", "EXPECTEDFAIL")
 
 class Counts:
     def __init__(self):
-        self.passed = self.failed = self.skipped = 0
+        self.passed = self.skipped = 0
+        self.failures = []
+
+    @property
+    def failed(self):
+        return len(self.failures)
 
     def ok(self, name):
         self.passed += 1
         print(f"ok    {name}")
 
     def fail(self, name, why):
-        self.failed += 1
-        print(f"FAIL  {name}: {why}")
+        self.failures.append(f"{name}: {why}")
+        print(f"FAIL  {self.failures[-1]}")
 
     def skip(self, name, why):
         self.skipped += 1
@@ -107,8 +113,9 @@ def main():
                 report(json.loads(line), suite, counts)
     except FileNotFoundError:
         return 1
-    with open(path, "w", encoding="ascii") as out:
-        out.write(f"{counts.passed} {counts.failed} {counts.skipped}\n")
+    with open(path, "w", encoding="utf-8") as out:
+        print(counts.passed, counts.failed, counts.skipped, file=out)
+        out.writelines(f"{name}\n" for name in counts.failures)
     return 0
 
 

@@ -13,7 +13,7 @@ down=$root/deploy/rxe-down
 limits=/etc/security/limits.d/60-gracekv-rdma.conf
 state=/run/gracekv-rxe.state
 good=0
-bad=0
+bad=() # what failed
 
 # A guest, or nobody asked for this: modules and links of a machine are no toy.
 grep -q 'rxe\.guest=\|node=' /proc/cmdline || {
@@ -37,7 +37,7 @@ verdict() { # NAME STATUS-OF-WHAT-CAME-BEFORE
     else
         say "FAIL  rxe-up: $1"
         sed 's/^/      | /' "$scratch/out" "$scratch/err"
-        bad=$((bad + 1))
+        bad+=("rxe-up: $1")
     fi
 }
 
@@ -147,5 +147,5 @@ rdma link delete mine
 # For later users.
 try 0 "$up" "$netdev"
 verdict "up once more, after all that" $?
-[ -z "${RXE_DIR:-}" ] || echo "$good $bad 0" >"$RXE_DIR/counts"
-exit $((bad > 0))
+[ -z "${RXE_DIR:-}" ] || printf '%s\n' "$good ${#bad[@]} 0" "${bad[@]}" >"$RXE_DIR/counts"
+exit $((${#bad[@]} > 0))

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,8 @@
 
 #define OPTIONS_MAX 32u
 #define PATIENCE_S  60u
+#define PORT_FIRST  20000u
+#define PORTS	    10000u
 
 struct real {
 	pid_t pid;
@@ -27,17 +30,25 @@ struct real {
 	const char *argv[OPTIONS_MAX];
 };
 
+/* A port below those that the kernel gives to connections: nobody's connection takes it between
+ * two lives. */
 static unsigned free_port(void)
 {
-	struct sockaddr_in at = { .sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t len = sizeof(at);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	for (;;) {
+		uint16_t port;
 
-	assert_ok(bind(fd, (struct sockaddr *)&at, sizeof(at)));
-	assert_ok(getsockname(fd, (struct sockaddr *)&at, &len));
-	close(fd);
-	return ntohs(at.sin_port);
+		assert_int_equal(getrandom(&port, sizeof(port), 0), sizeof(port));
+		port = (uint16_t)(PORT_FIRST + port % PORTS);
+		struct sockaddr_in at = { .sin_family = AF_INET,
+					  .sin_port = htons(port),
+					  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		int rc = bind(fd, (struct sockaddr *)&at, sizeof(at));
+
+		close(fd);
+		if (rc == 0)
+			return port;
+	}
 }
 
 static bool listens(unsigned port)
@@ -52,11 +63,21 @@ static bool listens(unsigned port)
 	return rc == 0;
 }
 
+/* Killed, it keeps its port and its lock until the kernel has done with it. */
+static void end(struct real *r)
+{
+	if (r->pid > 0) {
+		kill(r->pid, SIGKILL);
+		waitpid(r->pid, NULL, 0);
+	}
+}
+
 /* It opens its ports when it has joined itself. */
 void real_restart(struct real *r)
 {
 	const uint64_t until_ns = time_now_ns() + PATIENCE_S * NS_PER_S;
 
+	end(r);
 	r->pid = fork();
 	assert_true(r->pid >= 0);
 	if (r->pid == 0) {
@@ -119,8 +140,7 @@ void real_signal(const struct real *r, int signal)
 
 void real_end(struct real *r)
 {
-	kill(r->pid, SIGKILL);
-	waitpid(r->pid, NULL, 0);
+	end(r);
 	free(r);
 }
 

@@ -6,7 +6,7 @@
 struct real;
 
 /* real_start - it answers. @more: more of its options, ended by NULL, or NULL. real_end - SIGKILL.
- * real_restart - on what it has written, at the same port. */
+ * real_restart - killed if it runs, and started on what it has written, at the same port. */
 struct real *real_start(const char *scheme, const char *const *more);
 void real_restart(struct real *r);
 void real_end(struct real *r);
