@@ -24,6 +24,7 @@
 
 #include "common/base/cores.h"
 #include "common/base/log.h"
+#include "common/base/mutant.h"
 #include "common/base/random.h"
 #include "common/base/time.h"
 #include "common/rdma/tcp.h"
@@ -33,7 +34,6 @@
 #define ETCD_MS	     2000u /* a call */
 #define ASK_NS	     (500 * NS_PER_MS) /* between two, before the server can begin */
 #define TELL_NS	     (10 * NS_PER_S)
-#define RHO_PPM	     10000u /* rates of two clocks differ by so much at most */
 #define RING_BYTES   (128ull << 20)
 #define WALK_RECORDS 256u /* of a piece */
 #define WALK_HINTS   0u /* every record is read once */
@@ -382,7 +382,7 @@ static int lead(void *ctx, const struct member_lead *how, struct error *err)
 	judge_in_sync(g, &how->known.config);
 	clients_log(s->sessions.clients, g->log);
 	s->sessions.group_lease_ms = how->known.config.lease_ms;
-	s->sessions.rho_ppm = RHO_PPM;
+	s->sessions.rho_ppm = MUTANT(small_rho) ? 0 : how->known.config.rho_ppm;
 	rc = server_make_workers(s, err);
 	for (unsigned i = 0; i < s->sessions.worker_count; i++)
 		s->doors[i] = worker_door(s->sessions.workers[i]);
@@ -533,7 +533,7 @@ int grouped_start(struct server *s, struct error *err)
 		.cluster_id = { g->facts.id[0], g->facts.id[1] },
 		.lease_ms = s->config.group.lease_ms,
 		.min_in_sync = s->config.group.min_in_sync,
-		.rho_ppm = RHO_PPM,
+		.rho_ppm = s->config.group.rho_ppm,
 		.memory = s->config.memory_bytes,
 		.ring_bytes = RING_BYTES,
 		.until = &root->lease_until,

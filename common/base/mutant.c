@@ -74,4 +74,30 @@ void mutant_linger(unsigned us)
 {
 	time_sleep(us * 1000ull);
 }
+
+/* CLOCK_BOOTTIME is read for leases alone. */
+static int (*read_true)(clockid_t clock, struct timespec *now);
+static uint64_t skew_from_ns;
+
+static int read_skewed(clockid_t clock, struct timespec *now)
+{
+	const int rc = read_true(clock, now);
+	uint64_t ns = (uint64_t)now->tv_sec * NS_PER_S + (uint64_t)now->tv_nsec;
+	const uint64_t tenth = (ns - skew_from_ns) / 10;
+
+	if (rc == 0 && clock == CLOCK_BOOTTIME) {
+		ns += chosen[MUTANT_fast_clock] ? tenth : -tenth;
+		*now = (struct timespec){ (time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S) };
+	}
+	return rc;
+}
+
+__attribute__((constructor)) static void skew(void)
+{
+	if (!mutant_on(MUTANT_fast_clock) && !mutant_on(MUTANT_slow_clock))
+		return;
+	skew_from_ns = time_read_ns(CLOCK_BOOTTIME);
+	read_true = time_table.read;
+	time_table.read = read_skewed;
+}
 #endif

@@ -19,7 +19,7 @@ struct config_group {
 	char advertise[280]; /* "HOST:PORT"; "": where it listens */
 	char node[64]; /* "": as advertise */
 	char etcd[1024], user[128], password[128], ca[512], cert[512], key[512]; /* "": none */
-	unsigned lease_ms, min_in_sync;
+	unsigned lease_ms, rho_ppm, min_in_sync;
 };
 
 struct config {

@@ -13,6 +13,7 @@
 #define LEASE_MAX_MS 60000
 
 #define MIN_IN_SYNC_MAX 8
+#define RHO_MAX_PPM	500000
 
 static int copy(const struct setting_values *v, enum setting_id id, char *out, size_t cap,
 		struct error *err)
@@ -56,9 +57,9 @@ static int copy_texts(struct config_group *g, const struct setting_values *v, st
 static int check_none(const struct setting_values *v, struct error *err)
 {
 	static const enum setting_id of_group[] = {
-		SET_ETCD,      SET_ETCD_USER, SET_ETCD_PASSWORD, SET_ETCD_CA,
-		SET_ETCD_CERT, SET_ETCD_KEY,  SET_GROUP,	 SET_GROUP_LEASE,
-		SET_GROUP_MIN, SET_ADVERTISE, SET_NODE
+		SET_ETCD,	 SET_ETCD_USER, SET_ETCD_PASSWORD, SET_ETCD_CA,
+		SET_ETCD_CERT,	 SET_ETCD_KEY,	SET_GROUP,	   SET_GROUP_LEASE,
+		SET_GROUP_DRIFT, SET_GROUP_MIN, SET_ADVERTISE,	   SET_NODE
 	};
 	char where[SETTINGS_WHERE_MAX];
 
@@ -91,7 +92,7 @@ static int check_advertise(const struct config_group *g, const struct setting_va
 int config_parse_group(struct config_group *g, const struct setting_values *v, struct error *err)
 {
 	char where[SETTINGS_WHERE_MAX];
-	uint64_t lease_ms = 0, min_in_sync = 0;
+	uint64_t lease_ms = 0, rho_ppm = 0, min_in_sync = 0;
 	int rc = copy_texts(g, v, err);
 
 	if (rc)
@@ -104,10 +105,14 @@ int config_parse_group(struct config_group *g, const struct setting_values *v, s
 				    settings_text(v, SET_GROUP_LEASE), "ms", LEASE_MIN_MS,
 				    LEASE_MAX_MS, &lease_ms, err);
 	if (rc == 0)
+		rc = parse_u64(settings_where(v, SET_GROUP_DRIFT, where),
+			       settings_text(v, SET_GROUP_DRIFT), 0, RHO_MAX_PPM, &rho_ppm, err);
+	if (rc == 0)
 		rc = parse_u64(settings_where(v, SET_GROUP_MIN, where),
 			       settings_text(v, SET_GROUP_MIN), 1, MIN_IN_SYNC_MAX, &min_in_sync,
 			       err);
 	g->lease_ms = (unsigned)lease_ms;
+	g->rho_ppm = (unsigned)rho_ppm;
 	g->min_in_sync = (unsigned)min_in_sync;
 	return rc;
 }

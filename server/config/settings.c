@@ -110,6 +110,10 @@ const struct setting settings[SETTINGS_COUNT] = {
 			      "where it founds its group: how long a primary that is silent stays "
 			      "one, 10ms to 60s",
 			      fixed_group },
+	[SET_GROUP_DRIFT] = { "group-drift", 0, "PPM", "10000",
+			      "where it founds its group: rates of any two machines' clocks differ "
+			      "by so much at most, 0 to 500000",
+			      fixed_group },
 	[SET_GROUP_MIN] = { "group-min", 0, "N", "1",
 			    "where it founds its group: with fewer servers that have every write, "
 			    "writes are refused, 1 to 8",

@@ -5,7 +5,8 @@
  * The configuration of a group, as etcd has it: a JSON object, one key for each group. It is
  * changed as a whole, to the one of the next term, by whom it names as writer.
  *
- *	{"format": 1, "term": 12, "primary": LIFE, "lease_ms": 300, "min_in_sync": 1,
+ *	{"format": 1, "term": 12, "primary": LIFE, "lease_ms": 300, "rho_ppm": 10000,
+ *	 "min_in_sync": 1,
  *	 "members": [{"node": "a", "life": LIFE, "address": "HOST:PORT", "in_sync": true}, ...],
  *	 "before": [{"node": "b", "life": LIFE, "address": "HOST:PORT"}, ...],
  *	 "writer": LIFE, "nonce": "16 hex digits", "why": "text for people"}
@@ -29,6 +30,7 @@
 #define GROUP_WHY_MAX	  160u
 #define GROUP_LEASE_MIN	  10u /* ms */
 #define GROUP_LEASE_MAX	  60000u
+#define GROUP_RHO_MAX	  500000u /* ppm */
 
 struct group_member {
 	uint64_t life; /* not 0 */
@@ -40,7 +42,7 @@ struct group_member {
 struct group_config {
 	uint64_t term; /* from 1 */
 	uint64_t primary; /* the life of a member in sync */
-	uint32_t lease_ms;
+	uint32_t lease_ms, rho_ppm; /* of rates of two clocks: they differ by so much at most */
 	uint32_t min_in_sync; /* with fewer, the primary included, writes are refused */
 	uint32_t count;
 	uint32_t before_count;
@@ -67,7 +69,8 @@ unsigned group_in_sync(const struct group_config *c);
  * What may become of a configuration: @c becomes that of the next term, by @writer. 0, or a
  * negative errno with @err: then @c is as it was.
  *
- * group_found - there was none: @first is alone, and primary. lease_ms and min_in_sync are set.
+ * group_found - there was none: @first is alone, and primary. lease_ms, rho_ppm and
+ *	min_in_sync are set.
  * group_add - @m learns. An earlier life of its node goes, but for the primary's: -EBUSY. -ENOSPC:
  *	there are as many members as there may be.
  * group_promote - a member that learns is in sync. -EINVAL: it is none.

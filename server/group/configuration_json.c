@@ -37,14 +37,16 @@ static bool take_list(const json_t *list, bool (*take)(const json_t *j, struct g
 
 static bool take_config(const json_t *j, struct group_config *out)
 {
-	uint64_t lease_ms, least;
+	uint64_t lease_ms, rho_ppm, least;
 
 	*out = (struct group_config){ 0 };
 	if (!json_take_number(j, "term", INT64_MAX, &out->term) ||
 	    !json_take_number(j, "lease_ms", UINT32_MAX, &lease_ms) ||
+	    !json_take_number(j, "rho_ppm", UINT32_MAX, &rho_ppm) ||
 	    !json_take_number(j, "min_in_sync", UINT32_MAX, &least))
 		return false;
 	out->lease_ms = (uint32_t)lease_ms;
+	out->rho_ppm = (uint32_t)rho_ppm;
 	out->min_in_sync = (uint32_t)least;
 	return json_take_hex(j, "primary", &out->primary) &&
 	       json_take_hex(j, "writer", &out->writer) && json_take_hex(j, "nonce", &out->nonce) &&
@@ -110,9 +112,10 @@ static json_t *list_json(json_t *(*of)(const struct group_member *m), const stru
 
 char *group_config_encode(const struct group_config *c)
 {
-	json_t *j = json_pack("{si sI so si si so so so so ss}", "format", FORMAT, "term",
+	json_t *j = json_pack("{si sI so si si si so so so so ss}", "format", FORMAT, "term",
 			      (json_int_t)c->term, "primary", json_hex(c->primary), "lease_ms",
-			      (int)c->lease_ms, "min_in_sync", (int)c->min_in_sync, "members",
+			      (int)c->lease_ms, "rho_ppm", (int)c->rho_ppm, "min_in_sync",
+			      (int)c->min_in_sync, "members",
 			      list_json(member_json, c->member, c->count), "before",
 			      list_json(node_json, c->before, c->before_count), "writer",
 			      json_hex(c->writer), "nonce", json_hex(c->nonce), "why", c->why);

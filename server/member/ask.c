@@ -68,7 +68,7 @@ static struct wire_frame status_of(const struct member *m, const struct member_s
 	out->lease_ms = known->lease_ms;
 	out->min_in_sync = known->min_in_sync;
 	out->members = known->count;
-	out->rho_ppm = c->rho_ppm;
+	out->rho_ppm = known->rho_ppm;
 	if (c->sessions) /* relaxed: a figure */
 		out->sessions = (uint32_t)atomic_load_explicit(c->sessions, memory_order_relaxed);
 	out->memory = c->memory;

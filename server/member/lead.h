@@ -33,7 +33,6 @@ struct lead_config {
 	uint64_t cluster[2];
 	const char *group;
 	uint64_t memory; /* bytes that its store may have: a member needs as many */
-	uint32_t rho_ppm;
 	/* It has taken over: what this holds is brought to all that are in sync. NULL: it has
 	 * founded the group, or come back: it is alone. */
 	const struct follower *brings;

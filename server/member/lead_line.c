@@ -119,7 +119,7 @@ void line_begin(struct line *n)
 		.as = { .term = n->lead->term, /* of this server's rings */
 			.primary = c->self,
 			.lease_ms = n->lead->known.config.lease_ms,
-			.rho_ppm = c->rho_ppm },
+			.rho_ppm = n->lead->known.config.rho_ppm },
 		.brings = n->was_in_sync ? c->brings : NULL,
 	};
 	atomic_store_explicit(&n->progress, LINE_BEGINS, memory_order_relaxed);

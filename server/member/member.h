@@ -28,8 +28,7 @@ struct member_config {
 	struct etcd_config etcd;
 	struct group_member self; /* node, life, and the address that others dial */
 	uint64_t cluster_id[2];
-	uint32_t lease_ms, min_in_sync; /* of a group that it founds */
-	uint32_t rho_ppm;
+	uint32_t lease_ms, rho_ppm, min_in_sync; /* of a group that it founds */
 	uint64_t memory; /* bytes that its store may have */
 	uint64_t ring_bytes;
 	const struct rdma_device *dev; /* of rings and pulses: backup.h */

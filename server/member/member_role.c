@@ -42,9 +42,10 @@ static void wait_for(struct member *m, const char *what)
 }
 
 /* The thread of leases, when it is known how long they are. */
-static bool has_beat(struct member *m, uint32_t lease_ms)
+static bool has_beat(struct member *m, uint32_t lease_ms, uint32_t rho_ppm)
 {
-	const struct beat_config c = { .terms = { lease_ms * NS_PER_MS, m->config.rho_ppm },
+	const struct beat_config c = { .terms = { lease_ms * NS_PER_MS,
+						  MUTANT(small_rho) ? 0 : rho_ppm },
 				       .until = m->config.until,
 				       .clock = m->config.clock,
 				       .wake_fd = m->wake_fd };
@@ -126,7 +127,6 @@ static void lead(struct member *m, const struct group_known *now)
 		.cluster = { c->cluster_id[0], c->cluster_id[1] },
 		.group = c->group,
 		.memory = c->memory,
-		.rho_ppm = c->rho_ppm,
 		.brings = held,
 		.table = c->table,
 		.opened = opened,
@@ -185,6 +185,7 @@ static void propose_alone(struct member *m, const struct group_config *c)
 static void found_group(struct member *m)
 {
 	struct group_config c = { .lease_ms = m->config.lease_ms,
+				  .rho_ppm = m->config.rho_ppm,
 				  .min_in_sync = m->config.min_in_sync };
 
 	if (m->config.was_member) {
@@ -312,7 +313,8 @@ static void decide(struct member *m)
 	const struct group_config *c = &m->known.config;
 	const struct group_member *primary = group_find(c, c->primary);
 
-	if (!has_beat(m, m->known.modified ? c->lease_ms : m->config.lease_ms))
+	if (m->known.modified ? !has_beat(m, c->lease_ms, c->rho_ppm)
+			      : !has_beat(m, m->config.lease_ms, m->config.rho_ppm))
 		return;
 	if (!m->known.modified)
 		found_group(m);
@@ -390,6 +392,7 @@ int member_force(struct member *m, struct error *err)
 		group_force(&c, &m->config.self);
 	} else {
 		c = (struct group_config){ .lease_ms = m->config.lease_ms,
+					   .rho_ppm = m->config.rho_ppm,
 					   .min_in_sync = m->config.min_in_sync };
 		group_found(&c, &m->config.self);
 	}

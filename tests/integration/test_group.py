@@ -140,6 +140,8 @@ def test_without_etcd_reads_and_writes_go_on(group):
     (("--cluster", "test", "--advertise", "host"), "HOST:PORT"),
     (("--cluster", "test", "--group-lease", "1ms"), "10"),
     (("--cluster", "test", "--group-min", "9"), "1 to 8"),
+    (("--cluster", "test", "--group-drift", "1%"), "--group-drift"),
+    (("--group-drift", "20000"), "--cluster NAME too"),
     (("--group-min", "2"), "--cluster NAME too"),
     (("--cluster", "test", "--listen", "0.0.0.0:0"), "--advertise HOST:PORT"),
 ])

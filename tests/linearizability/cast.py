@@ -16,6 +16,7 @@ from options import CannotRun
 
 SOFT = kvt_process.DEVICE == "soft0"
 STOP_S = 20
+CLOCKS = ("fast_clock", "fast_clock", "slow_clock", "slow_clock", "")  # mutants
 COULD_NOT = (2, 3)  # exit status of server and clients: wrong usage; it could not run
 
 
@@ -75,8 +76,11 @@ class Cast:
 
     def env(self, rough):
         env = weather(self.rng, rough, self.options.weak)
-        if self.options.mutant:
-            env["GRACEKV_MUTANT"] = self.options.mutant
+        mutants = [self.options.mutant]
+        if self.options.clocks:
+            mutants.append(self.rng.choice(CLOCKS))
+        if any(mutants):
+            env["GRACEKV_MUTANT"] = ",".join(filter(None, mutants))
         return env
 
     def start(self):

@@ -44,8 +44,8 @@ class GroupCast(Cast):
         if not self.group:
             try:
                 self.group = Group(self.folder, ["--lease", str(self.options.lease),
-                                                 *self.durably()], data=self.options.data_dir,
-                                   net=True)
+                                                 *self.drift(), *self.durably()],
+                                   data=self.options.data_dir, net=True)
             except OSError as err:
                 raise CannotRun(f"etcd cannot be started: {err} (install etcd-server)") from None
             for node in NODES:
@@ -54,6 +54,10 @@ class GroupCast(Cast):
             return
         while self.dead:
             self._start_node(self.dead.pop())
+
+    def drift(self):
+        """Of a clock that runs 1.1 times as fast as time, and one that runs 0.9 times as fast."""
+        return ["--group-drift", "225000"] if self.options.clocks else []
 
     def _start_node(self, node):
         try:

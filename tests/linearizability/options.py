@@ -86,6 +86,9 @@ def options_of(argv):
     add("--group", "three servers and an etcd are the store; primaries and backups die, with "
         "--data-dir all of them at once too",
         action="store_true")
+    add("--clocks", "of a group's processes, clients too, the clocks that leases are measured by "
+        "run up to a tenth faster or slower, for which --group-drift leaves room; wants a build "
+        "with -Dmutants=true", action="store_true")
     add("--memory", "of the server [32M; of a group 256M]", metavar="SIZE")
     add("--rough", "part of the processes whose soft0 is unkind, or faulty [0.5]",
         type=number(float, 0, 1), default=0.5, metavar="0..1")
@@ -102,6 +105,8 @@ def options_of(argv):
     o = parser.parse_args(argv)
     o.seed = secrets.randbits(32) if o.seed is None else o.seed
     o.checker = os.path.abspath(o.checker)
+    if o.clocks and not o.group:
+        parser.error("--clocks is for --group: one server has no lease that a clock could spoil")
     o.memory = o.memory or ("256M" if o.group else "32M")
     if o.build:
         kvt_process.BUILD = pathlib.Path(o.build).resolve()
@@ -110,7 +115,7 @@ def options_of(argv):
 
 def look_at(options):
     """All that a run needs is there; CannotRun says what is not."""
-    programs_of(options.mutant)
+    programs_of(options.mutant, options.clocks)
     try_checker(options.checker)
     if options.keep:
         try:
@@ -122,16 +127,17 @@ def look_at(options):
                             f"{err.strerror} (name another folder)") from None
 
 
-def programs_of(mutant):
+def programs_of(mutant, clocks):
     build = kvt_process.BUILD
-    option = " -Dmutants=true" if mutant else ""
+    wants = f"--mutant {mutant}" if mutant else "--clocks" if clocks else ""
+    option = " -Dmutants=true" if wants else ""
     how = f"meson setup{option} {build} && ninja -C {build} {' '.join(PROGRAMS)}"
     for name in PROGRAMS:
         if not os.access(build / name, os.X_OK):
             raise CannotRun(f"{name} is not in {build}; build it ({how}), or name another build "
                             "folder with --build")
-        if mutant and name in BREAKABLE and NAMED not in (build / name).read_bytes():
-            raise CannotRun(f"{name} in {build} has no mutants, --mutant {mutant} would do "
+        if wants and name in BREAKABLE and NAMED not in (build / name).read_bytes():
+            raise CannotRun(f"{name} in {build} has no mutants, {wants} would do "
                             "nothing; name a build folder of -Dmutants=true with --build")
 
 

@@ -115,6 +115,20 @@ void visitor_stats(struct visitor *r)
 	count(&c->hints_asked, session.hints_dropped);
 }
 
+/* A server on a machine that stands still may keep a session waiting for longer than an attempt is
+ * given. */
+static int connect_to(const struct gkv_options *o, struct gkv_session **session, char *why,
+		      size_t cap)
+{
+	const uint64_t end_ns = time_now_ns() + TIMEOUT_MS * NS_PER_MS;
+	int rc;
+
+	do
+		rc = gkv_session_open(o, session, why, cap);
+	while (rc == -ETIMEDOUT && time_now_ns() < end_ns);
+	return rc;
+}
+
 void visitor_session(struct visitor *r, void (*work)(struct visitor *r))
 {
 	const struct gkv_handle_options handle = {
@@ -130,7 +144,7 @@ void visitor_session(struct visitor *r, void (*work)(struct visitor *r))
 	o.timeout_ms = TIMEOUT_MS;
 	o.lifeline_ms = TIMEOUT_MS;
 	o.name = r->seat->name;
-	rc = gkv_session_open(&o, &r->session, why, sizeof(why));
+	rc = connect_to(&o, &r->session, why, sizeof(why));
 	if (rc) {
 		visitor_failed(r, "connecting", rc, why);
 		return;

@@ -174,9 +174,10 @@ static json_t *row_json(const struct overview *o, const struct row *r)
 static int head_json(const struct overview *o, json_t *doc)
 {
 	const struct wire_group_status *s = &o->newest->status;
-	json_t *of = json_pack("{s:s, s:s, s:I, s:s, s:i, s:i}", "cluster", s->cluster, "group",
-			       s->group, "term", (json_int_t)s->term, "why", s->why, "lease_ms",
-			       (int)s->lease_ms, "min_in_sync", (int)s->min_in_sync);
+	json_t *of = json_pack("{s:s, s:s, s:I, s:s, s:i, s:i, s:i}", "cluster", s->cluster,
+			       "group", s->group, "term", (json_int_t)s->term, "why", s->why,
+			       "lease_ms", (int)s->lease_ms, "rho_ppm", (int)s->rho_ppm,
+			       "min_in_sync", (int)s->min_in_sync);
 
 	if (!of || json_object_update_new(doc, of))
 		return -ENOMEM;

@@ -33,6 +33,11 @@
  * our clock goes on from there: a server that is stopped makes nothing later than that, but by
  * drift.
  *
+ * Back. A sample of the root may be late by R, and one of a reply is not, so a newer sample may put
+ * the estimate back. To a handle that would bring back what had expired: of two looks at a record,
+ * both under way, the first asks the server, which deletes the record, and the second takes what it
+ * has READ before. So a handle's estimate does not go back by as little as a sample may be late.
+ *
  * Jumps. Where the server's wall clock is set, records expire by what it says then. A client comes
  * to know with the next reply or round: a quarter of the lease later at most, or CLOCK_FRESH_MS
  * where nobody makes rounds. Until then it is late by a jump forward, and after a jump back it asks
@@ -88,6 +93,21 @@ static struct sample newest(struct gkv *h)
 	return own.at_ns > roots.at_ns ? own : roots;
 }
 
+/* Returns the estimate by @s; not known: 0. */
+static uint64_t tell(struct gkv *h, const struct sample *s)
+{
+	const uint64_t told_ms = h->call.clock_told_ms;
+	uint64_t ms;
+
+	if (!s->at_ns)
+		return 0;
+	ms = time_now_ns() / NS_PER_MS + s->ahead_ms;
+	if (ms < told_ms && told_ms - ms <= GKV_EXPIRY_LATE_MS)
+		return told_ms;
+	h->call.clock_told_ms = ms;
+	return ms;
+}
+
 uint64_t clock_estimate(void *ctx)
 {
 	struct gkv *h = ctx;
@@ -97,12 +117,12 @@ uint64_t clock_estimate(void *ctx)
 	struct read_op op;
 
 	if (s.at_ns && now_ns - s.at_ns < CLOCK_FRESH_MS * NS_PER_MS)
-		return now_ns / NS_PER_MS + s.ahead_ms;
+		return tell(h, &s);
 	op = reader_scratch_op(&h->reader, 0, w->root_addr + offsetof(struct root, clock_ms),
 			       w->root_rkey, sizeof(uint64_t));
 	if (reader_read(&h->reader, &op, 1))
 		return 0; /* the server is asked, over a new connection */
 	clock_root(h->reader.world, *(const uint64_t *)h->reader.scratch, now_ns);
 	s = newest(h);
-	return s.at_ns ? time_now_ns() / NS_PER_MS + s.ahead_ms : 0;
+	return tell(h, &s);
 }

@@ -78,6 +78,23 @@ UNIT_TEST(test_the_newer_sample_counts, set_up, tear_down)
 	expect(WALL - 5000, now_ns - 100 * NS_PER_MS);
 }
 
+/* A root's word is late by as much as CLOCK_PERIOD_MS: what has expired does not come back. */
+UNIT_TEST(test_a_late_sample_does_not_put_it_back, set_up, tear_down)
+{
+	uint64_t now_ns = time_now_ns(), told;
+
+	h.reader.ops = &ops;
+	clock_reply(&h, WALL, now_ns - NS_PER_MS);
+	told = clock_estimate(&h);
+	clock_root(h.reader.world, WALL - CLOCK_PERIOD_MS, now_ns);
+	assert_int_equal(clock_estimate(&h), told);
+	fake_clock_ahead(CLOCK_PERIOD_MS + 10);
+	expect(WALL - CLOCK_PERIOD_MS, now_ns);
+	/* set back by more than that, it is followed */
+	clock_root(h.reader.world, WALL - 2 * GKV_EXPIRY_LATE_MS, time_now_ns());
+	expect(WALL - 2 * GKV_EXPIRY_LATE_MS, time_now_ns());
+}
+
 /* A server that is stopped does not write its clock, and its records expire all the same. */
 UNIT_TEST(test_a_word_that_stands_still_is_no_sample, set_up, tear_down)
 {

@@ -105,6 +105,7 @@ void real_restart(struct real *r)
 
 struct real *real_start(const char *scheme, const char *const *more)
 {
+	static unsigned started; /* a port may come again, and what was written there must not */
 	struct real *r = calloc(1, sizeof(*r));
 	unsigned n;
 
@@ -113,7 +114,7 @@ struct real *real_start(const char *scheme, const char *const *more)
 	r->peer_port = free_port();
 	snprintf(r->url, sizeof(r->url), "%s://127.0.0.1:%u", scheme, r->port);
 	snprintf(r->peer_url, sizeof(r->peer_url), "http://127.0.0.1:%u", r->peer_port);
-	snprintf(r->dir, sizeof(r->dir), "%s/etcd-%u", folder, r->port);
+	snprintf(r->dir, sizeof(r->dir), "%s/etcd-%u", folder, ++started);
 	snprintf(r->cluster, sizeof(r->cluster), "default=%s", r->peer_url);
 	const char *const options[] = {
 		"etcd",	     "--data-dir",
@@ -135,7 +136,14 @@ struct real *real_start(const char *scheme, const char *const *more)
 
 void real_signal(const struct real *r, int signal)
 {
+	int status = 0;
+
 	assert_ok(kill(r->pid, signal));
+	if (signal != SIGSTOP)
+		return;
+	/* Its threads stop one by one, and until then it may answer. */
+	assert_int_equal(waitpid(r->pid, &status, WUNTRACED), r->pid);
+	assert_true(WIFSTOPPED(status));
 }
 
 void real_end(struct real *r)

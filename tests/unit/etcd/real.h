@@ -6,7 +6,8 @@
 struct real;
 
 /* real_start - it answers. @more: more of its options, ended by NULL, or NULL. real_end - SIGKILL.
- * real_restart - killed if it runs, and started on what it has written, at the same port. */
+ * real_signal - after SIGSTOP nothing of it runs any more. real_restart - killed if it runs, and
+ * started on what it has written, at the same port. */
 struct real *real_start(const char *scheme, const char *const *more);
 void real_restart(struct real *r);
 void real_end(struct real *r);

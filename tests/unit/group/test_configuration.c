@@ -25,7 +25,9 @@ static struct group_member node(const char *name, uint64_t life)
 /* a is primary, b in sync, c learns. */
 static struct group_config three(void)
 {
-	struct group_config c = { .lease_ms = 300, .min_in_sync = 1, .nonce = 77 };
+	struct group_config c = {
+		.lease_ms = 300, .rho_ppm = 10000, .min_in_sync = 1, .nonce = 77
+	};
 	const struct group_member a = node("a", 1), b = node("b", 2), other = node("c", UINT64_MAX);
 
 	group_found(&c, &a);
@@ -58,6 +60,7 @@ static void same(const struct group_config *a, const struct group_config *b)
 	assert_int_equal(a->term, b->term);
 	assert_int_equal(a->primary, b->primary);
 	assert_int_equal(a->lease_ms, b->lease_ms);
+	assert_int_equal(a->rho_ppm, b->rho_ppm);
 	assert_int_equal(a->min_in_sync, b->min_in_sync);
 	assert_int_equal(a->count, b->count);
 	assert_int_equal(a->writer, b->writer);
@@ -277,6 +280,8 @@ UNIT_TEST(what_is_none)
 		{ "\"format\":1", "\"format\":null" },
 		{ "\"lease_ms\":300", "\"lease_ms\":1" },
 		{ "\"lease_ms\":300", "\"lease_ms\":99999999" },
+		{ "\"rho_ppm\":10000", "\"rho_ppm\":500001" },
+		{ "\"rho_ppm\":10000", "\"rho\":10000" },
 		{ "\"min_in_sync\":1", "\"min_in_sync\":0" },
 		{ "\"min_in_sync\":1", "\"min_in_sync\":9" },
 		{ "\"primary\":\"0000000000000001\"", "\"primary\":\"0000000000000009\"" },

@@ -165,8 +165,9 @@ void await_written(void)
 	}
 }
 
-static void begin(pthread_t *writer, bool keep)
+static void begin(pthread_t *writer, bool keep, unsigned lease)
 {
+	lease_ms = lease;
 	etcd = real_start("http", NULL);
 	memset(acknowledged, 0, NUMBERS_MAX);
 	atomic_store(&numbers, 0);
@@ -192,12 +193,17 @@ static void begin(pthread_t *writer, bool keep)
 
 void group_start(pthread_t *writer)
 {
-	begin(writer, false);
+	begin(writer, false, LEASE_MS);
+}
+
+void group_start_calmly(pthread_t *writer)
+{
+	begin(writer, false, CALM_MS);
 }
 
 void group_keep(pthread_t *writer)
 {
-	begin(writer, true);
+	begin(writer, true, LEASE_MS);
 }
 
 /* All have all that was acknowledged. */

@@ -20,6 +20,7 @@
 
 #define NODES	    3u
 #define LEASE_MS    300u
+#define CALM_MS	    2000u
 #define TIMEOUT_MS  5000u /* of etcd */
 #define NUMBERS_MAX 4000000u
 #define PATIENCE_NS (120 * NS_PER_S)
@@ -48,9 +49,9 @@ struct node {
 };
 
 /* What nodes do; group_start() resets it, but for group_keep(). keeps - what they have stays over
- * their lives. dies_opening - whoever is to begin as primary ends
- * instead; forgets - a life that begins vouches for none before it, as after a power cut without
- * --sync always. */
+ * their lives. dies_opening - whoever is to begin as primary ends instead; forgets - a life that
+ * begins vouches for none before it, as after a power cut without --sync always. */
+extern unsigned lease_ms;
 extern _Atomic bool keeps, dies_opening, forgets;
 extern void (*at_own)(struct node *n); /* it is about to propose to go on alone; NULL */
 
@@ -74,11 +75,14 @@ void node_clear(struct node *n);
 
 /*
  * group.c: group_start - all are in sync, and *@writer writes. group_keep - the same, of nodes that
- * keep what they have. group_end - all are in sync once
- * more, and have all that was acknowledged. group_kill - the nodes that are left, and etcd.
+ * keep what they have. group_start_calmly - with leases of CALM_MS: if the machine stands still for
+ * longer than two leases, a backup is taken out, and nothing goes on until etcd has that.
+ * group_end - all are in sync once more, and have all that was acknowledged. group_kill - the nodes
+ * that are left, and etcd.
  * write_on - what the writer's thread runs.
  */
 void group_start(pthread_t *writer);
+void group_start_calmly(pthread_t *writer);
 void group_keep(pthread_t *writer);
 void group_end(pthread_t writer);
 void group_kill(pthread_t writer);

@@ -24,6 +24,7 @@ struct real *etcd;
 struct error err;
 uint8_t *acknowledged;
 _Atomic unsigned lost, overlaps, leads;
+unsigned lease_ms;
 _Atomic bool keeps, dies_opening, forgets;
 void (*at_own)(struct node *n);
 static uint64_t lives;
@@ -255,7 +256,7 @@ void node_start(unsigned i)
 				   .etcd = { .endpoints = real_url(etcd),
 					     .timeout_ms = TIMEOUT_MS },
 				   .cluster_id = { 11, 12 },
-				   .lease_ms = LEASE_MS,
+				   .lease_ms = lease_ms,
 				   .min_in_sync = 1,
 				   .rho_ppm = 10000,
 				   .memory = MEMORY,

@@ -199,7 +199,6 @@ static void lead(const struct group_known *known, uint64_t self, struct follower
 				 .cluster = { 11, 12 },
 				 .group = "g",
 				 .memory = MEMORY,
-				 .rho_ppm = terms.rho_ppm,
 				 .brings = brings,
 				 .dev = primary.dev,
 				 .table = { NULL, get_published, no_clients },
@@ -228,7 +227,9 @@ static void lead(const struct group_known *known, uint64_t self, struct follower
 static void found(unsigned etcd_ms)
 {
 	const struct group_member self = { .life = SELF, .node = "p", .address = "p:1" };
-	struct group_config c = { .lease_ms = LEASE_MS, .min_in_sync = 1 };
+	struct group_config c = { .lease_ms = LEASE_MS,
+				  .rho_ppm = terms.rho_ppm,
+				  .min_in_sync = 1 };
 	struct group_known now;
 
 	etcd = real_start("http", NULL);
