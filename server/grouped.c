@@ -24,7 +24,6 @@
 
 #include "common/base/cores.h"
 #include "common/base/log.h"
-#include "common/base/mutant.h"
 #include "common/base/random.h"
 #include "common/base/time.h"
 #include "common/rdma/tcp.h"
@@ -382,7 +381,7 @@ static int lead(void *ctx, const struct member_lead *how, struct error *err)
 	judge_in_sync(g, &how->known.config);
 	clients_log(s->sessions.clients, g->log);
 	s->sessions.group_lease_ms = how->known.config.lease_ms;
-	s->sessions.rho_ppm = MUTANT(small_rho) ? 0 : how->known.config.rho_ppm;
+	s->sessions.rho_ppm = how->known.config.rho_ppm;
 	rc = server_make_workers(s, err);
 	for (unsigned i = 0; i < s->sessions.worker_count; i++)
 		s->doors[i] = worker_door(s->sessions.workers[i]);

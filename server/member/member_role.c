@@ -44,8 +44,7 @@ static void wait_for(struct member *m, const char *what)
 /* The thread of leases, when it is known how long they are. */
 static bool has_beat(struct member *m, uint32_t lease_ms, uint32_t rho_ppm)
 {
-	const struct beat_config c = { .terms = { lease_ms * NS_PER_MS,
-						  MUTANT(small_rho) ? 0 : rho_ppm },
+	const struct beat_config c = { .terms = { lease_ms * NS_PER_MS, rho_ppm },
 				       .until = m->config.until,
 				       .clock = m->config.clock,
 				       .wake_fd = m->wake_fd };
@@ -609,6 +608,8 @@ static void take_answer(struct member *m)
 	if (asked == NOTHING || !proposer_take(m->proposer, &a))
 		return;
 	m->asked = NOTHING;
+	if (m->role == MEMBER_ENDS) /* it was told otherwise before the answer came */
+		return;
 	if (asked == TO_LOOK)
 		look_answered(m, &a);
 	else if (asked == TO_READ)

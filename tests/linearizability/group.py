@@ -12,8 +12,6 @@ from kvt_server import ServerFailed
 from cast import Cast, Wrong
 from options import CannotRun
 
-TAKE_OVER_S = 0.6  # two leases
-
 PRIMARY_DIES = 0.7  # of those who do
 
 
@@ -45,6 +43,7 @@ class GroupCast(Cast):
             try:
                 self.group = Group(self.folder, ["--lease", str(self.options.lease),
                                                  *self.drift(), *self.durably()],
+                                   lease=f"{self.options.group_lease}ms",
                                    data=self.options.data_dir, net=True)
             except OSError as err:
                 raise CannotRun(f"etcd cannot be started: {err} (install etcd-server)") from None
@@ -131,7 +130,8 @@ class GroupCast(Cast):
         self.await_all()
         self.note_figures()
         self.look()
-        primary, pause_s = self.group.primary(), self.rng.choice([0, TAKE_OVER_S])
+        two_leases_s = 2 * self.options.group_lease / 1000
+        primary, pause_s = self.group.primary(), self.rng.choice([0, two_leases_s])
         backups = [node for node in NODES if node != primary]
         for node in [primary, *self.rng.sample(backups, len(backups))]:
             self.group.kill(node)

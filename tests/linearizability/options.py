@@ -89,6 +89,7 @@ def options_of(argv):
     add("--clocks", "of a group's processes, clients too, the clocks that leases are measured by "
         "run up to a tenth faster or slower, for which --group-drift leaves room; wants a build "
         "with -Dmutants=true", action="store_true")
+    count("--group-lease", 10, 60000, 300, "ms, of a group")
     add("--memory", "of the server [32M; of a group 256M]", metavar="SIZE")
     add("--rough", "part of the processes whose soft0 is unkind, or faulty [0.5]",
         type=number(float, 0, 1), default=0.5, metavar="0..1")

@@ -73,6 +73,7 @@ lin_mutants() {
     # Neither is a breach that anybody may notice: writes that rest, and checksums left out.
     lin_form build-mutants "nothing is broken" 6 --mutant linger,no_checksum
     lin_form build-mutants "nothing is broken, over lives" 6 --mutant linger --data-dir
+    lin_form build-mutants "over fail-overs, clocks run a tenth fast or slow" 15 --group --clocks
     lin_mutant publish_first
     lin_mutant acknowledge_first
     lin_mutant moved_late --nemesis grow --nemesis stop_client
