@@ -137,7 +137,7 @@ void soft_qp_disconnect(struct soft_qp *qp)
 		return;
 	qp_attach(qp, NULL);
 	/* of this peer; relaxed: see fence.c */
-	atomic_store_explicit(&qp->stuck_busy, 0, memory_order_relaxed);
+	atomic_store_explicit(&qp->seen_busy, 0, memory_order_relaxed);
 	if (qp->wake_id)
 		soft_peer_channel_put(peer, qp->wake_id);
 	qp->wake_id = 0;

@@ -80,8 +80,8 @@ struct soft_qp {
 	struct ibv_qp_cap cap;
 	int destroy_failed; /* SOFTRDMA_FAULT: with that; only destroy_qp */
 	bool writer_stuck; /* see fence.c: the index is not used again */
-	/* The peer's operation that a fence waited for in vain; 0: none. */
-	_Atomic uint64_t stuck_busy;
+	/* The peer's operation that a fence found under way, and when; 0: none. See fence.c. */
+	_Atomic uint64_t seen_busy, seen_ns;
 
 	struct soft_rq rq;
 	bool rq_flushed; /* rq.lock */

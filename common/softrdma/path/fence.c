@@ -52,6 +52,13 @@
  * 6. A dead owner gives nothing up. So WRITEs and atomics look at its mark of death (life.c) after
  *    the copy, as READs do, and messages before they tell of themselves.
  *
+ * Patience. Where an owner waits, it notes what else is under way on its queue pairs, and when it
+ * saw that (seen_busy, seen_ns). An operation has had its two seconds when they are over since
+ * then, whatever the owner waited for meanwhile. So a thousand queue pairs, which are fenced one
+ * after the other, are waited for together where their initiators were stopped together; and an
+ * operation that was waited for in vain is not waited for again: ERR comes before destroy, and
+ * other regions and queue pairs go while the peer is stopped.
+ *
  * Readers (READ) mark nothing. They check state and key, copy, and check again:
  *
  *	initiator				owner
@@ -104,35 +111,62 @@ static bool give_up(struct soft_qp *qp, uint64_t busy)
 	       now == (busy | BUSY_GIVEN_UP);
 }
 
-/*
- * An owner that has waited for an operation in vain does not wait for it again: ERR comes before
- * destroy, and other regions and queue pairs go while the peer is stopped.
- */
-static bool fence_wait(struct soft_qp *qp, uint64_t deadline)
+/* What the peer has under way; 0: nothing. */
+static uint64_t under_way(const struct soft_qp *qp)
 {
-	uint64_t busy, from_ns;
-	unsigned spins = 0;
-	bool stuck;
+	const uint64_t busy = atomic_load(&qp->remote->busy) & ~(uint64_t)BUSY_GIVEN_UP;
 
-	if (!qp->peer)
-		return true;
-	busy = atomic_load(&qp->remote->busy) & ~(uint64_t)BUSY_GIVEN_UP;
-	if (!(busy & BUSY_RUNS))
-		return true;
-	/* relaxed, all of stuck_busy: one wait more or less */
-	stuck = busy == atomic_load_explicit(&qp->stuck_busy, memory_order_relaxed);
-	from_ns = time_now_ns();
-	while (runs(qp, busy)) {
-		bool dead = peer_dead(qp->peer);
+	return busy & BUSY_RUNS ? busy : 0;
+}
 
-		if (!dead && !stuck && fence_pause(&spins, deadline))
+/* Holds walk. */
+static void see_all(void)
+{
+	const uint64_t now_ns = time_now_ns();
+
+	for (uint32_t i = 0; i < soft_process.qps_end; i++) {
+		struct soft_qp *qp = atomic_load(&soft_process.qps[i]);
+		const uint64_t busy = qp && qp->peer ? under_way(qp) : 0;
+
+		/* relaxed: written under walk */
+		if (!busy || busy == atomic_load_explicit(&qp->seen_busy, memory_order_relaxed))
 			continue;
-		if (!give_up(qp, busy))
-			break;
-		/* not where waiting for another one took the time */
-		if (time_now_ns() - from_ns > FENCE_NS / 2)
-			atomic_store_explicit(&qp->stuck_busy, busy, memory_order_relaxed);
-		return dead;
+		atomic_store_explicit(&qp->seen_ns, now_ns, memory_order_relaxed);
+		/* release pairs with had_its_time(): this time, or a later one */
+		atomic_store_explicit(&qp->seen_busy, busy, memory_order_release);
+	}
+}
+
+static bool had_its_time(const struct soft_qp *qp, uint64_t busy)
+{
+	return atomic_load_explicit(&qp->seen_busy, memory_order_acquire) == busy &&
+	       time_now_ns() - atomic_load_explicit(&qp->seen_ns, memory_order_relaxed) >= FENCE_NS;
+}
+
+/* Not where walk is held: by another one, for a moment, or below us in the stack. */
+static bool try_to_see_all(void)
+{
+	if (!lock_try(&soft_process.walk))
+		return false;
+	see_all();
+	lock_drop(&soft_process.walk);
+	return true;
+}
+
+/* Holds qp->sq, or walk and has called see_all(): @saw. */
+static bool fence_wait(struct soft_qp *qp, uint64_t deadline, bool saw)
+{
+	unsigned spins = 0;
+	uint64_t busy;
+
+	busy = qp->peer ? under_way(qp) : 0;
+	while (busy && runs(qp, busy)) {
+		const bool dead = peer_dead(qp->peer);
+
+		if (dead || had_its_time(qp, busy) || !fence_pause(&spins, deadline))
+			return give_up(qp, busy) ? dead : true;
+		if (spins >= SPINS && !saw)
+			saw = try_to_see_all();
 	}
 	return true;
 }
@@ -145,7 +179,7 @@ bool soft_fence_qp(struct soft_qp *qp)
 		soft_ud_fence(qp);
 		return true;
 	}
-	idle = fence_wait(qp, time_now_ns() + FENCE_NS);
+	idle = fence_wait(qp, time_now_ns() + FENCE_NS, false);
 
 	if (!idle) {
 		qp->writer_stuck = true;
@@ -183,6 +217,8 @@ void soft_fence_all(bool writers)
 	uint64_t deadline = time_now_ns() + FENCE_NS;
 
 	lock_take(&soft_process.walk);
+	if (writers)
+		see_all();
 	for (uint32_t i = 0; i < soft_process.qps_end; i++) {
 		struct soft_qp *qp;
 
@@ -190,7 +226,7 @@ void soft_fence_all(bool writers)
 		qp = atomic_load(&soft_process.qps[i]);
 		if (!qp || !writers)
 			continue;
-		fence_wait(qp, deadline); /* walk alone keeps its peer in place */
+		fence_wait(qp, deadline, true); /* walk alone keeps its peer in place */
 		if (qp->base.qp_type == IBV_QPT_UD)
 			soft_ud_fence(qp);
 	}

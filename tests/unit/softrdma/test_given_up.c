@@ -30,6 +30,7 @@
 #define HURRY_US 200000
 #define ADD	 IBV_WR_ATOMIC_FETCH_AND_ADD
 #define NONE	 -1
+#define MANY	 6u
 
 /* How the process of a case ends; a failed assertion of cmocka ends it otherwise. */
 enum { RIGHT = 40, WRONG };
@@ -349,4 +350,82 @@ UNIT_TEST(test_nothing_taken_back)
 	};
 
 	run_both(trials, 6);
+}
+
+/* The first thing that it hears is where to write. */
+static void executor_of_many(int from, int to)
+{
+	static const struct trial t = { .opcode = IBV_WR_RDMA_WRITE };
+	struct end_info info;
+
+	assert(read(from, &info, sizeof(info)) == sizeof(info));
+	executor(&t, &info, from, to);
+}
+
+static void many_start(struct ends *e)
+{
+	int to[2], from[2];
+
+	assert(pipe(to) == 0 && pipe(from) == 0);
+	e->to = to[1];
+	e->from = from[0];
+	e->executor = fork();
+	assert(e->executor >= 0);
+	if (e->executor == 0)
+		executor_of_many(to[0], from[1]);
+}
+
+static void many_connect(struct ends *e, struct end *end)
+{
+	static const struct end_options options = { .mapped = true };
+	struct end_info info;
+	uint32_t qpn;
+
+	end_open(end, &options);
+	info = end_info(end);
+	assert(write(e->to, &info, sizeof(info)) == sizeof(info));
+	assert(read(e->from, &qpn, sizeof(qpn)) == sizeof(qpn));
+	end_connect(end, qpn);
+}
+
+/* The process of an owner of many queue pairs. All executors stand still at once. */
+static int fence_many(void)
+{
+	struct ends e[MANY];
+	struct end end[MANY];
+	uint64_t start, took;
+
+	alarm(CASE_S);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (unsigned i = 0; i < MANY; i++)
+		many_start(&e[i]);
+	for (unsigned i = 0; i < MANY; i++)
+		many_connect(&e[i], &end[i]);
+	for (unsigned i = 0; i < MANY; i++)
+		executor_stops(&e[i]);
+	start = time_now_ns();
+	for (unsigned i = 0; i < MANY; i++)
+		assert(end_to(&end[i], IBV_QPS_ERR) == 0);
+	took = time_now_ns() - start;
+	for (unsigned i = 0; i < MANY; i++)
+		kill(e[i].executor, SIGKILL);
+	if (took < 3 * NS_PER_S / 2 || took > MANY * NS_PER_S) {
+		fprintf(stderr, "%u queue pairs were fenced in %.1f s\n", MANY, (double)took / 1e9);
+		return WRONG;
+	}
+	return RIGHT;
+}
+
+/* Those that were stopped together are waited for together: 2 s, and not as often as there are. */
+UNIT_TEST(test_many_stand_still)
+{
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(fence_many());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), RIGHT);
 }
