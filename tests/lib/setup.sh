@@ -82,7 +82,7 @@ build_stamp() {
 declare -A build_option=([build-test]=-Dmutants=false
     [build-asan]="-Db_sanitize=address,undefined -Doptimization=1"
     [build-tsan]=-Db_sanitize=thread [build-mutants]=-Dmutants=true)
-programs_of_lin="bin/kv-server bin/kv-cli tests/linearizability/client/lin-client"
+programs_of_lin="bin/kv-server bin/kv-cli bin/kv-cluster tests/linearizability/client/lin-client"
 declare -A build_only=([build-mutants]="tests/stress/torture/torture tests/integration/kv-test-herd
     $programs_of_lin"
     [build-tsan]="tests/stress/stress tests/stress/torture/torture tests/stress/differ/differ

@@ -27,10 +27,11 @@ Exit status: 0 all was linearizable; 1 it was not, or something else is wrong: a
 where the round's folder is kept; 2 wrong usage; 3 it could not run; 128 and the signal's number:
 it was ended by SIGINT, SIGTERM or SIGHUP, and keeps the round's folder where there is --keep."""
 
-PROGRAMS = ("bin/kv-server", "bin/kv-cli", "tests/linearizability/client/lin-client")
+PROGRAMS = ("bin/kv-server", "bin/kv-cli", "bin/kv-cluster",
+            "tests/linearizability/client/lin-client")
 NAMED = b"GRACEKV_MUTANT"  # which their getenv() asks for
 PROBE_S = 30
-BREAKABLE = (PROGRAMS[0], PROGRAMS[2])  # a build with mutants has them there
+BREAKABLE = (PROGRAMS[0], PROGRAMS[-1])  # a build with mutants has them there
 U32_MAX = (1 << 32) - 1
 
 
