@@ -723,7 +723,8 @@ GKV_API int gkv_ping(struct gkv *handle, uint64_t *ns);
  *	more than the READ or the request took that told it.
  * Mostly no message: it is known for some seconds from replies and from what the housekeeper READs;
  * then the root page is READ, one-sided, or the server is asked. Where the server's clock is set
- * the estimate follows when it is told next. -EINVAL: @ms is NULL.
+ * the estimate follows when it is told next; back by GKV_EXPIRY_LATE_MS or less, it stands still
+ * until that clock has caught up. -EINVAL: @ms is NULL.
  */
 GKV_API int gkv_clock(struct gkv *handle, uint64_t *ms);
 

@@ -82,14 +82,15 @@ static uint64_t skew_from_ns;
 static int read_skewed(clockid_t clock, struct timespec *now)
 {
 	const int rc = read_true(clock, now);
-	uint64_t ns = (uint64_t)now->tv_sec * NS_PER_S + (uint64_t)now->tv_nsec;
-	const uint64_t tenth = (ns - skew_from_ns) / 10;
+	uint64_t ns, tenth;
 
-	if (rc == 0 && clock == CLOCK_BOOTTIME) {
-		ns += chosen[MUTANT_fast_clock] ? tenth : -tenth;
-		*now = (struct timespec){ (time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S) };
-	}
-	return rc;
+	if (rc || clock != CLOCK_BOOTTIME)
+		return rc;
+	ns = (uint64_t)now->tv_sec * NS_PER_S + (uint64_t)now->tv_nsec;
+	tenth = (ns - skew_from_ns) / 10;
+	ns += chosen[MUTANT_fast_clock] ? tenth : -tenth;
+	*now = (struct timespec){ (time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S) };
+	return 0;
 }
 
 __attribute__((constructor)) static void skew(void)

@@ -95,7 +95,7 @@
 	X(give_back_all, "a server gives back what it has answered as primary")                  \
 	X(forget_late, "what an earlier life has proposed may come when that is forgotten")      \
 	X(fast_clock, "nothing is broken: the clock of leases runs a tenth faster")              \
-	X(slow_clock, "nothing is broken: it runs a tenth slower")                               \
+	X(slow_clock, "nothing is broken: the clock of leases runs a tenth slower")              \
 	X(any_boot, "what the kernel had is believed to be there after another start")           \
 	X(aside_meta_last, "a directory's files are set aside before its meta is")               \
 	X(retry_fsync, "the log syncs again where a sync has failed, and goes on")               \

@@ -112,7 +112,7 @@ const struct setting settings[SETTINGS_COUNT] = {
 			      fixed_group },
 	[SET_GROUP_DRIFT] = { "group-drift", 0, "PPM", "10000",
 			      "where it founds its group: rates of any two machines' clocks differ "
-			      "by so much at most, 0 to 500000",
+			      "by at most PPM parts in a million, 0 to 500000",
 			      fixed_group },
 	[SET_GROUP_MIN] = { "group-min", 0, "N", "1",
 			    "where it founds its group: with fewer servers that have every write, "

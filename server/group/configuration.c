@@ -65,7 +65,7 @@ const char *group_config_fault(const struct group_config *c)
 	if (c->lease_ms < GROUP_LEASE_MIN || c->lease_ms > GROUP_LEASE_MAX)
 		return "its lease is out of range";
 	if (c->rho_ppm > GROUP_RHO_MAX)
-		return "its clocks may differ by more than they ever may";
+		return "its drift is out of range";
 	if (!c->min_in_sync || c->min_in_sync > GROUP_MEMBERS_MAX)
 		return "the least number in sync is out of range";
 	if (!c->writer)

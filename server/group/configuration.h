@@ -5,7 +5,7 @@
  * The configuration of a group, as etcd has it: a JSON object, one key for each group. It is
  * changed as a whole, to the one of the next term, by whom it names as writer.
  *
- *	{"format": 1, "term": 12, "primary": LIFE, "lease_ms": 300, "rho_ppm": 10000,
+ *	{"format": 2, "term": 12, "primary": LIFE, "lease_ms": 300, "rho_ppm": 10000,
  *	 "min_in_sync": 1,
  *	 "members": [{"node": "a", "life": LIFE, "address": "HOST:PORT", "in_sync": true}, ...],
  *	 "before": [{"node": "b", "life": LIFE, "address": "HOST:PORT"}, ...],
@@ -42,7 +42,8 @@ struct group_member {
 struct group_config {
 	uint64_t term; /* from 1 */
 	uint64_t primary; /* the life of a member in sync */
-	uint32_t lease_ms, rho_ppm; /* of rates of two clocks: they differ by so much at most */
+	uint32_t lease_ms;
+	uint32_t rho_ppm; /* rates of two clocks differ by so much at most */
 	uint32_t min_in_sync; /* with fewer, the primary included, writes are refused */
 	uint32_t count;
 	uint32_t before_count;

@@ -6,7 +6,7 @@
 #include "server/group/configuration_internal.h"
 #include "server/group/json_fields.h"
 
-#define FORMAT 1
+#define FORMAT 2
 
 static bool take_node(const json_t *j, struct group_member *out)
 {
@@ -66,6 +66,13 @@ int group_config_decode(const char *bytes, size_t len, struct group_config *out,
 		rc = error_set(err, -ENOTSUP,
 			       "the group's configuration in etcd is of a later version of "
 			       "GraceKV, format %lld (start that version here)",
+			       (long long)json_integer_value(format));
+	else if (json_is_integer(format) && json_integer_value(format) > 0 &&
+		 json_integer_value(format) < FORMAT)
+		rc = error_set(err, -ENOTSUP,
+			       "the group's configuration in etcd is of an earlier version of "
+			       "GraceKV, format %lld (start that version here, or stop all servers "
+			       "and delete the cluster's keys)",
 			       (long long)json_integer_value(format));
 	else if (!json_is_integer(format) || json_integer_value(format) != FORMAT ||
 		 !take_config(j, out))

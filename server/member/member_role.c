@@ -41,10 +41,11 @@ static void wait_for(struct member *m, const char *what)
 	snprintf(m->waits_for, sizeof(m->waits_for), "%s", what);
 }
 
-/* The thread of leases, when it is known how long they are. */
-static bool has_beat(struct member *m, uint32_t lease_ms, uint32_t rho_ppm)
+/* The thread of leases, when the group's terms are known: never by this server's own options, which
+ * count where it founds the group, and another one may. */
+static bool has_beat(struct member *m, const struct group_config *of)
 {
-	const struct beat_config c = { .terms = { lease_ms * NS_PER_MS, rho_ppm },
+	const struct beat_config c = { .terms = { of->lease_ms * NS_PER_MS, of->rho_ppm },
 				       .until = m->config.until,
 				       .clock = m->config.clock,
 				       .wake_fd = m->wake_fd };
@@ -117,7 +118,6 @@ static void lead(struct member *m, const struct group_known *now)
 	const struct member_config *c = &m->config;
 	struct follower *held = m->follow ? follow_held(m->follow) : NULL;
 	struct lead_config lead = {
-		.beat = m->beat,
 		.proposer = m->proposer,
 		.dev = c->dev,
 		.wake_fd = m->wake_fd,
@@ -140,6 +140,9 @@ static void lead(struct member *m, const struct group_known *now)
 	struct error err;
 	int rc;
 
+	if (!has_beat(m, &now->config))
+		return;
+	lead.beat = m->beat;
 	m->known = *now;
 	m->role = MEMBER_OPENS;
 	member_wish_known(m);
@@ -312,12 +315,13 @@ static void decide(struct member *m)
 	const struct group_config *c = &m->known.config;
 	const struct group_member *primary = group_find(c, c->primary);
 
-	if (m->known.modified ? !has_beat(m, c->lease_ms, c->rho_ppm)
-			      : !has_beat(m, m->config.lease_ms, m->config.rho_ppm))
-		return;
-	if (!m->known.modified)
+	if (!m->known.modified) {
 		found_group(m);
-	else if (strcmp(primary->node, m->config.self.node) == 0)
+		return;
+	}
+	if (!has_beat(m, c))
+		return;
+	if (strcmp(primary->node, m->config.self.node) == 0)
 		come_back(m);
 	else
 		dial(m, primary);

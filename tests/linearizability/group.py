@@ -55,7 +55,8 @@ class GroupCast(Cast):
             self._start_node(self.dead.pop())
 
     def drift(self):
-        """Of a clock that runs 1.1 times as fast as time, and one that runs 0.9 times as fast."""
+        """Room for one clock that runs 1.1 times as fast as time and another that runs 0.9 times
+        as fast."""
         return ["--group-drift", "225000"] if self.options.clocks else []
 
     def _start_node(self, node):

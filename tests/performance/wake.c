@@ -165,12 +165,14 @@ int main(int argc, char **argv)
 	start_all(ask);
 	puts("ok");
 	while (fgets(line, sizeof(line), stdin) && strcmp(line, "quit\n") != 0) {
-		if (strcmp(line, "counts\n") == 0)
+		if (strcmp(line, "counts\n") == 0) {
 			tell();
-		else if (strcmp(line, "forget\n") == 0)
-			forget(), puts("ok");
-		else
+		} else if (strcmp(line, "forget\n") == 0) {
+			forget();
+			puts("ok");
+		} else {
 			puts("err -22 no command (forget, counts, quit)");
+		}
 	}
 	kill(child, SIGKILL);
 	return 0;

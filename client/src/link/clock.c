@@ -34,9 +34,11 @@
  * drift.
  *
  * Back. A sample of the root may be late by R, and one of a reply is not, so a newer sample may put
- * the estimate back. To a handle that would bring back what had expired: of two looks at a record,
- * both under way, the first asks the server, which deletes the record, and the second takes what it
- * has READ before. So a handle's estimate does not go back by as little as a sample may be late.
+ * the estimate back, behind what a reply has told. To a handle that would bring back what had
+ * expired: of two looks at a record, both under way, the first asks the server, which deletes the
+ * record, and the second takes what it has READ before. So an estimate is never below the latest
+ * time that a reply has told, by which the server has judged, unless by more than a sample may be
+ * late: then the clock was set.
  *
  * Jumps. Where the server's wall clock is set, records expire by what it says then. A client comes
  * to know with the next reply or round: a quarter of the lease later at most, or CLOCK_FRESH_MS
@@ -63,6 +65,8 @@ static uint64_t ahead_of(uint64_t posted_ns, uint64_t clock_ms)
 
 void clock_reply(struct gkv *h, uint64_t clock_ms, uint64_t posted_ns)
 {
+	if (clock_ms > h->call.clock_floor_ms)
+		h->call.clock_floor_ms = clock_ms;
 	if (!clock_ms || posted_ns < h->call.clock_at_ns) /* nothing, or an earlier call's, late */
 		return;
 	h->call.clock_at_ns = posted_ns;
@@ -94,18 +98,15 @@ static struct sample newest(struct gkv *h)
 }
 
 /* Returns the estimate by @s; not known: 0. */
-static uint64_t tell(struct gkv *h, const struct sample *s)
+static uint64_t tell(const struct gkv *h, const struct sample *s)
 {
-	const uint64_t told_ms = h->call.clock_told_ms;
+	const uint64_t floor_ms = h->call.clock_floor_ms;
 	uint64_t ms;
 
 	if (!s->at_ns)
 		return 0;
 	ms = time_now_ns() / NS_PER_MS + s->ahead_ms;
-	if (ms < told_ms && told_ms - ms <= GKV_EXPIRY_LATE_MS)
-		return told_ms;
-	h->call.clock_told_ms = ms;
-	return ms;
+	return ms < floor_ms && floor_ms - ms <= GKV_EXPIRY_LATE_MS ? floor_ms : ms;
 }
 
 uint64_t clock_estimate(void *ctx)

@@ -57,7 +57,7 @@ struct call {
 	/* By the last reply the server's wall clock was so far ahead of our monotonic one. */
 	uint64_t clock_ahead_ms; /* modulo 2^64 */
 	uint64_t clock_at_ns; /* when the request of it was posted; 0: there was none */
-	uint64_t clock_told_ms; /* the last estimate */
+	uint64_t clock_floor_ms; /* the latest that a reply has told */
 };
 
 struct async;

@@ -93,6 +93,8 @@ static void modify_store(struct soft_qp *qp, const struct ibv_qp_attr *a, int ma
 static void qp_attach(struct soft_qp *qp, struct soft_peer *peer)
 {
 	lock_take(&soft_process.walk);
+	/* relaxed: written under walk. What was seen was the last peer's */
+	atomic_store_explicit(&qp->seen_busy, 0, memory_order_relaxed);
 	qp->peer = peer;
 	qp->remote = peer ? &peer->arena->qp[qpn_index(qp->dest_qpn)] : NULL;
 	lock_drop(&soft_process.walk);
@@ -136,8 +138,6 @@ void soft_qp_disconnect(struct soft_qp *qp)
 	if (!peer)
 		return;
 	qp_attach(qp, NULL);
-	/* of this peer; relaxed: see fence.c */
-	atomic_store_explicit(&qp->seen_busy, 0, memory_order_relaxed);
 	if (qp->wake_id)
 		soft_peer_channel_put(peer, qp->wake_id);
 	qp->wake_id = 0;

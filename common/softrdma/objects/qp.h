@@ -80,7 +80,7 @@ struct soft_qp {
 	struct ibv_qp_cap cap;
 	int destroy_failed; /* SOFTRDMA_FAULT: with that; only destroy_qp */
 	bool writer_stuck; /* see fence.c: the index is not used again */
-	/* The peer's operation that a fence found under way, and when; 0: none. See fence.c. */
+	/* The peer's operation that a fence found under way, and when; 0: none. Under walk. */
 	_Atomic uint64_t seen_busy, seen_ns;
 
 	struct soft_rq rq;

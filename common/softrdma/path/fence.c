@@ -57,7 +57,8 @@
  * then, whatever the owner waited for meanwhile. So a thousand queue pairs, which are fenced one
  * after the other, are waited for together where their initiators were stopped together; and an
  * operation that was waited for in vain is not waited for again: ERR comes before destroy, and
- * other regions and queue pairs go while the peer is stopped.
+ * other regions and queue pairs go while the peer is stopped. Where a queue pair fails while the
+ * thread makes progress on all of them, which holds walk, nothing is noted.
  *
  * Readers (READ) mark nothing. They check state and key, copy, and check again:
  *
@@ -122,8 +123,6 @@ static uint64_t under_way(const struct soft_qp *qp)
 /* Holds walk. */
 static void see_all(void)
 {
-	const uint64_t now_ns = time_now_ns();
-
 	for (uint32_t i = 0; i < soft_process.qps_end; i++) {
 		struct soft_qp *qp = atomic_load(&soft_process.qps[i]);
 		const uint64_t busy = qp && qp->peer ? under_way(qp) : 0;
@@ -131,7 +130,7 @@ static void see_all(void)
 		/* relaxed: written under walk */
 		if (!busy || busy == atomic_load_explicit(&qp->seen_busy, memory_order_relaxed))
 			continue;
-		atomic_store_explicit(&qp->seen_ns, now_ns, memory_order_relaxed);
+		atomic_store_explicit(&qp->seen_ns, time_now_ns(), memory_order_relaxed);
 		/* release pairs with had_its_time(): this time, or a later one */
 		atomic_store_explicit(&qp->seen_busy, busy, memory_order_release);
 	}
@@ -143,7 +142,7 @@ static bool had_its_time(const struct soft_qp *qp, uint64_t busy)
 	       time_now_ns() - atomic_load_explicit(&qp->seen_ns, memory_order_relaxed) >= FENCE_NS;
 }
 
-/* Not where walk is held: by another one, for a moment, or below us in the stack. */
+/* Not where walk is held: by another thread, or below us in the stack. */
 static bool try_to_see_all(void)
 {
 	if (!lock_try(&soft_process.walk))
@@ -163,7 +162,8 @@ static bool fence_wait(struct soft_qp *qp, uint64_t deadline, bool saw)
 	while (busy && runs(qp, busy)) {
 		const bool dead = peer_dead(qp->peer);
 
-		if (dead || had_its_time(qp, busy) || !fence_pause(&spins, deadline))
+		if (dead || !fence_pause(&spins, deadline) ||
+		    (spins >= SPINS && had_its_time(qp, busy)))
 			return give_up(qp, busy) ? dead : true;
 		if (spins >= SPINS && !saw)
 			saw = try_to_see_all();

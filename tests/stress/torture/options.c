@@ -29,7 +29,8 @@ static struct options given = {
 
 static const struct program_option options[] = {
 	NUMBER("seed", 's', "N", seed, 1, UINT64_MAX, "of all choices [from the system; printed]"),
-	NUMBER("seconds", 't', "N", seconds, 1, 86400, "then it ends [20]"),
+	NUMBER("seconds", 't', "N", seconds, 1, 86400,
+	       "then it ends, or later if it has not met all that it is to meet [20]"),
 	NUMBER("keys", 'k', "N", keys, 2, 1000000, "that the table grows to [12000]"),
 	NUMBER("keep", 'K', "N", keep, 1, 1000000, "that it shrinks to, again and again [500]"),
 	NUMBER("hot", 'H', "N", hot, 1, 1000000, "keys that are overwritten most [16]"),

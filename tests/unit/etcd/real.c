@@ -3,6 +3,7 @@
 #include "tests/unit/etcd/real.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,8 +31,8 @@ struct real {
 	const char *argv[OPTIONS_MAX];
 };
 
-/* A port below those that the kernel gives to connections: nobody's connection takes it between
- * two lives. */
+/* A port below those that the kernel gives to connections, by its default: nobody's connection
+ * takes it between two lives. */
 static unsigned free_port(void)
 {
 	for (;;) {
@@ -43,8 +44,12 @@ static unsigned free_port(void)
 					  .sin_port = htons(port),
 					  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		int rc = bind(fd, (struct sockaddr *)&at, sizeof(at));
+		int rc;
 
+		assert_true(fd >= 0);
+		rc = bind(fd, (struct sockaddr *)&at, sizeof(at));
+
+		assert_true(rc == 0 || errno == EADDRINUSE);
 		close(fd);
 		if (rc == 0)
 			return port;
@@ -111,7 +116,9 @@ struct real *real_start(const char *scheme, const char *const *more)
 
 	assert_non_null(r);
 	r->port = free_port();
-	r->peer_port = free_port();
+	do
+		r->peer_port = free_port();
+	while (r->peer_port == r->port);
 	snprintf(r->url, sizeof(r->url), "%s://127.0.0.1:%u", scheme, r->port);
 	snprintf(r->peer_url, sizeof(r->peer_url), "http://127.0.0.1:%u", r->peer_port);
 	snprintf(r->dir, sizeof(r->dir), "%s/etcd-%u", folder, ++started);

@@ -276,8 +276,8 @@ UNIT_TEST(what_is_none)
 		{ "\"term\":4", "\"term\":99999999999999999999" },
 		{ "\"term\":4", "\"term\":\"4\"" },
 		{ "\"term\":4", "\"term\":4,\"term\":5" },
-		{ "\"format\":1", "\"format\":0" },
-		{ "\"format\":1", "\"format\":null" },
+		{ "\"format\":2", "\"format\":0" },
+		{ "\"format\":2", "\"format\":null" },
 		{ "\"lease_ms\":300", "\"lease_ms\":1" },
 		{ "\"lease_ms\":300", "\"lease_ms\":99999999" },
 		{ "\"rho_ppm\":10000", "\"rho_ppm\":500001" },
@@ -331,13 +331,20 @@ UNIT_TEST(words_of_a_peer)
 	free(text);
 }
 
-UNIT_TEST(a_later_version)
+static void of_another_version(const char *format, const char *word)
 {
-	char *text = edited("\"format\":1", "\"format\":2");
+	char *text = edited("\"format\":2", format);
 	struct group_config got;
 
 	assert_int_equal(group_config_decode(text, strlen(text), &got, &err), -ENOTSUP);
+	assert_non_null(strstr(err.text, word));
 	free(text);
+}
+
+UNIT_TEST(another_version)
+{
+	of_another_version("\"format\":3", "later");
+	of_another_version("\"format\":1", "earlier");
 }
 
 /* Bytes of chance in one that is right: nothing but a configuration comes of it. */

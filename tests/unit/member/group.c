@@ -165,7 +165,7 @@ void await_written(void)
 	}
 }
 
-static void begin(pthread_t *writer, bool keep, unsigned lease)
+void group_prepare(bool keep, unsigned lease)
 {
 	lease_ms = lease;
 	etcd = real_start("http", NULL);
@@ -183,6 +183,11 @@ static void begin(pthread_t *writer, bool keep, unsigned lease)
 		node[i].was_member = false;
 		node_clear(&node[i]);
 	}
+}
+
+static void begin(pthread_t *writer, bool keep, unsigned lease)
+{
+	group_prepare(keep, lease);
 	node_start(0);
 	await_in_sync(1);
 	assert_ok(pthread_create(writer, NULL, write_on, NULL));

@@ -50,7 +50,8 @@ struct node {
 
 /* What nodes do; group_start() resets it, but for group_keep(). keeps - what they have stays over
  * their lives. dies_opening - whoever is to begin as primary ends instead; forgets - a life that
- * begins vouches for none before it, as after a power cut without --sync always. */
+ * begins vouches for none before it, as after a power cut without --sync always. lease_ms - what
+ * nodes that start found a group with. */
 extern unsigned lease_ms;
 extern _Atomic bool keeps, dies_opening, forgets;
 extern void (*at_own)(struct node *n); /* it is about to propose to go on alone; NULL */
@@ -74,13 +75,14 @@ void node_add(struct node *n, uint64_t number);
 void node_clear(struct node *n);
 
 /*
- * group.c: group_start - all are in sync, and *@writer writes. group_keep - the same, of nodes that
- * keep what they have. group_start_calmly - with leases of CALM_MS: if the machine stands still for
- * longer than two leases, a backup is taken out, and nothing goes on until etcd has that.
- * group_end - all are in sync once more, and have all that was acknowledged. group_kill - the nodes
- * that are left, and etcd.
+ * group.c: group_prepare - an etcd, and no node yet. group_start - all are in sync, and *@writer
+ * writes. group_keep - the same, of nodes that keep what they have. group_start_calmly - with
+ * leases of CALM_MS: if the machine stands still for longer than two leases, a backup is taken out,
+ * and nothing goes on until etcd has that. group_end - all are in sync once more, and have all that
+ * was acknowledged. group_kill - the nodes that are left, and etcd.
  * write_on - what the writer's thread runs.
  */
+void group_prepare(bool keep, unsigned lease);
 void group_start(pthread_t *writer);
 void group_start_calmly(pthread_t *writer);
 void group_keep(pthread_t *writer);

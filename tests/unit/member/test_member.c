@@ -122,6 +122,36 @@ UNIT_TEST(etcd_is_stopped)
 	group_end(writer);
 }
 
+/* A backup goes by the group's terms, and not by those that it would have founded one with: it has
+ * waited for somebody to do so. If it took over by its own, the primary could answer yet. */
+UNIT_TEST(terms_are_those_of_the_group)
+{
+	const uint64_t end_ns = time_now_ns() + PATIENCE_NS;
+	struct member_state s;
+	uint64_t began_ns;
+	pthread_t writer;
+
+	group_prepare(true, LEASE_MS / 3);
+	node[1].was_member = true;
+	node_start(1);
+	do {
+		assert_true(time_now_ns() < end_ns);
+		time_sleep(NS_PER_MS);
+		member_look(node[1].member, &s);
+	} while (s.role != MEMBER_WAITS);
+	lease_ms = CALM_MS;
+	node_start(0);
+	await_in_sync(2);
+	assert_ok(pthread_create(&writer, NULL, write_on, NULL));
+	await_written();
+	began_ns = time_now_ns();
+	kill_while_written(&node[0]);
+	await_in_sync(1);
+	assert_ptr_equal(atomic_load(&primary), &node[1]);
+	assert_true(time_now_ns() - began_ns > CALM_MS / 2 * NS_PER_MS); /* beats are closer */
+	group_kill(writer);
+}
+
 /* As kv-cluster: asks @n, and waits. Returns 0: @done; or what it was refused with. */
 static int ask(const struct node *n, enum wire_group_what what, const char *name,
 	       struct wire_group_done *done)
@@ -278,11 +308,16 @@ static void await_ended(unsigned count)
 	} while (ended < count);
 }
 
+/* The primary last: nobody takes over meanwhile. */
 static void all_die(void)
 {
+	struct node *last = atomic_load(&primary);
+
 	for (unsigned i = 0; i < NODES; i++)
-		if (node[i].member)
+		if (node[i].member && &node[i] != last)
 			kill_while_written(&node[i]);
+	if (last && last->member)
+		kill_while_written(last);
 }
 
 static void all_start(void)
@@ -395,9 +430,10 @@ UNIT_TEST(what_an_earlier_life_proposed_comes_late)
 
 	group_keep(&writer);
 	await_written();
-	p = atomic_load(&primary);
 	all_die();
 	late_from = known();
+	for (p = node; p->life != late_from.config.primary;)
+		assert_true(++p < node + NODES);
 	late_life = 1ull << 40;
 	p->answered[0] = late_life; /* as its own() has left it */
 	p->answered[1] = p->life;
