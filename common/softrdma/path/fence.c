@@ -142,6 +142,11 @@ static bool had_its_time(const struct soft_qp *qp, uint64_t busy)
 	       time_now_ns() - atomic_load_explicit(&qp->seen_ns, memory_order_relaxed) >= FENCE_NS;
 }
 
+static bool was_given_up(const struct soft_qp *qp, uint64_t busy)
+{
+	return atomic_load(&qp->remote->busy) == (busy | BUSY_GIVEN_UP);
+}
+
 /* Not where walk is held: by another thread, or below us in the stack. */
 static bool try_to_see_all(void)
 {
@@ -162,8 +167,9 @@ static bool fence_wait(struct soft_qp *qp, uint64_t deadline, bool saw)
 	while (busy && runs(qp, busy)) {
 		const bool dead = peer_dead(qp->peer);
 
-		if (dead || !fence_pause(&spins, deadline) ||
-		    (spins >= SPINS && had_its_time(qp, busy)))
+		if (dead ||
+		    (had_its_time(qp, busy) && (spins >= SPINS || was_given_up(qp, busy))) ||
+		    !fence_pause(&spins, deadline))
 			return give_up(qp, busy) ? dead : true;
 		if (spins >= SPINS && !saw)
 			saw = try_to_see_all();
