@@ -115,8 +115,10 @@ class Group:
         return sorted(m["node"] for m in now["members"] if m["in_sync"]) if now else []
 
     def primary(self):
+        """By the configuration; None: there is none yet."""
         now = self.configuration()
-        return next((m["node"] for m in now["members"] if m["life"] == now["primary"]), None)
+        return next((m["node"] for m in now["members"] if m["life"] == now["primary"]),
+                    None) if now else None
 
     def await_in_sync(self, *nodes):
         wait_until(f"{nodes} are in sync", lambda: self.in_sync() == sorted(nodes), PATIENCE_S,
