@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: The GraceKV authors
 """A group whose members have data directories: it survives the death of all of them."""
 import json
+import re
 import shutil
 
 import pytest
@@ -54,6 +55,18 @@ def is_aside(group, node):
     return (group.dir(node) / "aside/meta").exists()
 
 
+def check_vouches(group, node):
+    """Its directory says what kv-server believes of it."""
+    said = run([program("kv-inspect"), "--json", "log", group.dir(node)])
+    assert said.rc == 0, said.err
+    doc = json.loads(said.out)
+    now = group.configuration()
+    assert int(now["primary"], 16) in [int(life, 16) for life in doc["whole_of"]]
+    assert doc["whole_until"] == "for good" and 0 < doc["term"] <= now["term"]
+    text = run([program("kv-inspect"), "log", group.dir(node)]).out.decode()
+    assert re.search(rf"^ *whole of +.*{doc['whole_of'][0]}", text, re.M)
+
+
 def test_all_die_at_once(durable):
     """Again and again: the last primary comes back with all that was acknowledged."""
     known = records(0)
@@ -62,6 +75,7 @@ def test_all_die_at_once(durable):
     for turn in range(1, 4):
         version = json.loads(cli.good("--json", "get", "--meta", "key 1"))["version"]
         primary = kill_all(durable)
+        check_vouches(durable, primary)
         for node in NODES:
             durable.start(node)
         durable.await_in_sync(*NODES)

@@ -18,6 +18,11 @@ static const struct show_field lines[] = {
 	{ "life", "life", SHOW_PLAIN, "grows with each start; the upper 20 bits of versions" },
 	{ "hash_seed", "hash seed", SHOW_PLAIN, "of the keys' XXH3" },
 	{ "written", "written", SHOW_PLAIN, "when meta was, UTC" },
+	{ "cluster", "cluster", SHOW_PLAIN, "identity of the cluster, random" },
+	{ "group", "group", SHOW_PLAIN, "XXH3 of its name" },
+	{ "term", "term", SHOW_PLAIN, "of the group, or a later one, when it led or learned last" },
+	{ "whole_of", "whole of", SHOW_PLAIN, "lives in which it has all that it acknowledged" },
+	{ "whole_until", "  until", SHOW_PLAIN, "how long that holds" },
 	{ "meta_fault", "  meta", SHOW_FAULT, "the file that says all this" },
 	{ 0 },
 };
@@ -36,21 +41,45 @@ json_t *disk_time(uint64_t ms)
 	return ms ? json_string(units_time(text, ms)) : json_null();
 }
 
+static json_t *identity(const uint64_t id[2])
+{
+	char text[40];
+
+	snprintf(text, sizeof(text), "%016" PRIx64 "%016" PRIx64, id[0], id[1]);
+	return json_string(text);
+}
+
+/* That it may come back as primary: meta_format.h. */
+static void tell_group(struct tool *t, const struct data_meta *m)
+{
+	json_t *lives = json_array();
+	const char *until = m->boot[1] == 0   ? "for good"
+			    : m->boot[1] == 1 ? "the machine starts again"
+					      : "no longer";
+
+	for (unsigned i = 0; i < 2; i++)
+		if (m->whole[i])
+			json_array_append_new(lives, decode_word(m->whole[i]));
+	tool_set(t, "cluster", identity(m->cluster));
+	tool_set(t, "group", decode_word(m->group));
+	tool_set(t, "term", decode_number(m->term));
+	tool_set(t, "whole_of", lives);
+	tool_set(t, "whole_until", json_array_size(lives) ? json_string(until) : json_null());
+}
+
 static void tell(struct tool *t, const struct disk *d, const char *fault)
 {
-	char store[40];
-
 	tool_set(t, "directory", json_string(d->path));
 	tool_set(t, "meta_fault", decode_text(fault));
 	if (!d->store)
 		return;
-	snprintf(store, sizeof(store), "%016" PRIx64 "%016" PRIx64, d->meta.store[0],
-		 d->meta.store[1]);
-	tool_set(t, "store", json_string(store));
+	tool_set(t, "store", identity(d->store));
 	tool_set(t, "format", json_integer(d->meta.format));
 	tool_set(t, "life", decode_number(d->meta.life));
 	tool_set(t, "hash_seed", decode_word(d->meta.hash_seed));
 	tool_set(t, "written", disk_time(d->meta.clock_ms));
+	if (d->meta.group)
+		tell_group(t, &d->meta);
 }
 
 int disk_open(struct disk *d, struct tool *t, const char *path)

@@ -46,6 +46,18 @@ static const char *bytes_text(const json_t *o, const char *field, char room[SHOW
 	return room;
 }
 
+/* Of texts. */
+static const char *list_text(const json_t *list, char room[SHOW_MAX])
+{
+	size_t len = 0;
+
+	strcpy(room, json_array_size(list) ? "" : "-");
+	for (size_t i = 0; i < json_array_size(list) && len < SHOW_MAX; i++)
+		len += (size_t)snprintf(room + len, SHOW_MAX - len, "%s%s", i ? ", " : "",
+					json_string_value(json_array_get(list, i)));
+	return room;
+}
+
 const char *show_text(const json_t *o, const char *field, enum show_as as, char room[SHOW_MAX])
 {
 	const json_t *v = find(o, field);
@@ -62,6 +74,8 @@ const char *show_text(const json_t *o, const char *field, enum show_as as, char 
 		snprintf(room, SHOW_MAX, "%s", json_string_value(v));
 		return room;
 	}
+	if (json_is_array(v))
+		return list_text(v, room);
 	if (json_is_integer(v) && as == SHOW_SIZE)
 		return text_size_binary(room, (uint64_t)json_integer_value(v));
 	if (json_is_integer(v))

@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 enum show_as {
-	SHOW_PLAIN, /* texts and numbers as they are; null: "-" */
+	SHOW_PLAIN, /* texts, lists of them and numbers as they are; null: "-" */
 	SHOW_SIZE, /* bytes */
 	SHOW_GOOD, /* true: "good" */
 	SHOW_IF, /* true: the heading's word; false: nothing */
