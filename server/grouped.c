@@ -565,6 +565,7 @@ int grouped_start(struct server *s, struct error *err)
 	if (s->data) {
 		data_vouches(s->data, c.before);
 		data_answered(s->data, c.answered);
+		c.copied = data_is_copy(s->data);
 		c.was_member = data_was_member(s->data);
 	}
 	s->sessions.serves = serves;

@@ -97,6 +97,7 @@
 	X(fast_clock, "nothing is broken: the clock of leases runs a tenth faster")              \
 	X(slow_clock, "nothing is broken: the clock of leases runs a tenth slower")              \
 	X(any_boot, "what the kernel had is believed to be there after another start")           \
+	X(any_place, "a copy of a member's directory vouches as the original did")               \
 	X(aside_meta_last, "a directory's files are set aside before its meta is")               \
 	X(retry_fsync, "the log syncs again where a sync has failed, and goes on")               \
 	X(replay_any_order, "recovery applies a deletion without regard to what came before it")

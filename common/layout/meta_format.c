@@ -38,8 +38,6 @@ int meta_decode(const void *bytes, uint64_t len, const struct data_meta **out, c
 		return wrong(why, "the file is too long");
 	if (!(m->store[0] | m->store[1]) || m->life > LIFE_MAX)
 		return wrong(why, "fields are out of range");
-	if (m->zero)
-		return wrong(why, "what must be zero is not");
 	*out = m;
 	return 0;
 }

@@ -6,7 +6,8 @@
  *     0  checksum   8 B  XXH3 of bytes 8 to 127
  *     8  magic      8 B  "GKVMETA1"
  *    16  format     4 B  of the directory: META_FORMAT
- *    20  zero       4 B
+ *    20  place      4 B  of the member's directory that wrote the following: of XXH3 of its inode
+ *                        number and its time of birth, never 0; 0: it is in no group
  *    24  store     16 B  identity of the directory, random
  *    40  cluster   16 B  identity of the cluster; 0, 0: none
  *    56  hash_seed  8 B
@@ -31,7 +32,7 @@ struct data_meta {
 	uint64_t checksum;
 	uint64_t magic;
 	uint32_t format;
-	uint32_t zero;
+	uint32_t place;
 	uint64_t store[2];
 	uint64_t cluster[2];
 	uint64_t hash_seed;
@@ -43,7 +44,7 @@ struct data_meta {
 	uint64_t term;
 };
 
-LAYOUT(struct data_meta, 128, checksum, 0, magic, 8, format, 16, zero, 20, store, 24, cluster, 40,
+LAYOUT(struct data_meta, 128, checksum, 0, magic, 8, format, 16, place, 20, store, 24, cluster, 40,
        hash_seed, 56, life, 64, clock_ms, 72, group, 80, whole, 88, boot, 104, term, 120);
 
 /* A version of a record: the server's life, then a count in it. */

@@ -79,6 +79,7 @@ int data_make_meta(struct data *d, const struct data_meta *was, struct error *er
 	if (rc == 0 && was) {
 		memcpy(m->cluster, was->cluster, sizeof(m->cluster));
 		m->group = was->group;
+		m->place = was->place;
 		m->term = was->term;
 		m->hash_seed = was->hash_seed;
 	} else if (rc == 0) {

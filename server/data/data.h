@@ -62,6 +62,10 @@ int data_join(struct data *d, const struct data_member *of, struct error *err);
 int data_alone(const struct data *d, struct error *err);
 bool data_was_member(const struct data *d);
 
+/* data_is_copy - the directory is not the one in which it was last said what the member has: it was
+ * copied, or restored, and may lack what was acknowledged since. */
+bool data_is_copy(const struct data *d);
+
 /*
  * data_vouches - lives of this member in which it has all here that it acknowledged, if it was
  * primary: up to two; 0: none. Returns how many.

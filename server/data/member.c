@@ -15,13 +15,22 @@
  * Where --sync is not "always" the disk may lack what was acknowledged, while the kernel has it: so
  * then it counts only until the machine starts another time.
  *
+ * A copy, and what was restored from a back-up, may lack what was acknowledged since, and does not
+ * know it. So meta counts only in the directory in which it was written: `place`. A copy has
+ * another inode number or another time of birth; one that was moved on its file system, or whose
+ * disk was attached to another machine, has the same. Nor does a copy give anything back, as what
+ * it was copied from may have answered since then. (What a file system or a disk restores as a
+ * whole is not told apart: docs/CLUSTER.md says so.)
+ *
  * A life that is in `whole` may have answered somebody, whatever is to be said of its log; one that
  * is not has answered nobody. So a server that etcd names in such a life gives back to the primary
  * before it (member_role.c).
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/base/hash.h"
 #include "common/base/log.h"
@@ -44,6 +53,33 @@ static void read_boot(uint64_t out[2])
 		out[1] = 1;
 	}
 	fclose(f);
+}
+
+/* statx(2). 0: nobody can tell, so it is like no other. */
+static uint32_t place_of(const char *path)
+{
+	struct {
+		uint64_t inode;
+		int64_t s;
+		uint64_t ns;
+	} place = { 0 };
+	struct statx s;
+	uint32_t hash;
+
+	if (statx(AT_FDCWD, path, 0, STATX_INO | STATX_BTIME, &s))
+		return 0;
+	place.inode = s.stx_ino;
+	if (s.stx_mask & STATX_BTIME) {
+		place.s = s.stx_btime.tv_sec;
+		place.ns = s.stx_btime.tv_nsec;
+	}
+	hash = (uint32_t)hash_bytes(&place, sizeof(place));
+	return hash ? hash : 1;
+}
+
+bool data_is_copy(const struct data *d)
+{
+	return d->meta.group && d->meta.place != place_of(d->path) && !MUTANT(any_place);
 }
 
 static int check(const struct data *d, const struct data_member *of, struct error *err)
@@ -72,8 +108,11 @@ static int check(const struct data *d, const struct data_member *of, struct erro
 static int write_meta(struct data *d, const struct data_meta *next, struct error *err)
 {
 	struct data_meta m = *next;
-	int rc = meta_write(d->io, &m, err);
+	int rc;
 
+	if (m.group)
+		m.place = place_of(d->path);
+	rc = meta_write(d->io, &m, err);
 	if (rc == 0)
 		d->meta = m;
 	return rc;
@@ -86,6 +125,11 @@ int data_join(struct data *d, const struct data_member *of, struct error *err)
 
 	if (rc)
 		return rc;
+	if (data_is_copy(d))
+		log_warn("data",
+			 "%s is a copy of a member's directory, or was restored: it may lack what "
+			 "that member acknowledged since, and vouches for nothing",
+			 d->path);
 	d->in_group = true;
 	d->of = *of;
 	if (next.hash_seed == of->hash_seed)
@@ -127,6 +171,8 @@ unsigned data_vouches(const struct data *d, uint64_t lives[2])
 	uint64_t boot[2];
 
 	lives[0] = lives[1] = 0;
+	if (data_is_copy(d))
+		return 0;
 	read_boot(boot);
 	if ((d->meta.boot[0] | d->meta.boot[1]) &&
 	    (!boot[1] || memcmp(boot, d->meta.boot, sizeof(boot)) != 0) && !MUTANT(any_boot))
@@ -143,7 +189,8 @@ void data_answered(const struct data *d, uint64_t lives[2])
 static int vouch(struct data *d, struct data_meta *next, uint64_t life, uint64_t named,
 		 struct error *err)
 {
-	const bool known = named && (named == next->whole[0] || named == next->whole[1]);
+	const bool known =
+		named && !data_is_copy(d) && (named == next->whole[0] || named == next->whole[1]);
 
 	next->whole[1] = known && named != life ? named : 0;
 	next->whole[0] = life;

@@ -76,7 +76,6 @@ int meta_write(const struct log_io *io, struct data_meta *m, struct error *err)
 
 	m->magic = META_MAGIC;
 	m->format = META_FORMAT;
-	m->zero = 0;
 	m->checksum = meta_checksum(m);
 	rc = replace(io, m);
 	return rc ? error_set(err, rc, "writing the data directory's " NAME " failed: %s (%s)",

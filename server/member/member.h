@@ -36,6 +36,7 @@ struct member_config {
 	const _Atomic uint64_t *sessions; /* how many there are: for people. NULL: not known */
 	uint64_t before[2]; /* its lives whose log it has whole, if it was primary; 0: none */
 	uint64_t answered[2]; /* those in which it may have answered anybody as primary */
+	bool copied; /* its directory is a copy, which may lack what it answered since */
 	bool was_member; /* it has records of this group: it founds none without being told to */
 
 	struct follow_hooks follow;

@@ -215,7 +215,8 @@ static bool gives_back(const struct member *m)
 	const bool answered =
 		c->primary == m->config.answered[0] || c->primary == m->config.answered[1];
 
-	return m->config.was_member && c->before_count && (!answered || MUTANT(give_back_all));
+	return m->config.was_member && !m->config.copied && c->before_count &&
+	       (!answered || MUTANT(give_back_all));
 }
 
 /*
@@ -268,6 +269,9 @@ static void come_back(struct member *m)
 	} else if (gives) {
 		wait_for(m, "this node was to be primary in an earlier life, and another one may "
 			    "take over: if none does, the primary before it is to go on");
+	} else if (m->config.copied) {
+		wait_for(m, "this node was primary, its directory is a copy, and may lack what was "
+			    "written since: kv-cluster force makes it go on with what it has");
 	} else if (others) {
 		wait_for(m, "this node was primary in an earlier life, and another one takes over: "
 			    "if none is left, kv-cluster force makes it go on with what it has");

@@ -154,6 +154,24 @@ def test_the_primary_alone_comes_back(durable):
     assert serves(durable, last).get("more") == b"records"
 
 
+def test_a_directory_that_was_copied_waits_for_a_person(durable):
+    """It may lack what was acknowledged after the copy was made."""
+    known = records(0)
+    load(durable.cli("n1"), known)
+    last = kill_all(durable)
+    shutil.copytree(durable.dir(last), durable.folder / "copy")
+    shutil.rmtree(durable.dir(last))
+    (durable.folder / "copy").rename(durable.dir(last))
+    server = durable.start(last)
+    server.node = last
+    wait_until(f"{last} waits", lambda: "its directory is a copy" in server.stderr(), 20)
+    force(server)
+    assert dump(serves(durable, last)) == known
+    durable.kill(last)
+    durable.start(last)  # it is the member's directory now
+    assert dump(serves(durable, last)) == known
+
+
 def test_what_a_member_had_goes_when_it_has_all(durable):
     load(durable.cli("n1"), records(0))
     durable.kill("n3")

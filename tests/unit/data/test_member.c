@@ -4,7 +4,11 @@
 #include "tests/lib/unit.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "server/data/data_internal.h"
 #include "server/log/meta.h"
@@ -16,9 +20,11 @@ static struct error err;
 static const struct data_member group = { .cluster = { 7, 8 }, .hash_seed = 9, .group = 10 };
 static uint64_t seed = 1;
 
+static const char *path = "DIR"; /* that the directory is said to stand at */
+
 static struct data *open_dir(struct sim_disk *disk, enum log_sync sync)
 {
-	const struct data_config config = { .path = "DIR",
+	const struct data_config config = { .path = path,
 					    .io = sim_disk_io(disk),
 					    .sync = sync,
 					    .sync_ms = 5,
@@ -187,6 +193,39 @@ UNIT_TEST(until_the_machine_starts_another_time)
 	data_answered(d, lives);
 	assert_int_equal(lives[0], 5); /* it may have, whatever there is of it */
 	data_close(d);
+	sim_disk_destroy(disk);
+}
+
+/* Moved on its file system it is the same; copied it is not, until it has vouched there. */
+UNIT_TEST(a_copy_vouches_for_nothing)
+{
+	char here[] = "/tmp/gracekv-unit-XXXXXX", there[sizeof(here) + 2];
+	struct sim_disk *disk = life_disk();
+	struct data *d;
+
+	assert_non_null(mkdtemp(here));
+	snprintf(there, sizeof(there), "%s.2", here);
+	path = here;
+	d = open_dir(disk, LOG_SYNC_ALWAYS);
+	d->meta.group = group.group;
+	assert_ok(data_vouch(d, 5, 0, &err));
+	data_close(d);
+	vouched(disk, 5, 0);
+	assert_ok(rename(here, there));
+	path = there;
+	vouched(disk, 5, 0);
+	assert_ok(mkdir(here, 0700));
+	path = here;
+	vouched(disk, 0, 0);
+	d = open_dir(disk, LOG_SYNC_ALWAYS);
+	assert_true(data_is_copy(d));
+	assert_ok(data_vouch(d, 6, 0, &err));
+	assert_false(data_is_copy(d));
+	data_close(d);
+	vouched(disk, 6, 0);
+	path = "DIR";
+	assert_ok(rmdir(here));
+	assert_ok(rmdir(there));
 	sim_disk_destroy(disk);
 }
 
