@@ -7,7 +7,8 @@
  *     8  magic      8 B  "GKVMETA1"
  *    16  format     4 B  of the directory: META_FORMAT
  *    20  place      4 B  of the member's directory that wrote the following: of XXH3 of its inode
- *                        number and its time of birth, never 0; 0: it is in no group
+ *                        number and its time of birth, never 0; 0: it is in no group, or
+ *                        the kernel does not tell
  *    24  store     16 B  identity of the directory, random
  *    40  cluster   16 B  identity of the cluster; 0, 0: none
  *    56  hash_seed  8 B

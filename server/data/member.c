@@ -55,7 +55,7 @@ static void read_boot(uint64_t out[2])
 	fclose(f);
 }
 
-/* statx(2). 0: nobody can tell, so it is like no other. */
+/* statx(2). 0: the kernel does not tell, and copies are not recognized. */
 static uint32_t place_of(const char *path)
 {
 	struct {

@@ -5,13 +5,12 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "server/data/data_internal.h"
 #include "server/log/meta.h"
+#include "tests/lib/folder.h"
 #include "tests/unit/data/life.h"
 
 #define CHOICES 6u /* of what survives a crash, of chance */
@@ -197,14 +196,15 @@ UNIT_TEST(until_the_machine_starts_another_time)
 }
 
 /* Moved on its file system it is the same; copied it is not, until it has vouched there. */
-UNIT_TEST(a_copy_vouches_for_nothing)
+UNIT_TEST(a_copy_vouches_for_nothing, folder_make, folder_remove)
 {
-	char here[] = "/tmp/gracekv-unit-XXXXXX", there[sizeof(here) + 2];
 	struct sim_disk *disk = life_disk();
+	char here[64], there[64];
 	struct data *d;
 
-	assert_non_null(mkdtemp(here));
-	snprintf(there, sizeof(there), "%s.2", here);
+	snprintf(here, sizeof(here), "%s/here", folder);
+	snprintf(there, sizeof(there), "%s/there", folder);
+	assert_ok(mkdir(here, 0700));
 	path = here;
 	d = open_dir(disk, LOG_SYNC_ALWAYS);
 	d->meta.group = group.group;
@@ -224,8 +224,6 @@ UNIT_TEST(a_copy_vouches_for_nothing)
 	data_close(d);
 	vouched(disk, 6, 0);
 	path = "DIR";
-	assert_ok(rmdir(here));
-	assert_ok(rmdir(there));
 	sim_disk_destroy(disk);
 }
 
