@@ -60,7 +60,11 @@ int data_begin_log(struct data *d, const struct log_config *with, struct error *
 	if (rc)
 		return error_prefix(err, "--data-dir %s", d->path);
 	if (said[0])
-		log_info("data", "%s: the log is written by %s", d->path, said);
+		log_info("data", "%s: the log is %s %s", d->path,
+			 config.sync == LOG_SYNC_ALWAYS ? "written by"
+							: "written to the kernel's memory, and "
+							  "snapshots by",
+			 said);
 	return 0;
 }
 

@@ -142,6 +142,7 @@ static void *snapshots_main(void *arg)
 {
 	struct data *d = arg;
 
+	pthread_setname_np(pthread_self(), "gkv-snapshot");
 	setpriority(PRIO_PROCESS, 0, NICE); /* Linux: of this thread alone */
 	qsbr_register();
 	qsbr_offline();

@@ -43,7 +43,7 @@ static int write_batch(struct log *l, uint64_t bytes)
 	const bool sync = l->config.sync == LOG_SYNC_ALWAYS;
 	const uint64_t began_ns = time_now_ns();
 	int rc = sync ? l->io->write_durable(s->file, l->batch, bytes, l->offset)
-		      : l->io->write(s->file, l->batch, bytes, l->offset);
+		      : l->io->write_cached(s->file, l->batch, bytes, l->offset);
 
 	if (rc && MUTANT(retry_fsync))
 		rc = l->io->sync(s->file);
@@ -56,9 +56,11 @@ static int write_batch(struct log *l, uint64_t bytes)
 	return 0;
 }
 
-static void count(struct log *l, const struct group *g, uint64_t bytes)
+/* @cached: of the batch's bytes, those that the kernel's memory has. */
+static void count(struct log *l, const struct group *g, uint64_t bytes, uint64_t cached)
 {
 	pthread_mutex_lock(&l->lock);
+	l->unsynced += cached;
 	l->stats.batches++;
 	l->stats.records += g->records;
 	l->stats.bytes += bytes;
@@ -79,7 +81,7 @@ static int to_disk(struct log *l, const struct group *g)
 	l->offset += bytes;
 	/* relaxed: a count of bytes */
 	atomic_fetch_add_explicit(&l->disk_room, (int64_t)(g->worst - bytes), memory_order_relaxed);
-	count(l, g, bytes);
+	count(l, g, bytes, l->config.sync == LOG_SYNC_ALWAYS ? 0 : bytes);
 	return log_raise(l, end, l->config.sync == LOG_SYNC_ALWAYS ? end : 0) ? 0 : -EIO;
 }
 
@@ -91,7 +93,7 @@ static int to_holders(struct log *l, const struct group *g)
 	holders_send(l, g);
 	/* relaxed: as above; what was taken comes back */
 	atomic_fetch_add_explicit(&l->disk_room, (int64_t)g->worst, memory_order_relaxed);
-	count(l, g, g->bytes);
+	count(l, g, g->bytes, 0);
 	return log_raise(l, end, end) ? 0 : -EIO;
 }
 

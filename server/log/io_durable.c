@@ -74,6 +74,11 @@ int kernel_write(struct log_file *f, const void *buf, size_t len, uint64_t offse
 	return write_all(fd_for(f, f->dir->way.direct, buf, len, offset), buf, len, offset, 0);
 }
 
+int kernel_write_cached(struct log_file *f, const void *buf, size_t len, uint64_t offset)
+{
+	return write_all(f->fd, buf, len, offset, 0);
+}
+
 /* What has come of the write and of the sync that is linked to it. Must hold the ring's lock. */
 static int ring_results(struct io_uring *ring, int result[2])
 {

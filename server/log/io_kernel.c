@@ -308,6 +308,7 @@ int log_io_kernel(struct log_io *out, const char *path, bool writes, struct erro
 		.preallocate = io_preallocate,
 		.write = kernel_write,
 		.sync = io_sync,
+		.write_cached = kernel_write_cached,
 		.write_durable = kernel_write_durable,
 		.read = io_read,
 		.size = io_size,

@@ -39,8 +39,10 @@ struct log_file {
 	int direct_fd; /* the same file, O_DIRECT; -1: it cannot be had */
 };
 
-/* kernel_write - all of it, whatever pieces the kernel takes. 0 or a negative errno. */
+/* kernel_write, kernel_write_cached - all of it, whatever pieces the kernel takes. 0 or a negative
+ * errno. */
 int kernel_write(struct log_file *f, const void *buf, size_t len, uint64_t offset);
+int kernel_write_cached(struct log_file *f, const void *buf, size_t len, uint64_t offset);
 
 /* kernel_write_durable - by the directory's way. */
 int kernel_write_durable(struct log_file *f, const void *buf, size_t len, uint64_t offset);

@@ -78,6 +78,7 @@ struct log {
 	bool ended; /* keeper and syncer end */
 	bool dirty; /* written > durable, and no sync of it has begun */
 	uint64_t dirty_ns; /* since when */
+	uint64_t unsynced; /* bytes written to the kernel's memory since the last sync began */
 	/* Offsets in the current segment (ahead.c). */
 	uint64_t claimed; /* the writer has written all below it, or is about to */
 	uint64_t zeroed; /* below it zeroes were written, or would have come too late */

@@ -132,6 +132,7 @@ static void go_on_in(struct log *l, struct segment *s)
 	l->current = s;
 	l->next = NULL;
 	l->dirty = false;
+	l->unsynced = 0;
 	l->switching = false;
 	ahead_begin(l, LOG_BLOCK);
 	/* relaxed: a count of bytes */

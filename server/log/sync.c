@@ -8,8 +8,9 @@
  * failure.
  *
  * With --sync MS and never a thread of its own syncs: where something was written for half of MS
- * and not yet synced, which leaves the other half for the sync, and where log_await_durable() asks
- * for it. A sync covers what was written before it began. `syncing` keeps the writer from leaving
+ * and not yet synced, which leaves the other half for the sync, where log_await_durable() asks for
+ * it, and where the kernel's memory has more of the log than the writer should have to wait for
+ * when it leaves the segment. A sync covers what was written before it began. `syncing` keeps the writer from leaving
  * the segment meanwhile, `switching` keeps the syncer from one that the writer is about to leave.
  */
 #include <errno.h>
@@ -19,6 +20,8 @@
 #include "common/base/mutant.h"
 #include "common/base/time.h"
 #include "server/log/log_internal.h"
+
+#define UNSYNCED_MAX (32u << 20) /* bytes; the writer waits for so much when it leaves a segment */
 
 /* Under the lock. */
 static uint64_t log_written(const struct log *l)
@@ -58,7 +61,7 @@ bool log_raise(struct log *l, uint64_t written, uint64_t durable)
 			 committed_by(l, l->config.sync == LOG_SYNC_ALWAYS ? log_durable(l)
 									   : log_written(l)));
 		/* Nobody sleeps for a batch more that waits for its sync as others do. */
-		tell = log_durable(l) > was || l->demand > was;
+		tell = log_durable(l) > was || l->demand > was || l->unsynced >= UNSYNCED_MAX;
 		if (!l->dirty && log_durable(l) < written) {
 			l->dirty = tell = true;
 			l->dirty_ns = time_now_ns();
@@ -211,7 +214,7 @@ static bool sync_is_due(struct log *l)
 
 	/* relaxed: under the lock */
 	if (!l->switching && atomic_load_explicit(&l->written, memory_order_relaxed) > durable) {
-		if (l->demand > durable)
+		if (l->demand > durable || l->unsynced >= UNSYNCED_MAX)
 			return true;
 		if (l->config.sync == LOG_SYNC_MS && l->dirty) {
 			if (time_now_ns() >= l->dirty_ns + half_ns)
@@ -240,6 +243,7 @@ void *syncer_run(void *log)
 		written = atomic_load_explicit(&l->written, memory_order_relaxed); /* locked */
 		l->syncing = true;
 		l->dirty = false;
+		l->unsynced = 0;
 		pthread_mutex_unlock(&l->lock);
 		began_ns = time_now_ns();
 		rc = l->io->sync(s->file);

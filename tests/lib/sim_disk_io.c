@@ -272,6 +272,7 @@ void sim_disk_io_init(struct sim_disk *d)
 		.preallocate = disk_preallocate,
 		.write = disk_write,
 		.sync = disk_sync,
+		.write_cached = disk_write,
 		.write_durable = disk_write_durable,
 		.read = disk_read,
 		.size = disk_size,

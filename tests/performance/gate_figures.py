@@ -67,9 +67,9 @@ def ratio(path, rounds=None, floor=None, scale=1):
     return read
 
 
-def spread(path):
-    """An object with median, min and max."""
-    return ratio(f"{path}.median", path)
+def spread(path, floor=None):
+    """An object with median, min and max; that at @floor has the floor's."""
+    return ratio(f"{path}.median", path, floor and f"{floor}.median")
 
 
 def slower(path, key, floor=None):

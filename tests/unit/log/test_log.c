@@ -258,3 +258,20 @@ UNIT_TEST(sync_by_time_comes_by_itself_and_never_does_not)
 	assert_ok(log_await_durable(w.log, end)); /* before it is written */
 	writing_over(&w, 0);
 }
+
+/* Nobody asks for it, and the segment has room for more. */
+UNIT_TEST(no_more_than_a_part_of_a_segment_is_left_unsynced)
+{
+	const uint64_t until_ns = time_now_ns() + LONG_TIME_NS;
+	uint64_t bytes = 0;
+
+	writing_disk(&w);
+	writing_open(&w, LOG_SYNC_NEVER, 0, 0);
+	for (unsigned i = 0; bytes < 40 * MIB; i++)
+		bytes = append(w.log, 0, i, (uint32_t)MIB);
+	await_committed(w.log, bytes);
+	while (log_durable(w.log) < 30 * MIB && time_now_ns() < until_ns)
+		time_sleep(NS_PER_MS);
+	assert_true(log_durable(w.log) >= 30 * MIB);
+	writing_over(&w, 0);
+}
