@@ -7,8 +7,9 @@
  * the yield put us behind it. Two that wait for each other then take turns at being away. The
  * clock tells the two apart. After a yield that took long, the thread does not yield for a while.
  * But one alone tells nothing: an interrupt, or the machine below this one, takes as long now and
- * then, and a thread that stops yielding because of it makes the yields of all others long. So it
- * takes a second one soon after.
+ * then, and so does a thread that computes a little and sleeps; and a thread that stops yielding
+ * because of it makes the yields of all others long. So it takes two of which the second begins
+ * soon after the first, soon by what it takes: such yields have a fifth of the time, or more.
  */
 #include "common/base/time.h"
 
@@ -17,13 +18,13 @@
 
 #define YIELD_DEAR_NS  500000u /* longer than one that spins stays away; less than a slice */
 #define YIELD_PAUSE_NS (200 * NS_PER_MS) /* after 4 ms, a slice of a kernel of 250 Hz: 2 % */
-#define YIELD_SOON_NS  (2 * YIELD_PAUSE_NS)
+#define YIELD_SOON     4u /* times what a long one took, since the last one that did */
 
 #define GIVE_WAY_NS 50000u
 
 struct time_table time_table = { .read = clock_gettime, .sleep = clock_nanosleep };
 
-static _Thread_local uint64_t yield_dear_until_ns, yield_suspect_until_ns;
+static _Thread_local uint64_t yield_dear_until_ns, yield_long_ended_ns;
 
 static int sleep_for(int flags, uint64_t ns)
 {
@@ -60,9 +61,9 @@ bool time_yield(void)
 	sched_yield();
 	after = time_now_ns();
 	if (after - before >= YIELD_DEAR_NS) {
-		if (before < yield_suspect_until_ns)
-			yield_dear_until_ns = after + YIELD_PAUSE_NS;
-		yield_suspect_until_ns = after + YIELD_SOON_NS;
+		if (before - yield_long_ended_ns <= YIELD_SOON * (after - before))
+			after = yield_dear_until_ns = after + YIELD_PAUSE_NS; /* then one will do */
+		yield_long_ended_ns = after;
 	}
 	return true;
 }

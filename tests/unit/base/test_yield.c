@@ -51,6 +51,18 @@ UNIT_TEST(one_yield_that_took_long_tells_nothing, set_up, tear_down)
 	}
 }
 
+/* Nor is one that computes for a millisecond in ten, as a snapshot's does beside clients. */
+UNIT_TEST(a_thread_that_computes_a_little_is_given_way, set_up, tear_down)
+{
+	for (unsigned i = 0; i < 100; i++) {
+		away_ns = NS_PER_MS;
+		assert_true(time_yield());
+		fake_clock_ahead(9);
+		away_ns = 1000;
+		assert_true(time_yield());
+	}
+}
+
 /* A thread that computes has the core for 4 ms each time: within a second that is 24 ms. */
 UNIT_TEST(a_yield_that_took_long_is_not_repeated_soon, set_up, tear_down)
 {
