@@ -10,8 +10,9 @@
  * With --sync MS and never a thread of its own syncs: where something was written for half of MS
  * and not yet synced, which leaves the other half for the sync, where log_await_durable() asks for
  * it, and where the kernel's memory has more of the log than the writer should have to wait for
- * when it leaves the segment. A sync covers what was written before it began. `syncing` keeps the writer from leaving
- * the segment meanwhile, `switching` keeps the syncer from one that the writer is about to leave.
+ * when it leaves the segment. A sync covers what was written before it began. `syncing` keeps the
+ * writer from leaving the segment meanwhile, `switching` keeps the syncer from one that the writer
+ * is about to leave.
  */
 #include <errno.h>
 #include <stdio.h>

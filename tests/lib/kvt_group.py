@@ -17,34 +17,34 @@ NODES = ("n1", "n2", "n3")
 PATIENCE_S = 60
 
 
-def is_free(port):
+def is_free(host, port):
     with socket.socket() as it:
         try:
-            it.bind((HOST, port))
+            it.bind((host, port))
         except OSError:
             return False
     return True
 
 
-def free_ports(count):
+def free_ports(count, host=HOST):
     """The first of so many in a row, below those that the kernel gives to connections."""
     while True:
         first = random.randrange(20000, 30000)
-        if all(is_free(first + i) for i in range(count)):
+        if all(is_free(host, first + i) for i in range(count)):
             return first
 
 
-def free_port():
-    return free_ports(1)
+def free_port(host=HOST):
+    return free_ports(1, host)
 
 
 class Etcd(Process):
     """An etcd of one member, as it is packaged, in the test's folder."""
 
-    def __init__(self, folder):
-        self.port, peer = free_port(), free_port()
-        self.url = f"http://{HOST}:{self.port}"
-        peer_url = f"http://{HOST}:{peer}"
+    def __init__(self, folder, host=HOST):
+        self.host, self.port, peer = host, free_port(host), free_port(host)
+        self.url = f"http://{host}:{self.port}"
+        peer_url = f"http://{host}:{peer}"
         super().__init__([
             "etcd", "--data-dir", str(pathlib.Path(folder) / "etcd"),
             "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
@@ -55,7 +55,7 @@ class Etcd(Process):
 
     def listens(self):
         with socket.socket() as it:
-            return it.connect_ex((HOST, self.port)) == 0
+            return it.connect_ex((self.host, self.port)) == 0
 
     def get(self, key):
         """The JSON value of a key, or None."""

@@ -183,14 +183,15 @@ def torn_blocks(doc):
     return Figure(number(doc, "checksum"))
 
 
-TEST = re.compile(r"\w+ +rxe \(([a-z ]+)\): test_ratios\.py::(\w+)")
-RATIO = re.compile(r"^ +\| .*: ([\d.]+), at most ([\d.]+) \(rounds: ([\d. ]+)\)$")
+TEST = re.compile(r"\w+ +rxe \(([a-z ]+)\): test_(?:ratios|two_members)\.py::(\w+)")
+RATIO = re.compile(r"^ +\| .*: ([\d.]+), (?:at most [\d.]+|not judged here)"
+                   r" \(rounds: ([\d. ]+)\)$")
 SHARE = re.compile(r"^ +\| user CPU .*: (-?[\d.]+)% of a core, at most 1%$")
 
 
 def parse_rxe(text):
-    """The lines of tests/run rxe: by test and place what test_ratios.py judged. A part of the
-    suite that ran twice counts with its last."""
+    """The lines of tests/run rxe: by test and place what its tests measured. A part of the suite
+    that ran twice counts with its last."""
     doc, current = {}, None
     for line in text.splitlines():
         if line.startswith(("ok ", "FAIL ", "skip ")):
@@ -199,7 +200,7 @@ def parse_rxe(text):
             if test:
                 doc[f"{test[1]}: {test[2]}"] = current
         elif current is not None and (found := RATIO.match(line)):
-            rounds = [float(one) for one in found[3].split()]
+            rounds = [float(one) for one in found[2].split()]
             current.update(ratio=float(found[1]), min=min(rounds), max=max(rounds))
         elif current is not None and (found := SHARE.match(line)):
             current["percent"] = float(found[1])
@@ -207,7 +208,7 @@ def parse_rxe(text):
 
 
 def of_test(place, test):
-    """What a test of test_ratios.py measured."""
+    """What a test of the suite rxe measured."""
     def read(doc):
         one = doc.get(f"{place}: {test}")
         if not one:

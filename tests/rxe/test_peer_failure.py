@@ -7,7 +7,6 @@ time-out; the rest of the time is a margin for emulated machines on a busy host.
 client in the server's guest, must not be disturbed. Nothing may be left: `rdma res` counts.
 """
 import calendar
-import json
 import os
 import re
 import shlex
@@ -19,11 +18,10 @@ import pytest
 from kvt_client import CallFailed, Herd
 from kvt_process import AGENT, DEVICE, ROOT, program, wait_until
 from kvt_rdma import resources
-from kvt_remote import RemoteProcess, ask
+from kvt_remote import ask
 
 LIFELINE_S = 2.0
 MARGIN_S = 1.5
-EXTENT = 4 << 20  # bytes, the smallest
 NETDEV = os.environ.get("RXE_NETDEV", "")
 LOST = (-110, -111, -113, -104, -103, -101, -100, -71, -121)
 
@@ -33,35 +31,6 @@ pytestmark = pytest.mark.skipif(not (AGENT and NETDEV),
 
 def here(*args):
     subprocess.run(args, check=True, timeout=20, stdin=subprocess.DEVNULL)
-
-
-class Place:
-    """The server's guest."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.count = 0
-        self.started = []
-
-    def start(self, *args):
-        self.count += 1
-        process = RemoteProcess(list(map(str, args)), self.folder / f"there.{self.count}.stderr")
-        self.started.append(process)
-        return process
-
-    def run(self, *args):
-        process = self.start(*args)
-        assert process.wait(20) == 0, f"{args}: {process.stderr()}"
-
-    def of_sessions(self):
-        """What its device has, but for the regions that memory for records grows by."""
-        process = self.start("rdma", "-j", "res", "show", "mr")
-        small = [mr for mr in json.loads(process.read_line(20)) if mr.get("mrlen", 0) < EXTENT]
-        return {**ask("resources"), "mr": len(small)}
-
-    def end(self):
-        for process in self.started:
-            process.close()
 
 
 class Bystander:
@@ -83,13 +52,6 @@ class Bystander:
         print(f"bystander: {found}")
         assert found["bad"] == 0 and found["reconnects"] == 0, found
         assert found["longest_us"] < LIFELINE_S * 1e6 and found["good"] > 100, found
-
-
-@pytest.fixture
-def there(tmp_path):
-    place = Place(tmp_path)
-    yield place
-    place.end()
 
 
 @pytest.fixture(autouse=True)
