@@ -419,6 +419,11 @@ static void rest(void *ctx, bool rests)
 		sessions_wake_control(&g->s->sessions);
 }
 
+static void turn(void *ctx, bool others)
+{
+	grouped_data_watch(ctx, others);
+}
+
 static bool has_rested(void *ctx)
 {
 	const struct grouped *g = ctx;
@@ -545,6 +550,7 @@ int grouped_start(struct server *s, struct error *err)
 		.lead = lead,
 		.news = news,
 		.changed = changed,
+		.turn = turn,
 		.rest = rest,
 		.rested = has_rested,
 		.ends = ends,

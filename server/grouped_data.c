@@ -27,6 +27,8 @@
 #include "server/write/write.h"
 
 #define KEPT_BYTES (8u << 20) /* between two looks at what has come to the store */
+#define HANGS_NS   (10 * NS_PER_S) /* a disk that does not end one call */
+#define STEP_NS	   (100 * NS_PER_MS) /* more than that between two looks is this machine's fault */
 #define PAUSE_NS   (NS_PER_MS / 5) /* the log's memory is full, or a snapshot is being written */
 
 void grouped_data_proposes(const struct grouped *g, struct cluster_facts *own)
@@ -212,6 +214,25 @@ int grouped_data_own(void *ctx, uint64_t life, uint64_t named, uint64_t *positio
 	if (rc == 0)
 		*position = log_tail(g->log);
 	return rc;
+}
+
+/* A disk that fails says so; one that hangs keeps a primary that can commit nothing, and answers
+ * its beats. Time counts as the turns come, so a machine that stood still takes nobody's disk for
+ * one that hangs. */
+void grouped_data_watch(struct grouped *g, bool others)
+{
+	const uint64_t call = g->s->data ? log_at_disk(g->log) : 0, now_ns = time_now_ns();
+	const uint64_t step_ns = now_ns - g->disk.looked_ns;
+
+	g->disk.hangs_ns += step_ns < STEP_NS ? step_ns : STEP_NS;
+	g->disk.looked_ns = now_ns;
+	if (!call || call != g->disk.call)
+		g->disk.hangs_ns = 0;
+	g->disk.call = call;
+	if (g->disk.hangs_ns < HANGS_NS || !others)
+		return;
+	g->disk.hangs_ns = 0;
+	log_give_up(g->log);
 }
 
 int grouped_data_lead(struct grouped *g, const struct member_lead *how, uint64_t *version,

@@ -29,6 +29,10 @@ struct grouped {
 	uint64_t saving; /* the snapshot that a learner waits for; 0: none. The same */
 	_Atomic bool leads; /* `doors` say what is in the store */
 	bool refuses; /* writes: gkv-group's */
+	struct {
+		uint64_t call; /* of the log's disk, log_at_disk(); 0: none */
+		uint64_t looked_ns, hangs_ns; /* when it was last seen; for how long it was */
+	} disk; /* a primary's: gkv-group's */
 	_Atomic bool open;
 	_Atomic bool stops; /* grouped_stop() was called */
 	/* It ends. */
@@ -53,6 +57,8 @@ bool grouped_stopping(void *ctx);
  * grouped_data_own - see member.h.
  * grouped_data_lead - all that is held is in log and store; *@version is raised to the greatest
  * that the directory may have.
+ * grouped_data_watch - of a primary, again and again: whose disk hangs gives way, if @others can go
+ * on without it.
  * begin and own are hooks of the member, @ctx: struct grouped.
  */
 void grouped_data_proposes(const struct grouped *g, struct cluster_facts *own);
@@ -62,5 +68,6 @@ int grouped_data_keep(struct grouped *g, const struct log_record *r);
 int grouped_data_save(struct grouped *g, struct error *err);
 int grouped_data_own(void *ctx, uint64_t life, uint64_t named, uint64_t *position,
 		     struct error *err);
+void grouped_data_watch(struct grouped *g, bool others);
 int grouped_data_lead(struct grouped *g, const struct member_lead *how, uint64_t *version,
 		      struct error *err);

@@ -97,6 +97,15 @@ static int to_holders(struct log *l, const struct group *g)
 	return log_raise(l, end, end) ? 0 : -EIO;
 }
 
+/* Before a batch is written, and after it: for log_at_disk(). */
+static void at_disk(struct log *l)
+{
+	/* relaxed: one thread counts, and who looks wants to see it change */
+	uint64_t n = atomic_load_explicit(&l->disk_calls, memory_order_relaxed);
+
+	atomic_store_explicit(&l->disk_calls, n + 1, memory_order_relaxed);
+}
+
 static int commit_group(struct log *l, const struct group *g)
 {
 	const uint64_t bytes = log_batch_bytes(g->bytes);
@@ -104,10 +113,12 @@ static int commit_group(struct log *l, const struct group *g)
 
 	if (!holders_buffer(l))
 		return -EIO;
+	at_disk(l);
 	if (l->io && bytes > l->current->bytes - l->offset && segment_switch(l)) /* in the buffer */
 		return -EIO;
 	ring_take(l, g, l->batch + sizeof(struct log_batch_header));
 	rc = l->io ? to_disk(l, g) : to_holders(l, g);
+	at_disk(l);
 	if (!rc)
 		holders_await(l, g->position + g->bytes);
 	return rc;

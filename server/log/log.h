@@ -153,6 +153,14 @@ void log_wait_disarm(struct log_waiter *w);
  * Returns 0, or -EIO: writing has failed. */
 int log_await_durable(struct log *l, uint64_t position);
 
+/*
+ * log_at_disk - the number of the writer's call of the disk that is under way; 0: none is. One that
+ * stays the same is one that the disk does not end. log_give_up - it counts as failed from now on,
+ * however it ends. Any thread.
+ */
+uint64_t log_at_disk(const struct log *l);
+void log_give_up(struct log *l);
+
 /* log_drop - segments whose records all lie below @position may go, in the background. */
 void log_drop(struct log *l, uint64_t position);
 

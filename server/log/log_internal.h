@@ -60,6 +60,7 @@ struct log {
 	/* Of the writer alone. */
 	_Alignas(CACHE_LINE) uint64_t taken; /* all below has left the ring */
 	uint64_t offset; /* where the next batch goes, in the current segment */
+	_Atomic uint64_t disk_calls; /* begun and ended: odd while one is under way */
 	uint64_t told; /* the committed position that the mirrors were told last */
 
 	pthread_mutex_t wait_lock; /* a leaf */

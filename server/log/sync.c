@@ -16,6 +16,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/base/mutant.h"
@@ -97,6 +98,24 @@ void log_fail(struct log *l, const char *what, const char *name, int rc)
 		 what, name, error_name(rc));
 	if (l->config.failed)
 		l->config.failed(l->config.ctx, why);
+}
+
+uint64_t log_at_disk(const struct log *l)
+{
+	/* relaxed: see at_disk() */
+	const uint64_t n = atomic_load_explicit(&l->disk_calls, memory_order_relaxed);
+
+	return n % 2 ? n : 0;
+}
+
+void log_give_up(struct log *l)
+{
+	char name[SEGMENT_NAME_BYTES];
+
+	pthread_mutex_lock(&l->lock);
+	memcpy(name, l->current->name, sizeof(name));
+	pthread_mutex_unlock(&l->lock);
+	log_fail(l, "writing", name, -ETIMEDOUT);
 }
 
 void sync_took(struct log *l, uint64_t ns)

@@ -51,6 +51,8 @@ struct member_config {
 	 * news - member_look() says another role, or another configuration, in which it is in sync
 	 * or not.
 	 * changed - it is primary, and the configuration is another one.
+	 * turn - it is primary: each turn of the thread, LEAD_TURN_MS or so. @others: that are in
+	 * sync, and can go on without it.
 	 * rest, rested - as lead.h has them.
 	 * ends - it must answer nobody from the return on, and end: it may start again, and learn.
 	 * -ESTALE: it is not primary any more, or was taken out; else it is not fit to go on, and
@@ -60,6 +62,7 @@ struct member_config {
 	int (*lead)(void *ctx, const struct member_lead *how, struct error *err);
 	void (*news)(void *ctx, bool in_sync);
 	void (*changed)(void *ctx, const struct group_known *now);
+	void (*turn)(void *ctx, bool others);
 	void (*rest)(void *ctx, bool rests);
 	bool (*rested)(void *ctx);
 	void (*ends)(void *ctx, const struct error *why);

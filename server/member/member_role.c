@@ -686,6 +686,8 @@ void member_turn(struct member *m)
 	case MEMBER_LEADS:
 	case MEMBER_GIVES_WAY:
 		lead_turn(m->lead);
+		if (m->role == MEMBER_LEADS)
+			m->config.turn(m->config.ctx, group_in_sync(&m->known.config) > 1);
 		break;
 	default:
 		break;

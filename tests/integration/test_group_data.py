@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
 """A group whose members have data directories: it survives the death of all of them."""
+import contextlib
 import json
+import pathlib
 import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -65,6 +68,23 @@ def check_vouches(group, node):
     assert doc["whole_until"] == "for good" and 0 < doc["term"] <= now["term"]
     text = run([program("kv-inspect"), "log", group.dir(node)]).out.decode()
     assert re.search(rf"^ *whole of +.*{doc['whole_of'][0]}", text, re.M)
+
+
+@contextlib.contextmanager
+def hanging_disk(server):
+    """What the log's thread asks of it ends when this does."""
+    thread = next(comm.parent.name for comm in pathlib.Path(f"/proc/{server.pid}/task").glob(
+        "*/comm") if comm.read_text().strip() == "gkv-log")
+    calls = "pwrite64,pwritev2,fdatasync,io_uring_enter"
+    with subprocess.Popen(["strace", "-qq", "-o", "/dev/null", "-p", thread, "-e",
+                           f"inject={calls}:delay_enter=600000000"]) as strace:
+        status = pathlib.Path(f"/proc/{server.pid}/task/{thread}/status")
+        wait_until("strace holds the log's thread",
+                   lambda: f"TracerPid:\t{strace.pid}\n" in status.read_text(), PATIENCE_S)
+        try:
+            yield
+        finally:
+            strace.kill()
 
 
 def test_all_die_at_once(durable):
@@ -266,3 +286,23 @@ def test_directories_of_others_are_refused(tmp_path):
         group.kill("n2")
     finally:
         group.end()
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+def test_a_primary_whose_disk_hangs_gives_way(durable, world):
+    """It could commit nothing, and would be primary for as long as it answers beats."""
+    client = world.client(durable, 60000)
+    client.put(b"key", b"before")
+    server = durable.servers["n1"]
+    with hanging_disk(server):
+        client.start("put", b"key", b"meanwhile")
+        client.answer(60)
+        assert client.get(b"key") == b"meanwhile"
+        assert durable.primary() != "n1"
+    server.expected_dead = True
+    assert server.wait(PATIENCE_S) == 3
+    server.hold()
+    assert re.search("writing log/.* failed: .*timed out", server.stderr()), server.stderr()
+    durable.start("n1")
+    durable.await_in_sync(*NODES)
+    assert client.get(b"key") == b"meanwhile"

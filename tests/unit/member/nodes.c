@@ -248,6 +248,10 @@ static void *accept_all(void *arg)
 	return NULL;
 }
 
+static void no_turn(void *ctx, bool others)
+{
+}
+
 void node_start(unsigned i)
 {
 	struct node *n = &node[i];
@@ -270,6 +274,7 @@ void node_start(unsigned i)
 				   .table = { n, get_published, no_clients },
 				   .lead = lead,
 				   .changed = changed,
+				   .turn = no_turn,
 				   .rest = rest,
 				   .rested = rested,
 				   .ends = ends,
