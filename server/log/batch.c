@@ -9,7 +9,7 @@
 #include "common/base/time.h"
 #include "server/log/log_internal.h"
 
-#define SPIN_NS 50000u /* as workers do */
+#define SPIN_NS 200000u /* as workers do while a write waits for the log */
 
 uint64_t batch_seal(struct log *l, const struct group *g, uint64_t identity)
 {

@@ -275,7 +275,9 @@ static inline unsigned handle_spin_polls(const struct gkv *h)
 	return h->call.spun_in_vain ? h->call.spin_polls / 2 : h->call.spin_polls;
 }
 
-#define HANDLE_SPIN_NS 80000u /* of a wait, spinning and yielding, before it sleeps */
+/* Of a wait, spinning and yielding, before it sleeps: a fast disk's sync, which a reply may wait
+ * for, is over by then. */
+#define HANDLE_SPIN_NS 200000u
 
 /* handle_spins_on - whether a wait does, where yielding is dear; else it sleeps. */
 static inline bool handle_spins_on(const struct gkv *h)
