@@ -45,12 +45,17 @@ class Etcd(Process):
         self.host, self.port, peer = host, free_port(host), free_port(host)
         self.url = f"http://{host}:{self.port}"
         peer_url = f"http://{host}:{peer}"
-        super().__init__([
+        self.args = [
             "etcd", "--data-dir", str(pathlib.Path(folder) / "etcd"),
             "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
             "--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url,
-            "--initial-cluster", f"default={peer_url}", "--unsafe-no-fsync"],
-            pathlib.Path(folder) / "etcd.log")
+            "--initial-cluster", f"default={peer_url}", "--unsafe-no-fsync"]
+        self.folder = pathlib.Path(folder)
+        self.begin()
+
+    def begin(self):
+        """Also in another life, with what it had."""
+        super().__init__(self.args, self.folder / "etcd.log")
         wait_until("etcd answers", self.listens, PATIENCE_S, step=0.05)
 
     def listens(self):

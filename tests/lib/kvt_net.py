@@ -52,8 +52,10 @@ class Way(Relay):
                     CLIENTS)
 
     async def may_pass(self, source, back):
-        way = (self.to, source) if back else (source, self.to)
-        while way in self.net.cuts:
+        while self.net.cuts:
+            way = (self.to, source()) if back else (source(), self.to)
+            if way not in self.net.cuts:
+                return
             await asyncio.sleep(LOOK_S)
 
 

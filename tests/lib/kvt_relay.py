@@ -6,6 +6,7 @@ Of a server only the exchange and life lines go through it: queue pairs are conn
 end.
 """
 import asyncio
+import functools
 import socket
 import struct
 import threading
@@ -52,7 +53,9 @@ class Relay:
         self.loop.close()
 
     async def may_pass(self, source, back):
-        """Sleeps as long as nothing passes from who has dialled, or back to it."""
+        """Sleeps as long as nothing passes from who has dialled, or back to it. source() says who
+        that is, which takes milliseconds the first time: on a busy machine who dials again and
+        again would come faster than that."""
 
     def source(self, port):
         """Who has dialled from that port."""
@@ -71,7 +74,8 @@ class Relay:
         line = asyncio.current_task()
         self.lines.add(line)
         try:
-            source = self.source(writer.get_extra_info("peername")[1])
+            port = writer.get_extra_info("peername")[1]
+            source = functools.cache(lambda: self.source(port))
             there, out = await asyncio.open_connection(*self.target)
             ends.append(out)
             pumps = [asyncio.ensure_future(self._pump(reader, out, source, False)),

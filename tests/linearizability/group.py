@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The GraceKV authors
 """The parts of a round whose store is a group: an etcd, three servers, a network between all."""
+import signal
 import time
 
 import kvt_process
@@ -13,6 +14,7 @@ from cast import Cast, Wrong
 from options import CannotRun
 
 PRIMARY_DIES = 0.7  # of those who do
+SWITCHES = 5  # are tried
 
 
 class GroupCast(Cast):
@@ -22,6 +24,7 @@ class GroupCast(Cast):
         super().__init__(options, folder, rng)
         self.group = None
         self.dead = []
+        self.known = None  # who was primary when etcd went away; None: it is there
 
     @property
     def server(self):
@@ -31,7 +34,7 @@ class GroupCast(Cast):
         alive = [n for n, s in self.group.servers.items() if not s.expected_dead]
         if not alive:
             return None
-        primary = self.group.primary()
+        primary = self.known or self.group.primary()
         return self.group.servers[primary if primary in alive else alive[0]]
 
     @server.setter
@@ -107,6 +110,35 @@ class GroupCast(Cast):
     def mend(self):
         self.group.net.mend()
 
+    def lose_etcd(self, kill, with_primary):
+        """It stands still, or is dead, until find_etcd(); and the primary may die then."""
+        self.await_all()
+        self.known = self.group.primary()
+        etcd = self.group.etcd
+        if kill:
+            etcd.kill()
+        else:
+            etcd.signal(signal.SIGSTOP)
+        if with_primary:
+            self.note_figures()
+            self.look()
+            self.group.kill(self.known)
+            self.dead.append(self.known)
+
+    def breathe_etcd(self, seconds):
+        """It goes on for that time, and stands still again."""
+        self.group.etcd.signal(signal.SIGCONT)
+        time.sleep(seconds)
+        self.group.etcd.signal(signal.SIGSTOP)
+
+    def find_etcd(self):
+        if self.group.etcd.running():
+            self.group.etcd.signal(signal.SIGCONT)
+        else:
+            self.group.etcd.begin()
+        self.known = None
+        self.start_server()
+
     def await_all(self):
         """All are in sync, and not by what etcd has of servers that have died since."""
         self.group.await_primary_but(None)
@@ -144,10 +176,14 @@ class GroupCast(Cast):
         self.await_all()
         self.note_figures()
         self.look()
-        done = run([kvt_process.program("kv-cluster"), "-s", self.address(), "switch"])
-        if done.rc:
-            raise Wrong(f"a switch is refused: {done.err}")
-        return done.out.decode().strip()
+        for _ in range(SWITCHES):
+            done = run([kvt_process.program("kv-cluster"), "-s", self.address(), "switch"])
+            if done.rc == 0:
+                return done.out.decode().strip()
+            if "ask again" not in done.err:
+                break
+            self.await_all()  # another one was taking over: who is held up counts as silent
+        raise Wrong(f"a switch is refused: {done.err}")
 
     def look(self):
         for server in self.group.servers.values():

@@ -123,6 +123,21 @@ def part(cast):
     return words
 
 
+def lose_etcd(cast):
+    """It dies, stands still, or is slow: it has some milliseconds, again and again. Reads and
+    writes go on, and nobody takes over, also from a primary that dies then."""
+    kill, dies = cast.rng.random() < 0.4, cast.rng.random() < 0.5
+    breaths = 0 if kill else cast.rng.choice([0, 10])
+    cast.lose_etcd(kill, dies)
+    for _ in range(breaths):
+        yield between(cast, 50, 150)
+        cast.breathe_etcd(cast.rng.uniform(0.005, 0.02))
+    yield between(cast, 100, 1500)
+    cast.find_etcd()
+    words = "killed" if kill else "slow" if breaths else "stopped"
+    return f"{words}{', and the primary killed' if dies else ''}"
+
+
 def kill_group(cast):
     """All servers of a group die."""
     cast.kill_group()
@@ -161,7 +176,7 @@ DURABLE = {**TRACKS, "server": [stop_server, hold_server, kill_server, kill_serv
                                 kill_server, kill_recovery, end_server]}
 # Of a group: a full store is left out, since a backup may need another block more than its primary.
 GROUP = {**TRACKS, "server": [stop_server, hold_server, kill_server, kill_server, switch_primary,
-                              part, part],
+                              part, lose_etcd],
          "memory": [grow]}
 GROUP_DURABLE = {**GROUP, "server": [*GROUP["server"], kill_group, kill_group]}
 NAMES = sorted({nemesis.__name__ for tracks in (DURABLE, GROUP_DURABLE) for track in tracks.values()

@@ -46,7 +46,7 @@ MUST_S = 30
 LIFE_S = 3
 MUST_GROUP = [path for path in MUST if path != "pressed"] + ["nemeses.kill_server",
                                                           "nemeses.switch_primary",
-                                                          "nemeses.part"]
+                                                          "nemeses.part", "nemeses.lose_etcd"]
 MUST_GROUP_DURABLE = [*MUST_GROUP, "nemeses.kill_group", "server.snapshots"]
 MUST_DURABLE = ("nemeses.kill_server", "nemeses.kill_recovery", "nemeses.end_server",
                 "server.snapshots")
