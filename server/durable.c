@@ -11,7 +11,7 @@
 #include "server/server.h"
 #include "server/write/write.h"
 
-/* A thread of the log's, once: the control thread ends the server. */
+/* Any thread, once: the control thread ends the server. */
 static void failed(void *ctx, const char *why)
 {
 	struct server *s = ctx;

@@ -216,8 +216,8 @@ int grouped_data_own(void *ctx, uint64_t life, uint64_t named, uint64_t *positio
 	return rc;
 }
 
-/* A disk that fails says so; one that hangs keeps a primary that can commit nothing, and answers
- * its beats. Time counts as the turns come, so a machine that stood still takes nobody's disk for
+/* A disk that fails says so; one that hangs leaves a primary that commits nothing, and yet keeps
+ * its lease. Time counts as the turns come, so a machine that stood still takes nobody's disk for
  * one that hangs. */
 void grouped_data_watch(struct grouped *g, bool others)
 {

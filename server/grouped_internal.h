@@ -57,8 +57,8 @@ bool grouped_stopping(void *ctx);
  * grouped_data_own - see member.h.
  * grouped_data_lead - all that is held is in log and store; *@version is raised to the greatest
  * that the directory may have.
- * grouped_data_watch - of a primary, again and again: whose disk hangs gives way, if @others can go
- * on without it.
+ * grouped_data_watch - of a primary, again and again: if its disk hangs it gives way, where @others
+ * can go on without it.
  * begin and own are hooks of the member, @ctx: struct grouped.
  */
 void grouped_data_proposes(const struct grouped *g, struct cluster_facts *own);

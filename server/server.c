@@ -336,6 +336,9 @@ int server_destroy(struct server *s)
 
 	grouped_stop(s); /* it may be about to make workers */
 	pairs_stop(&s->sessions);
+	if (s->listen_fd >= 0)
+		close(s->listen_fd); /* before what may wait for the disk: who dials is refused */
+	s->listen_fd = -1;
 	durable_rest(s); /* while workers are there, whose doors a snapshot looks at */
 	while (s->sessions.worker_count)
 		worker_destroy(s->sessions.workers[--s->sessions.worker_count]);
@@ -351,8 +354,6 @@ int server_destroy(struct server *s)
 	sessions_destroy(&s->sessions);
 	cm_unlisten(s->cm);
 	rdma_device_close(s->dev);
-	if (s->listen_fd >= 0)
-		close(s->listen_fd);
 	memset(s, 0, sizeof(*s));
 	s->listen_fd = -1;
 	return rc;

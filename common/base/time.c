@@ -8,8 +8,8 @@
  * clock tells the two apart. After a yield that took long, the thread does not yield for a while.
  * But one alone tells nothing: an interrupt, or the machine below this one, takes as long now and
  * then, and so does a thread that computes a little and sleeps; and a thread that stops yielding
- * because of it makes the yields of all others long. So it takes two of which the second begins
- * soon after the first, soon by what it takes: such yields have a fifth of the time, or more.
+ * because of it makes the yields of all others long. So it takes two, the second beginning
+ * within four times its own length of the first one's end: they take up a fifth of the time then.
  */
 #include "common/base/time.h"
 
@@ -18,7 +18,7 @@
 
 #define YIELD_DEAR_NS  500000u /* longer than one that spins stays away; less than a slice */
 #define YIELD_PAUSE_NS (200 * NS_PER_MS) /* after 4 ms, a slice of a kernel of 250 Hz: 2 % */
-#define YIELD_SOON     4u /* times what a long one took, since the last one that did */
+#define YIELD_SOON     4u /* times its own length: then a long one follows another one soon */
 
 #define GIVE_WAY_NS 50000u
 
@@ -61,9 +61,12 @@ bool time_yield(void)
 	sched_yield();
 	after = time_now_ns();
 	if (after - before >= YIELD_DEAR_NS) {
-		if (before - yield_long_ended_ns <= YIELD_SOON * (after - before))
-			after = yield_dear_until_ns = after + YIELD_PAUSE_NS; /* then one will do */
-		yield_long_ended_ns = after;
+		if (before - yield_long_ended_ns <= YIELD_SOON * (after - before)) {
+			yield_dear_until_ns = after + YIELD_PAUSE_NS;
+			yield_long_ended_ns = yield_dear_until_ns; /* one more, then, is enough */
+		} else {
+			yield_long_ended_ns = after;
+		}
 	}
 	return true;
 }

@@ -79,7 +79,7 @@ const struct setting settings[SETTINGS_COUNT] = {
 			   fixed_data },
 	[SET_SYNC] = { "sync", 0, "WHEN", "always",
 		       "an acknowledged write is durable: always; at most MS later (such as 10ms); "
-		       "never: when the kernel likes",
+		       "never: some 32 MiB at a time",
 		       "what was acknowledged before was promised otherwise" },
 	[SET_LOG_SEGMENT] = { "log-segment", 0, "SIZE", "256M",
 			      "of one file of the log, 64M to 16G", "the next file has its size" },

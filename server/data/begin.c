@@ -59,12 +59,10 @@ int data_begin_log(struct data *d, const struct log_config *with, struct error *
 		rc = log_open(&d->log, &config, err);
 	if (rc)
 		return error_prefix(err, "--data-dir %s", d->path);
-	if (said[0])
-		log_info("data", "%s: the log is %s %s", d->path,
-			 config.sync == LOG_SYNC_ALWAYS ? "written by"
-							: "written to the kernel's memory, and "
-							  "snapshots by",
-			 said);
+	if (said[0] && config.sync == LOG_SYNC_ALWAYS)
+		log_info("data", "%s: the log is written by %s", d->path, said);
+	else if (said[0])
+		log_info("data", "%s: the log is written to the kernel's memory first", d->path);
 	return 0;
 }
 

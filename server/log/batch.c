@@ -37,20 +37,31 @@ uint64_t batch_seal(struct log *l, const struct group *g, uint64_t identity)
 	return bytes;
 }
 
+void at_disk(struct log *l)
+{
+	/* relaxed: one thread counts, and who looks wants to see it change */
+	uint64_t n = atomic_load_explicit(&l->disk_calls, memory_order_relaxed);
+
+	atomic_store_explicit(&l->disk_calls, n + 1, memory_order_relaxed);
+}
+
 static int write_batch(struct log *l, uint64_t bytes)
 {
 	struct segment *s = l->current; /* the writer alone changes it */
 	const bool sync = l->config.sync == LOG_SYNC_ALWAYS;
 	const uint64_t began_ns = time_now_ns();
-	int rc = sync ? l->io->write_durable(s->file, l->batch, bytes, l->offset)
-		      : l->io->write_cached(s->file, l->batch, bytes, l->offset);
+	int rc;
 
+	at_disk(l);
+	rc = sync ? l->io->write_durable(s->file, l->batch, bytes, l->offset)
+		  : l->io->write_cached(s->file, l->batch, bytes, l->offset);
 	if (rc && MUTANT(retry_fsync))
 		rc = l->io->sync(s->file);
 	if (rc) {
 		log_fail(l, sync ? "writing and syncing" : "writing", s->name, rc);
 		return -EIO;
 	}
+	at_disk(l);
 	if (sync)
 		sync_took(l, time_now_ns() - began_ns);
 	return 0;
@@ -75,7 +86,10 @@ static int to_disk(struct log *l, const struct group *g)
 	const uint64_t bytes = batch_seal(l, g, l->current->identity);
 
 	holders_send(l, g);
+	at_disk(l);
 	ahead_claim(l, bytes);
+	sync_keep_up(l);
+	at_disk(l);
 	if (write_batch(l, bytes))
 		return -EIO;
 	l->offset += bytes;
@@ -97,15 +111,6 @@ static int to_holders(struct log *l, const struct group *g)
 	return log_raise(l, end, end) ? 0 : -EIO;
 }
 
-/* Before a batch is written, and after it: for log_at_disk(). */
-static void at_disk(struct log *l)
-{
-	/* relaxed: one thread counts, and who looks wants to see it change */
-	uint64_t n = atomic_load_explicit(&l->disk_calls, memory_order_relaxed);
-
-	atomic_store_explicit(&l->disk_calls, n + 1, memory_order_relaxed);
-}
-
 static int commit_group(struct log *l, const struct group *g)
 {
 	const uint64_t bytes = log_batch_bytes(g->bytes);
@@ -113,12 +118,10 @@ static int commit_group(struct log *l, const struct group *g)
 
 	if (!holders_buffer(l))
 		return -EIO;
-	at_disk(l);
 	if (l->io && bytes > l->current->bytes - l->offset && segment_switch(l)) /* in the buffer */
 		return -EIO;
 	ring_take(l, g, l->batch + sizeof(struct log_batch_header));
 	rc = l->io ? to_disk(l, g) : to_holders(l, g);
-	at_disk(l);
 	if (!rc)
 		holders_await(l, g->position + g->bytes);
 	return rc;

@@ -39,8 +39,8 @@ struct log_io {
 	/* All of it, at @offset. Where @offset, @len and @buf are multiples of LOG_BLOCK the file's
 	 * blocks are written directly, where they can be. */
 	int (*write)(struct log_file *f, const void *buf, size_t len, uint64_t offset);
-	/* The same into the kernel's memory, which outlives the process and takes no time of the
-	 * disk's. */
+	/* The same into the kernel's memory, which outlives the process; it waits for the disk
+	 * where the kernel has too much for it. */
 	int (*write_cached)(struct log_file *f, const void *buf, size_t len, uint64_t offset);
 	int (*sync)(struct log_file *f);
 	/* write() and sync() of what it wrote, as fast as the disk does both. */

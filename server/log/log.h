@@ -74,8 +74,8 @@ struct log_config {
 	const void *tail;
 	uint64_t tail_bytes;
 	uint64_t (*clock_ms)(void *ctx); /* what expiry goes by. Any thread */
-	/* Writing has failed, for good: @why, in words. Nothing is committed from then on. Once. A
-	 * thread of the log's. */
+	/* Writing has failed, for good: @why, in words. Nothing is committed from then on. Once.
+	 * Any thread. */
 	void (*failed)(void *ctx, const char *why);
 	void *ctx;
 };
@@ -154,9 +154,9 @@ void log_wait_disarm(struct log_waiter *w);
 int log_await_durable(struct log *l, uint64_t position);
 
 /*
- * log_at_disk - the number of the writer's call of the disk that is under way; 0: none is. One that
- * stays the same is one that the disk does not end. log_give_up - it counts as failed from now on,
- * however it ends. Any thread.
+ * log_at_disk - the number of the writer's call of the disk that is under way, or of its wait for
+ * another thread's; 0: there is none. One that stays the same is one that the disk does not end.
+ * log_give_up - it counts as failed from now on, however it ends. Any thread.
  */
 uint64_t log_at_disk(const struct log *l);
 void log_give_up(struct log *l);

@@ -60,7 +60,6 @@ struct log {
 	/* Of the writer alone. */
 	_Alignas(CACHE_LINE) uint64_t taken; /* all below has left the ring */
 	uint64_t offset; /* where the next batch goes, in the current segment */
-	_Atomic uint64_t disk_calls; /* begun and ended: odd while one is under way */
 	uint64_t told; /* the committed position that the mirrors were told last */
 
 	pthread_mutex_t wait_lock; /* a leaf */
@@ -91,6 +90,8 @@ struct log {
 
 	pthread_t writer, keeper, syncer;
 	bool has_writer, has_keeper, has_syncer;
+
+	_Atomic uint64_t disk_calls; /* begun and ended: see at_disk() */
 };
 
 /* ring.c */
@@ -102,8 +103,11 @@ bool ring_look(const struct log *l, struct group *out);
 void ring_take(struct log *l, const struct group *g, uint8_t *out);
 
 /* batch.c
+ * at_disk - the writer, before it waits for the disk, or for another thread that does, and after
+ * it: for log_at_disk(). After a failure it says nothing more.
  * batch_seal - header and checksums for the records that stand in l->batch behind room for the
  * header. Returns the batch's length on disk. */
+void at_disk(struct log *l);
 uint64_t batch_seal(struct log *l, const struct group *g, uint64_t identity);
 void *writer_run(void *log);
 
@@ -153,4 +157,6 @@ void log_wake(struct log *l);
 /* log_wait_until - under the lock: sleep at @at until told, or until time_now_ns() is @ns. */
 void log_wait_until(struct log *l, pthread_cond_t *at, uint64_t ns);
 void sync_took(struct log *l, uint64_t ns);
+/* sync_keep_up - the writer: while the syncer syncs and as much again has come, wait for it. */
+void sync_keep_up(struct log *l);
 void *syncer_run(void *log);

@@ -112,7 +112,9 @@ static int settle(struct log *l)
 	if (log_durable(l) == l->taken)
 		return 0;
 	began_ns = time_now_ns();
+	at_disk(l);
 	rc = l->io->sync(l->current->file);
+	at_disk(l);
 	if (rc) {
 		log_fail(l, "syncing", l->current->name, rc);
 		return -EIO;
@@ -151,22 +153,26 @@ int segment_switch(struct log *l)
 	struct segment *s;
 	int rc;
 
+	at_disk(l);
 	pthread_mutex_lock(&l->lock);
 	l->switching = true;
 	while (l->syncing || ahead_busy(l))
 		pthread_cond_wait(&l->changed, &l->lock);
 	s = l->next;
 	pthread_mutex_unlock(&l->lock);
+	at_disk(l);
 	if (log_has_failed(l) || settle(l)) /* a sync that failed is not made again */
 		return -EIO;
 	assert(s); /* ROOM ON DISK */
+	at_disk(l);
 	rc = segment_header(l, s, l->taken);
 	if (!rc)
 		rc = segment_publish(l, s, SEGMENT_NEXT);
-	if (rc) {
+	at_disk(l);
+	if (rc)
 		log_fail(l, "beginning the segment", s->name, rc);
+	if (log_has_failed(l)) /* or was given up meanwhile */
 		return -EIO;
-	}
 	go_on_in(l, s);
 	return 0;
 }

@@ -9,10 +9,10 @@
  *
  * With --sync MS and never a thread of its own syncs: where something was written for half of MS
  * and not yet synced, which leaves the other half for the sync, where log_await_durable() asks for
- * it, and where the kernel's memory has more of the log than the writer should have to wait for
- * when it leaves the segment. A sync covers what was written before it began. `syncing` keeps the
- * writer from leaving the segment meanwhile, `switching` keeps the syncer from one that the writer
- * is about to leave.
+ * it, and where the kernel's memory has UNSYNCED_MAX of the log, so that the writer waits for no
+ * more than twice that when it leaves the segment. A sync covers what was written before it began.
+ * `syncing` keeps the writer from leaving the segment meanwhile, `switching` keeps the syncer from
+ * one that the writer is about to leave.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 #include "common/base/time.h"
 #include "server/log/log_internal.h"
 
-#define UNSYNCED_MAX (32u << 20) /* bytes; the writer waits for so much when it leaves a segment */
+#define UNSYNCED_MAX (32u << 20) /* bytes; while they are synced as many more may come */
 
 /* Under the lock. */
 static uint64_t log_written(const struct log *l)
@@ -116,6 +116,16 @@ void log_give_up(struct log *l)
 	memcpy(name, l->current->name, sizeof(name));
 	pthread_mutex_unlock(&l->lock);
 	log_fail(l, "writing", name, -ETIMEDOUT);
+}
+
+void sync_keep_up(struct log *l)
+{
+	if (l->config.sync == LOG_SYNC_ALWAYS)
+		return;
+	pthread_mutex_lock(&l->lock);
+	while (l->syncing && l->unsynced >= UNSYNCED_MAX && !log_has_failed(l))
+		pthread_cond_wait(&l->changed, &l->lock);
+	pthread_mutex_unlock(&l->lock);
 }
 
 void sync_took(struct log *l, uint64_t ns)

@@ -51,8 +51,8 @@ struct member_config {
 	 * news - member_look() says another role, or another configuration, in which it is in sync
 	 * or not.
 	 * changed - it is primary, and the configuration is another one.
-	 * turn - it is primary: each turn of the thread, LEAD_TURN_MS or so. @others: that are in
-	 * sync, and can go on without it.
+	 * turn - it is primary: each turn of the thread, LEAD_TURN_MS or so. @others: there are
+	 * others in sync, and etcd answers, so that one of them can take over.
 	 * rest, rested - as lead.h has them.
 	 * ends - it must answer nobody from the return on, and end: it may start again, and learn.
 	 * -ESTALE: it is not primary any more, or was taken out; else it is not fit to go on, and

@@ -657,6 +657,17 @@ static void tell_wait(struct member *m, const char *what)
 	log_warn("group", "%s", what);
 }
 
+/* They are in sync, and etcd answers: one of them may take over. */
+static bool others_can_go_on(struct member *m)
+{
+	bool silent;
+
+	pthread_mutex_lock(&m->lock);
+	silent = m->silent[0];
+	pthread_mutex_unlock(&m->lock);
+	return !silent && group_in_sync(&m->known.config) > 1;
+}
+
 void member_turn(struct member *m)
 {
 	take_answer(m);
@@ -687,7 +698,7 @@ void member_turn(struct member *m)
 	case MEMBER_GIVES_WAY:
 		lead_turn(m->lead);
 		if (m->role == MEMBER_LEADS)
-			m->config.turn(m->config.ctx, group_in_sync(&m->known.config) > 1);
+			m->config.turn(m->config.ctx, others_can_go_on(m));
 		break;
 	default:
 		break;

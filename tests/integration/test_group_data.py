@@ -79,9 +79,9 @@ def hanging_disk(server):
     with subprocess.Popen(["strace", "-qq", "-o", "/dev/null", "-p", thread, "-e",
                            f"inject={calls}:delay_enter=600000000"]) as strace:
         status = pathlib.Path(f"/proc/{server.pid}/task/{thread}/status")
-        wait_until("strace holds the log's thread",
-                   lambda: f"TracerPid:\t{strace.pid}\n" in status.read_text(), PATIENCE_S)
         try:
+            wait_until("strace holds the log's thread",
+                       lambda: f"TracerPid:\t{strace.pid}\n" in status.read_text(), PATIENCE_S)
             yield
         finally:
             strace.kill()
@@ -293,16 +293,17 @@ def test_a_primary_whose_disk_hangs_gives_way(durable, world):
     """It could commit nothing, and would be primary for as long as it answers beats."""
     client = world.client(durable, 60000)
     client.put(b"key", b"before")
-    server = durable.servers["n1"]
+    primary = durable.primary()
+    server = durable.servers[primary]
     with hanging_disk(server):
         client.start("put", b"key", b"meanwhile")
         client.answer(60)
         assert client.get(b"key") == b"meanwhile"
-        assert durable.primary() != "n1"
+        assert durable.primary() != primary
     server.expected_dead = True
     assert server.wait(PATIENCE_S) == 3
     server.hold()
     assert re.search("writing log/.* failed: .*timed out", server.stderr()), server.stderr()
-    durable.start("n1")
+    durable.start(primary)
     durable.await_in_sync(*NODES)
     assert client.get(b"key") == b"meanwhile"

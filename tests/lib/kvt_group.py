@@ -50,12 +50,13 @@ class Etcd(Process):
             "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
             "--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url,
             "--initial-cluster", f"default={peer_url}", "--unsafe-no-fsync"]
-        self.folder = pathlib.Path(folder)
+        self.folder, self.lives = pathlib.Path(folder), 0
         self.begin()
 
     def begin(self):
         """Also in another life, with what it had."""
-        super().__init__(self.args, self.folder / "etcd.log")
+        self.lives += 1
+        super().__init__(self.args, self.folder / f"etcd.{self.lives}.log")
         wait_until("etcd answers", self.listens, PATIENCE_S, step=0.05)
 
     def listens(self):

@@ -48,14 +48,16 @@ class Way(Relay):
         if self.only:
             return self.only
         inode = inode_of(port, self.port)
+        if inode is None:
+            return None
         return next((node for node, pid in self.net.pids.items() if has_socket(pid, inode)),
                     CLIENTS)
 
     async def may_pass(self, source, back):
         while self.net.cuts:
             way = (self.to, source()) if back else (source(), self.to)
-            if way not in self.net.cuts:
-                return
+            if source() and way not in self.net.cuts:
+                return  # who has hung up already is not known, and may be anybody
             await asyncio.sleep(LOOK_S)
 
 

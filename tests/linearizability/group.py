@@ -182,6 +182,7 @@ class GroupCast(Cast):
                 return done.out.decode().strip()
             if "ask again" not in done.err:
                 break
+            time.sleep(self.options.group_lease / 1000)
             self.await_all()  # another one was taking over: who is held up counts as silent
         raise Wrong(f"a switch is refused: {done.err}")
 

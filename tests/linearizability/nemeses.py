@@ -125,7 +125,7 @@ def part(cast):
 
 def lose_etcd(cast):
     """It dies, stands still, or is slow: it has some milliseconds, again and again. Reads and
-    writes go on, and nobody takes over, also from a primary that dies then."""
+    writes go on. The primary may die: nobody takes over then, unless those milliseconds do."""
     kill, dies = cast.rng.random() < 0.4, cast.rng.random() < 0.5
     breaths = 0 if kill else cast.rng.choice([0, 10])
     cast.lose_etcd(kill, dies)
@@ -223,7 +223,9 @@ class Track:
 
     def begin(self):
         if not self.bag:
-            self.bag = self.rng.sample(self.all, len(self.all))
+            kinds = list(dict.fromkeys(self.all))  # one of each comes first
+            more = [n for n in kinds for _ in range(self.all.count(n) - 1)]
+            self.bag = self.rng.sample(more, len(more)) + self.rng.sample(kinds, len(kinds))
         self.nemesis = self.bag.pop()
         self.since = time.monotonic_ns()
         self.running = self.nemesis(self.cast)

@@ -270,8 +270,8 @@ UNIT_TEST(no_more_than_a_part_of_a_segment_is_left_unsynced)
 	for (unsigned i = 0; bytes < 40 * MIB; i++)
 		bytes = append(w.log, 0, i, (uint32_t)MIB);
 	await_committed(w.log, bytes);
-	while (log_durable(w.log) < 30 * MIB && time_now_ns() < until_ns)
+	while (log_durable(w.log) < 24 * MIB && time_now_ns() < until_ns)
 		time_sleep(NS_PER_MS);
-	assert_true(log_durable(w.log) >= 30 * MIB);
+	assert_true(log_durable(w.log) >= 24 * MIB);
 	writing_over(&w, 0);
 }
