@@ -275,3 +275,29 @@ UNIT_TEST(no_more_than_a_part_of_a_segment_is_left_unsynced)
 	assert_true(log_durable(w.log) >= 24 * MIB);
 	writing_over(&w, 0);
 }
+
+static unsigned cached;
+
+static int count_cached(struct log_file *f, const void *buf, size_t len, uint64_t offset)
+{
+	cached++;
+	return sim_disk_io(w.disk)->write(f, buf, len, offset);
+}
+
+/* A write that need not wait for the disk does not. */
+UNIT_TEST(batches_without_a_sync_of_their_own_go_to_the_kernel)
+{
+	for (enum log_sync sync = LOG_SYNC_ALWAYS; sync <= LOG_SYNC_NEVER; sync++) {
+		struct log_io io;
+
+		cached = 0;
+		writing_disk(&w);
+		io = *w.io;
+		io.write_cached = count_cached;
+		w.io = &io;
+		writing_open(&w, sync, 20, 0);
+		await_committed(w.log, append(w.log, 0, 0, 100));
+		assert_int_equal(cached, sync != LOG_SYNC_ALWAYS);
+		writing_over(&w, 0);
+	}
+}
