@@ -8,8 +8,9 @@
  * clock tells the two apart. After a yield that took long, the thread does not yield for a while.
  * But one alone tells nothing: an interrupt, or the machine below this one, takes as long now and
  * then, and so does a thread that computes a little and sleeps; and a thread that stops yielding
- * because of it makes the yields of all others long. So it takes two, the second beginning
- * within four times its own length of the first one's end: they take up a fifth of the time then.
+ * because of it makes the yields of all others long. So it takes two that follow each
+ * other soon: where they are as long as a slice, within twice the pause; where they are shorter,
+ * the second within four times its own length, so that they take up a fifth of the time.
  */
 #include "common/base/time.h"
 
@@ -18,7 +19,8 @@
 
 #define YIELD_DEAR_NS  500000u /* longer than one that spins stays away; less than a slice */
 #define YIELD_PAUSE_NS (200 * NS_PER_MS) /* after 4 ms, a slice of a kernel of 250 Hz: 2 % */
-#define YIELD_SOON     4u /* times its own length: then a long one follows another one soon */
+#define YIELD_SLICE_NS (2 * NS_PER_MS) /* a thread that computes without end keeps it for longer */
+#define YIELD_TIMES    4u
 
 #define GIVE_WAY_NS 50000u
 
@@ -50,6 +52,12 @@ void time_give_way(void)
 		time_sleep(GIVE_WAY_NS);
 }
 
+/* How soon after another one a yield of that length is one too many. */
+static uint64_t soon_ns(uint64_t took_ns)
+{
+	return took_ns >= YIELD_SLICE_NS ? 2 * YIELD_PAUSE_NS : YIELD_TIMES * took_ns;
+}
+
 bool time_yield(void)
 {
 	uint64_t before = time_now_ns(), after;
@@ -61,7 +69,7 @@ bool time_yield(void)
 	sched_yield();
 	after = time_now_ns();
 	if (after - before >= YIELD_DEAR_NS) {
-		if (before - yield_long_ended_ns <= YIELD_SOON * (after - before)) {
+		if (before - yield_long_ended_ns <= soon_ns(after - before)) {
 			yield_dear_until_ns = after + YIELD_PAUSE_NS;
 			yield_long_ended_ns = yield_dear_until_ns; /* one more, then, is enough */
 		} else {
