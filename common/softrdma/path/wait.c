@@ -7,7 +7,7 @@
 #include "common/softrdma/path/send.h"
 
 #define TIMEOUT_UNIT_NS 4096ull
-#define ROOM_NS		(100 * NS_PER_MS) /* until a datagram that finds no room is lost */
+#define ROOM_NS		NS_PER_S /* until a datagram that finds no room is lost */
 
 /* IBTA's encoding of min_rnr_timer, in units of 10 us. */
 static const uint32_t rnr_10us[] = { 65536, 1,	  2,	3,     4,     6,     8,	    12,

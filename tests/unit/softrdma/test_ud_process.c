@@ -13,7 +13,7 @@
 #define MESSAGES 2000
 #define RECEIVES 64
 #define SLOT	 128
-#define QUICK	 300 /* sends; each would take 100 ms if it had to wait for room */
+#define QUICK	 300 /* sends; each would take a second if it had to wait for room */
 #define QUICK_NS (10 * NS_PER_S)
 #define KILLS	 5
 
