@@ -8,9 +8,9 @@
  * clock tells the two apart. After a yield that took long, the thread does not yield for a while.
  * But one alone tells nothing: an interrupt, or the machine below this one, takes as long now and
  * then, and so does a thread that computes a little and sleeps; and a thread that stops yielding
- * because of it makes the yields of all others long. So it takes two that follow each
- * other soon: where they are as long as a slice, within twice the pause; where they are shorter,
- * the second within four times its own length, so that they take up a fifth of the time.
+ * because of it makes the yields of all others long. So it takes two that follow each other soon:
+ * where they are as long as a slice, within twice the pause; where they are shorter, the second
+ * within four times its own length, so that they take up a fifth of the time.
  */
 #include "common/base/time.h"
 
@@ -20,7 +20,7 @@
 #define YIELD_DEAR_NS  500000u /* longer than one that spins stays away; less than a slice */
 #define YIELD_PAUSE_NS (200 * NS_PER_MS) /* after 4 ms, a slice of a kernel of 250 Hz: 2 % */
 #define YIELD_SLICE_NS (2 * NS_PER_MS) /* a thread that computes without end keeps it for longer */
-#define YIELD_TIMES    4u
+#define YIELD_TIMES    4u /* a shorter one's length: so soon after another one it is too many */
 
 #define GIVE_WAY_NS 50000u
 

@@ -14,8 +14,8 @@
  * be written completes with an error and takes the QP to ERR (class A).
  *
  * The socket of a stopped or slow process takes net.unix.max_dgram_qlen messages (10 by default),
- * and no more: EXECUTE_ROOM, for a second at most (wait.c), then the message is lost. To
- * a number that nobody has, it is lost at once.
+ * and no more: EXECUTE_ROOM, for a second at most (wait.c), then the message is lost. To a number
+ * that nobody has, it is lost at once.
  */
 #include "common/softrdma/datagram/ud.h"
 
