@@ -93,10 +93,14 @@ torture_lies() {
 # A nursery that dies takes all processes that read with it: such a run was for nothing.
 torture_orphaned() {
     local pid nursery=""
-    "$work/build-test/tests/stress/torture/torture" --seconds 6 >"$logs/torture-orphaned.out" 2>&1 &
+    "$work/build-test/tests/stress/torture/torture" --seconds 60 >"$logs/torture-orphaned.out" 2>&1 &
     pid=$!
-    sleep 3 # it is there by now, and its one child
-    read -r nursery _ <"/proc/$pid/task/$pid/children"
+    for _ in {1..600}; do
+        sleep 0.1
+        read -r nursery _ <"/proc/$pid/task/$pid/children"
+        [ -n "$nursery" ] && break
+    done
+    sleep 2 # its readers read by now
     kill -9 "$nursery"
     wait "$pid"
     [ $? = 1 ] && grep -q "^WRONG error: .*the nursery died" "$logs/torture-orphaned.out" && return 0

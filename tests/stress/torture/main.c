@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 	static const struct face face = {
 		.name = "torture",
 		.level = LOG_ERROR,
-		.grace_s = 120,
+		.grace_s = MET_S + 60,
 		.long_one_in = 64,
 		.options = torture_options,
 		.share = share,

@@ -10,7 +10,6 @@
 #include "tests/stress/torture/torture.h"
 
 #define LOOK_MS 10u
-#define MET_S	120u /* a run may last longer by that */
 #define READY_S 30u /* for the hot keys to stand in the table */
 
 #define SUM(field)	     shared_sum(h->s, -1, offsetof(struct seat_counts, field))
@@ -155,16 +154,22 @@ static bool is_over(struct home *h, uint64_t end_ns)
 	return now_ns >= end_ns && (now_ns >= end_ns + MET_S * NS_PER_S || !not_met(h));
 }
 
-/* It ends when it is told to; where it died before, there were no readers. */
-static void wait_nursery(struct home *h)
+/*
+ * Returns whether the nursery has ended; without WNOHANG in @flags it waits for that. It ends when
+ * it is told to: where it died before, its readers died with it, and the run is for nothing.
+ */
+static bool nursery_ended(struct home *h, int flags)
 {
 	int status = 0;
+	pid_t pid;
 
-	while (waitpid(-1, &status, 0) < 0 && errno == EINTR)
-		;
-	if (status)
+	do {
+		pid = waitpid(-1, &status, flags);
+	} while (pid < 0 && errno == EINTR);
+	if (pid > 0 && status)
 		model_wrong(h->m, WRONG_ERROR, MODEL_NO_KEY, "the nursery died, wait status 0x%x",
 			    (unsigned)status);
+	return pid != 0;
 }
 
 int torture_run(struct home *h)
@@ -179,7 +184,7 @@ int torture_run(struct home *h)
 	if (rc == 0) {
 		wait_ready(h);
 		atomic_store(&h->s->go, true);
-		while (!home_tick(h, LOOK_MS) && !is_over(h, end))
+		while (!home_tick(h, LOOK_MS) && !nursery_ended(h, WNOHANG) && !is_over(h, end))
 			;
 	}
 	if (h->s->o.gets)
@@ -189,7 +194,7 @@ int torture_run(struct home *h)
 		model_wrong(h->m, WRONG_STATE, MODEL_NO_KEY,
 			    "there were to be %" PRIu64 " (give more --seconds)", h->s->o.gets);
 	atomic_store(&h->s->end, true);
-	wait_nursery(h);
+	nursery_ended(h, 0);
 	locals_stop(h);
 	writers_stop(h);
 	report(h, (double)(time_now_ns() - start) / 1e9);

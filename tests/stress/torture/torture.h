@@ -14,6 +14,7 @@
 
 #define CLIENT_KEYS	 16u /* of each writer by RPC, after the others */
 #define KEYS_PREFIX_BITS 5u /* that their hashes have in common */
+#define MET_S		 120u /* a run may last that much longer than --seconds */
 
 /* torture_options - see struct face, as of the next four. */
 int torture_options(struct options *o, int argc, char **argv, int *status);
