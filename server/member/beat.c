@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * Rounds. The thread makes sixteen in the length of a promise, or one each millisecond, and one
- * when it is woken. It takes no lock and calls no verb but posting and polling, so nothing but the
- * scheduler keeps it from the next round; and a round that comes late makes a lease shorter, never
- * longer (lease.c).
+ * Rounds. The thread makes sixteen in the length of a promise, but at least one each 100 ms, as two
+ * have to pass before a reader knows the clock; at most one each millisecond; and one when it is
+ * woken. It takes no lock and calls no verb but posting and polling, so nothing but the scheduler
+ * keeps it from the next round; and a round that comes late makes a lease shorter, never longer
+ * (lease.c).
  *
  * WHAT IT SHARES with the group's thread are words. That one writes who leads, which pulses there
  * are and which peers count; this one writes the count of its rounds, at the beginning of each.
@@ -42,7 +43,9 @@
 #include "common/base/time.h"
 #include "common/layout/lease_word.h"
 
+#define ROUNDS	      16u /* in the length of a promise */
 #define PERIOD_MIN_NS NS_PER_MS
+#define PERIOD_MAX_NS (100 * NS_PER_MS)
 #define LOOK_NS	      (200 * 1000ull) /* between two looks whether a round has come */
 
 /* Of a pulse: what is known by it. The thread's while it is in place. */
@@ -163,11 +166,17 @@ static void keep_promise(struct beat *b)
 		eventfd_write(b->config.wake_fd, 1);
 }
 
+static uint64_t period_ns(const struct lease_terms *terms)
+{
+	const uint64_t ns = terms->length_ns / ROUNDS;
+
+	return ns < PERIOD_MIN_NS ? PERIOD_MIN_NS : ns > PERIOD_MAX_NS ? PERIOD_MAX_NS : ns;
+}
+
 static void *run(void *arg)
 {
 	struct beat *b = arg;
-	const uint64_t ns = b->config.terms.length_ns / BEAT_ROUNDS;
-	const int period_ms = (int)((ns < PERIOD_MIN_NS ? PERIOD_MIN_NS : ns) / NS_PER_MS);
+	const int period_ms = (int)(period_ns(&b->config.terms) / NS_PER_MS);
 	struct pollfd woken = { .fd = b->fd, .events = POLLIN };
 	eventfd_t times;
 

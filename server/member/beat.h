@@ -16,8 +16,6 @@
 #include "server/group/lease.h"
 #include "server/replica/pulse.h"
 
-#define BEAT_ROUNDS 16u /* of the thread, in the length of a promise */
-
 struct beat;
 
 struct beat_config {

@@ -11,7 +11,7 @@ import pytest
 
 from kvt_client import Cli, assert_error, run
 from kvt_group import NODES, Group, free_ports
-from kvt_process import BUILD, wait_until
+from kvt_process import BUILD, program, wait_until
 from kvt_server import refused
 
 pytestmark = pytest.mark.soft_device
@@ -202,5 +202,24 @@ def test_with_too_few_in_sync_writes_are_refused(tmp_path):
         group.start("n2")
         group.await_in_sync("n1", "n2")
         cli.good("del", "key")
+    finally:
+        group.end()
+
+
+def test_the_longest_lease(tmp_path):
+    """A backup that learns, a read and a switch wait for no part of it."""
+    group = Group(tmp_path, lease="60s")
+    try:
+        group.start("n1")
+        group.await_in_sync("n1")
+        group.start("n2")
+        group.await_in_sync("n1", "n2")
+        cli = group.cli("n1")
+        cli.put("key", b"value")
+        assert cli.get("key") == b"value"
+        switched = run([program("kv-cluster"), "-s", group.address, "switch", "n2"])
+        assert switched.rc == 0, switched.err
+        assert group.cli("n2").get("key") == b"value"
+        group.await_in_sync("n1", "n2")
     finally:
         group.end()
