@@ -9,7 +9,15 @@
 #include "common/base/time.h"
 #include "server/log/log_internal.h"
 
-#define SPIN_NS 200000u /* as workers do while a write waits for the log */
+/* A fast disk's sync is over before a thread that sleeps would be awake. What other machines hold
+ * wakes nobody, so somebody has to look. */
+#define SPIN_DISK_NS	200000u
+#define SPIN_HOLDERS_NS (5 * NS_PER_MS)
+
+uint64_t log_spin_ns(const struct log *l)
+{
+	return l->io ? SPIN_DISK_NS : SPIN_HOLDERS_NS;
+}
 
 uint64_t batch_seal(struct log *l, const struct group *g, uint64_t identity)
 {
@@ -67,8 +75,7 @@ static int write_batch(struct log *l, uint64_t bytes)
 	return 0;
 }
 
-/* @cached: of the batch's bytes, those that the kernel's memory has. */
-static void count(struct log *l, const struct group *g, uint64_t bytes, uint64_t cached)
+void batch_count(struct log *l, const struct group *g, uint64_t bytes, uint64_t cached)
 {
 	pthread_mutex_lock(&l->lock);
 	l->unsynced += cached;
@@ -95,20 +102,31 @@ static int to_disk(struct log *l, const struct group *g)
 	l->offset += bytes;
 	/* relaxed: a count of bytes */
 	atomic_fetch_add_explicit(&l->disk_room, (int64_t)(g->worst - bytes), memory_order_relaxed);
-	count(l, g, bytes, l->config.sync == LOG_SYNC_ALWAYS ? 0 : bytes);
+	batch_count(l, g, bytes, l->config.sync == LOG_SYNC_ALWAYS ? 0 : bytes);
 	return log_raise(l, end, l->config.sync == LOG_SYNC_ALWAYS ? end : 0) ? 0 : -EIO;
 }
 
-/* The same without a disk: what was taken is as good as written. */
-static int to_holders(struct log *l, const struct group *g)
+/* Sleeps where it has to wait. False: the log has failed. */
+static bool await_buffer(struct log *l)
 {
-	const uint64_t end = g->position + g->bytes;
+	while (!holders_buffer(l)) {
+		if (log_has_failed(l))
+			return false;
+		time_give_way();
+	}
+	return true;
+}
 
-	holders_send(l, g);
-	/* relaxed: as above; what was taken comes back */
-	atomic_fetch_add_explicit(&l->disk_room, (int64_t)g->worst, memory_order_relaxed);
-	count(l, g, g->bytes, 0);
-	return log_raise(l, end, end) ? 0 : -EIO;
+static int await_holders(struct log *l, uint64_t end)
+{
+	if (!l->config.mirror)
+		return 0;
+	while (!holders_have(l, end)) {
+		if (log_has_failed(l))
+			return -EIO;
+		time_give_way();
+	}
+	return log_raise(l, 0, 0) ? 0 : -EIO;
 }
 
 static int commit_group(struct log *l, const struct group *g)
@@ -116,15 +134,13 @@ static int commit_group(struct log *l, const struct group *g)
 	const uint64_t bytes = log_batch_bytes(g->bytes);
 	int rc;
 
-	if (!holders_buffer(l))
+	if (!await_buffer(l))
 		return -EIO;
-	if (l->io && bytes > l->current->bytes - l->offset && segment_switch(l)) /* in the buffer */
+	if (bytes > l->current->bytes - l->offset && segment_switch(l)) /* in the buffer */
 		return -EIO;
 	ring_take(l, g, l->batch + sizeof(struct log_batch_header));
-	rc = l->io ? to_disk(l, g) : to_holders(l, g);
-	if (!rc)
-		holders_await(l, g->position + g->bytes);
-	return rc;
+	rc = to_disk(l, g);
+	return rc ? rc : await_holders(l, g->position + g->bytes);
 }
 
 /*
@@ -143,13 +159,18 @@ void log_kick(struct log *l)
 			;
 }
 
+static bool rests(struct log *l)
+{
+	return l->io ? log_tail(l) == l->taken : turn_rests(l);
+}
+
 static void sleep_for_more(struct log *l)
 {
 	uint64_t kicks;
 
 	atomic_store_explicit(&l->asleep, true, memory_order_seq_cst); /* see log_kick() */
-	if (atomic_load_explicit(&l->tail, memory_order_seq_cst) == l->taken &&
-	    !atomic_load_explicit(&l->stop, memory_order_seq_cst) && !log_has_failed(l)) {
+	if (rests(l) && !atomic_load_explicit(&l->stop, memory_order_seq_cst) &&
+	    !log_has_failed(l)) {
 		if (read(l->wake_fd, &kicks, sizeof(kicks)) < 0) {
 			/* interrupted: it is asked again what there is to do */
 		}
@@ -161,7 +182,7 @@ static void sleep_for_more(struct log *l)
 /*
  * Those whose writes were in the last batch are about to write again, and waking a thread takes
  * about the time of a fast disk's sync: so look a while longer, but only where to yield is cheap
- * (base/time.c): who is about to write may need this core.
+ * (base/time.c): who is about to write may need this core. Without a disk they do it themselves.
  */
 static void idle(struct log *l, uint64_t *since_ns)
 {
@@ -169,31 +190,40 @@ static void idle(struct log *l, uint64_t *since_ns)
 
 	if (!*since_ns)
 		*since_ns = now;
-	if (now - *since_ns < SPIN_NS && time_yield())
+	if (l->io && now - *since_ns < SPIN_DISK_NS && time_yield())
 		return;
-	holders_tell(l);
+	if (l->io)
+		holders_tell(l);
+	else
+		turn_tell(l);
 	sleep_for_more(l);
 	*since_ns = 0;
+}
+
+/* Returns false where there is nothing to do, or it has failed. */
+static bool write_group(struct log *l)
+{
+	struct group g;
+
+	if (!l->io)
+		return turn_take(l);
+	return ring_look(l, &g) && commit_group(l, &g) == 0;
 }
 
 void *writer_run(void *log)
 {
 	struct log *l = log;
-	struct group g;
 	uint64_t idle_since_ns = 0; /* 0: it is at work */
 
 	while (!log_has_failed(l)) {
-		if (ring_look(l, &g)) {
-			if (commit_group(l, &g))
-				break;
+		if (write_group(l))
 			idle_since_ns = 0;
-		} else if (atomic_load_explicit(&l->tail, memory_order_relaxed) != l->taken) {
-			time_give_way(); /* the next one is being filled */
-		} else if (atomic_load_explicit(&l->stop, memory_order_acquire)) {
+		else if (!rests(l))
+			time_give_way(); /* the next one is being filled, or one is under way */
+		else if (atomic_load_explicit(&l->stop, memory_order_acquire))
 			break;
-		} else {
+		else
 			idle(l, &idle_since_ns);
-		}
 	}
 	return NULL;
 }

@@ -5,41 +5,37 @@
  * go on at once, and is committed when the disk and each mirror that must hold it do. The next
  * batch is begun after that: what comes meanwhile goes with it, as it does while a disk syncs.
  *
- * The writer waits here for other machines, and for nothing else: whoever decides which of them
- * must hold the log (another thread) ends the wait, since held() asks again each time. A mirror
- * that need not hold it, and is slow, keeps buffers; there is one more than the writer needs, and
- * who lets a mirror keep all of them stops the log.
+ * With a disk the writer waits here for other machines, and for nothing else; without one nobody
+ * does (turn.c). Whoever decides which of them must hold the log (another thread) ends the wait,
+ * since held() asks again each time. A mirror that need not hold it, and is slow, keeps buffers;
+ * there is one more than the writer needs, and who lets a mirror keep all of them stops the log.
  *
  * held() grows no further than what was sent, and may fall, or be less than what is committed,
  * where one that lacks something becomes one that must hold it: nothing more is committed then
  * until it has caught up. What was committed stays so: log_raise() lowers nothing.
  */
-#include "common/base/time.h"
 #include "server/log/log_internal.h"
 
 bool holders_buffer(struct log *l)
 {
 	const struct log_mirror *m = l->config.mirror;
 
-	if (!m)
+	for (unsigned i = 0; m && i < LOG_BUFFERS; i++) {
+		if (!m->is_free(m->ctx, i))
+			continue;
+		l->batch = l->buffers + i * BATCH_BYTES_MAX;
 		return true;
-	while (!log_has_failed(l)) {
-		for (unsigned i = 0; i < LOG_BUFFERS; i++) {
-			if (!m->is_free(m->ctx, i))
-				continue;
-			l->batch = l->buffers + i * BATCH_BYTES_MAX;
-			return true;
-		}
-		time_give_way();
 	}
-	return false;
+	return !m;
 }
 
 static void send(struct log *l, struct log_sent *s)
 {
 	const struct log_mirror *m = l->config.mirror;
 
-	s->committed = l->told = log_committed(l);
+	s->committed = log_committed(l);
+	/* relaxed: see log_leave() */
+	atomic_store_explicit(&l->told, s->committed, memory_order_relaxed);
 	s->clock_ms = l->config.clock_ms(l->config.ctx);
 	m->send(m->ctx, s);
 }
@@ -57,27 +53,30 @@ void holders_send(struct log *l, const struct group *g)
 	send(l, &s);
 }
 
-void holders_await(struct log *l, uint64_t end)
+bool holders_have(struct log *l, uint64_t end)
 {
 	const struct log_mirror *m = l->config.mirror;
 
-	if (!m)
-		return;
-	while (m->held(m->ctx) < end) {
-		if (log_has_failed(l))
-			return;
-		time_give_way();
-	}
+	if (m && m->held(m->ctx) < end)
+		return false;
 	/* Not all that held() says: who must hold what comes next, it will say then.
 	 * relaxed: see committed_by() */
-	atomic_store_explicit(&l->held, end, memory_order_relaxed);
-	log_raise(l, 0, 0);
+	if (m)
+		atomic_store_explicit(&l->held, end, memory_order_relaxed);
+	return true;
+}
+
+bool holders_lag(const struct log *l)
+{
+	/* relaxed: see log_leave() */
+	return l->config.mirror &&
+	       atomic_load_explicit(&l->told, memory_order_relaxed) != log_committed(l);
 }
 
 void holders_tell(struct log *l)
 {
 	struct log_sent s = { .position = l->taken, .buffer = LOG_BUFFERS };
 
-	if (l->config.mirror && l->told != log_committed(l))
+	if (holders_lag(l))
 		send(l, &s);
 }

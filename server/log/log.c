@@ -5,6 +5,7 @@
  *	ring.c      who appends, and the memory between them and the writer
  *	holders.c   mirrors, which must hold what is committed
  *	batch.c     the writer: one batch of all that has come, written and synced, again and again
+ *	turn.c      the same without a disk, by whoever waits
  *	sync.c      positions, who waits for them, syncs by time or on demand, and the failure
  *	segments.c  the keeper: files made ahead, and dropped
  *	ahead.c     the keeper: zeroes where the writer will come
@@ -210,6 +211,7 @@ static void destroy(struct log *l)
 	pthread_cond_destroy(&l->changed);
 	pthread_mutex_destroy(&l->lock);
 	pthread_mutex_destroy(&l->wait_lock);
+	pthread_mutex_destroy(&l->turn);
 	free(l);
 }
 
@@ -229,6 +231,7 @@ static struct log *create(const struct log_config *config)
 	atomic_store_explicit(&l->held,
 			      config->mirror ? config->first + config->tail_bytes : UINT64_MAX,
 			      memory_order_relaxed);
+	pthread_mutex_init(&l->turn, NULL);
 	pthread_mutex_init(&l->wait_lock, NULL);
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_condattr_init(&attr);

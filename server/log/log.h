@@ -129,8 +129,19 @@ void log_append_end(struct log *l, const struct log_place *at, const struct log_
 /* log_refuse - nothing more is appended, or it is again; what was begun goes on. Any thread. */
 void log_refuse(struct log *l, bool refuse);
 
-/* log_kick - the log's thread writes what was appended, now: once after a few appends. */
+/*
+ * log_kick - the log's thread writes what was appended, now: once after a few appends.
+ * log_push - the same from one who waits and looks again, as it calls log_step() until all of it is
+ * committed, or log_leave(). Without a disk such a caller writes the log itself, as far as that
+ * goes without waiting; with one the log's thread does, and the other two do nothing. log_leave()
+ * also if nothing is waited for any more, before a sleep. Any thread; they never wait.
+ */
 void log_kick(struct log *l);
+void log_push(struct log *l);
+void log_step(struct log *l);
+void log_leave(struct log *l);
+
+uint64_t log_spin_ns(const struct log *l); /* who waits looks again and again, before it sleeps */
 
 uint64_t log_tail(const struct log *l); /* seq_cst */
 uint64_t log_committed(const struct log *l); /* acquire */

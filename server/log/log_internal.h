@@ -57,10 +57,12 @@ struct log {
 	_Atomic bool stop; /* written under `lock` */
 	int wake_fd;
 
-	/* Of the writer alone. */
-	_Alignas(CACHE_LINE) uint64_t taken; /* all below has left the ring */
+	/* Of the writer alone; without a disk, of who has the turn. */
+	_Alignas(CACHE_LINE) pthread_mutex_t turn; /* see turn.c; `lock` may be taken within it */
+	uint64_t taken; /* all below has left the ring */
+	uint64_t under_way; /* end of the batch that the mirrors do not all hold yet; 0: none */
 	uint64_t offset; /* where the next batch goes, in the current segment */
-	uint64_t told; /* the committed position that the mirrors were told last */
+	_Atomic uint64_t told; /* the committed position that the mirrors were told last */
 
 	pthread_mutex_t wait_lock; /* a leaf */
 	struct log_waiter *waiters; /* under wait_lock */
@@ -106,20 +108,31 @@ void ring_take(struct log *l, const struct group *g, uint8_t *out);
  * at_disk - the writer, before it waits for the disk, or for another thread that does, and after
  * it: for log_at_disk(). After a failure it says nothing more.
  * batch_seal - header and checksums for the records that stand in l->batch behind room for the
- * header. Returns the batch's length on disk. */
+ * header. Returns the batch's length on disk.
+ * batch_count - one of @bytes, @cached of which the kernel's memory has. */
 void at_disk(struct log *l);
 uint64_t batch_seal(struct log *l, const struct group *g, uint64_t identity);
+void batch_count(struct log *l, const struct group *g, uint64_t bytes, uint64_t cached);
 void *writer_run(void *log);
 
-/* holders.c: the mirrors, if there are any. The writer.
- * holders_buffer - make l->batch one that may be written. False: the log has failed.
+/* holders.c: the mirrors, if there are any. The writer, or who has the turn.
+ * holders_buffer - make l->batch one that may be written. False: none is, for now.
  * holders_send - the batch that stands there.
- * holders_await - until all that must hold it do, or the log has failed.
- * holders_tell - that more is committed, if they do not know. */
+ * holders_have - all that must hold the log up to @end do; log_raise() goes by it from now on.
+ * holders_lag - they do not know all that is committed. Any thread.
+ * holders_tell - it to them, if they do not. */
 bool holders_buffer(struct log *l);
 void holders_send(struct log *l, const struct group *g);
-void holders_await(struct log *l, uint64_t end);
+bool holders_have(struct log *l, uint64_t end);
+bool holders_lag(const struct log *l);
 void holders_tell(struct log *l);
+
+/* turn.c: of a log without a disk.
+ * turn_take - a step, unless there is nothing to do. turn_rests - nothing is left to be done, but
+ * to tell. turn_tell - as holders_tell(). The writer; they wait for who has the turn. */
+bool turn_take(struct log *l);
+bool turn_rests(struct log *l);
+void turn_tell(struct log *l);
 
 /* ahead.c
  * ahead_open - returns 0 or a negative errno; ahead_close() is called in any case.

@@ -2,8 +2,9 @@
 /* SPDX-FileCopyrightText: The GraceKV authors */
 #pragma once
 /*
- * Those who hold the log besides the disk, other servers' memories, as a table of functions. All of
- * them are called by the log's writer alone; none of them sleeps, or waits for another machine.
+ * Those who hold the log besides the disk, other servers' memories, as a table of functions. The
+ * log's writer calls them, or without a disk whoever has its turn: one at a time. None of them
+ * sleeps, or waits for another machine.
  */
 #include <stdbool.h>
 #include <stdint.h>

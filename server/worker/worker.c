@@ -32,7 +32,6 @@
  * dear (base/time.c) spin on, unless it was in vain the time before.
  */
 #define SPIN_YIELD_NS	  10000u
-#define LOG_SPIN_NS	  200000u /* instead, while a write waits for the log */
 #define TIDY_BUSY_NS	  (5 * NS_PER_MS) /* between a few merges each, of a busy worker */
 #define TIDY_NS		  (100 * NS_PER_MS) /* the index waits for memory: ask again, ... */
 #define LEAVING_NS	  (1 * NS_PER_MS) /* asleep at most, while connections leave */
@@ -177,15 +176,14 @@ static void sleep_until_work(struct worker *w)
 	atomic_fetch_add_explicit(&w->rpc.counters.wakeups, 1, memory_order_relaxed);
 }
 
-/* A fast disk's sync is over before a thread that sleeps would be awake. */
 static uint64_t spin_ns(const struct worker *w)
 {
-	return write_waits(&w->rpc.door) ? LOG_SPIN_NS : WORKER_SPIN_NS;
+	return write_waits(&w->rpc.door) ? log_spin_ns(w->rpc.store.store->log) : WORKER_SPIN_NS;
 }
 
 static void idle(struct worker *w, uint64_t *idle_since)
 {
-	/* what waits for the log needs the log's thread to run: let it have this core */
+	/* what waits for the log needs its thread to run, or another one: let it have this core */
 	const bool log = write_waits(&w->rpc.door);
 	uint64_t now = time_now_ns();
 

@@ -200,6 +200,7 @@ bool write_poll(struct write_door *d)
 
 	if (!x)
 		return false;
+	log_step(log_of(d));
 	committed = log_committed(log_of(d));
 	for (; x && done < POLL_MAX && finish(d, x, committed); x = d->first, done++) {
 		struct write *w = x->write;
@@ -222,13 +223,15 @@ void write_flush(struct write_door *d)
 	if (!d->appended)
 		return;
 	d->appended = false;
-	log_kick(log_of(d));
+	log_push(log_of(d));
 }
 
 uint64_t write_sleep(struct write_door *d)
 {
 	struct write_waiting *x = d->first;
 
+	if (log_of(d))
+		log_leave(log_of(d));
 	if (!x)
 		return UINT64_MAX;
 	if (log_committed(log_of(d)) >= x->until || log_has_failed(log_of(d)))

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /* A log whose records others must hold, with a disk and without: what it sends, and commits. */
+#include <errno.h>
 #include <pthread.h>
 
 #include "common/layout/log_format.h"
+#include "server/log/log_internal.h"
 #include "tests/unit/log/writing.h"
 
 #define RECORDS 20000u
@@ -285,21 +287,132 @@ UNIT_TEST(the_disk_fails)
 	close_log(h, -EIO);
 }
 
+static uint64_t put(struct holders *h, unsigned writer, uint64_t i, uint32_t len)
+{
+	uint64_t end = 0;
+
+	assert_ok(try_put(h->w.log, writer, i, len, &end));
+	return end;
+}
+
+/* Without a disk, and without the log's thread; one must hold it, the other one takes it at once. */
+static struct holders *open_asleep(void)
+{
+	struct holders *h = open_log(false, LOG_SYNC_NEVER);
+	const uint64_t until = time_now_ns() + LONG_TIME_NS;
+
+	atomic_store(&h->must[0], true);
+	may(h, 1, UINT64_MAX);
+	while (!atomic_load(&h->w.log->asleep)) {
+		assert_true(time_now_ns() < until);
+		time_sleep(NS_PER_MS);
+	}
+	return h;
+}
+
+/* No other thread is needed, nor is one woken. */
+UNIT_TEST(who_waits_writes_it)
+{
+	struct holders *h = open_asleep();
+	uint64_t first, second;
+
+	first = put(h, 0, 0, 100);
+	log_step(h->w.log);
+	assert_int_equal(atomic_load(&h->sent), first);
+	second = put(h, 0, 1, 100);
+	log_step(h->w.log);
+	assert_int_equal(atomic_load(&h->sent), first); /* one batch after the other */
+	stays(h, 0);
+	may(h, 0, first);
+	log_push(h->w.log);
+	assert_int_equal(log_committed(h->w.log), first);
+	assert_int_equal(atomic_load(&h->sent), second);
+	may(h, 0, UINT64_MAX);
+	log_step(h->w.log);
+	assert_int_equal(log_committed(h->w.log), second);
+	assert_int_equal(atomic_load(&h->told), first);
+	assert_true(atomic_load(&h->w.log->asleep));
+	close_log(h, 0);
+}
+
+/* What is under way, has been appended, or is to be told when nobody looks any more, the log's
+ * thread goes on with; it may have come to rest before. */
+UNIT_TEST(who_leaves_hands_it_on)
+{
+	struct holders *h = open_asleep();
+	uint64_t end = 0;
+
+	for (unsigned i = 0; i < 60; i += 3) {
+		may(h, 0, end);
+		put(h, 0, i, 100);
+		log_push(h->w.log);
+		end = put(h, 0, i + 1, 100);
+		log_leave(h->w.log);
+		may(h, 0, end);
+		await_committed(h->w.log, end);
+		await(&h->told, end);
+		may(h, 0, UINT64_MAX);
+		end = put(h, 0, i + 2, 100);
+		log_push(h->w.log);
+		while (log_committed(h->w.log) < end)
+			log_step(h->w.log); /* the thread may be on its way to sleep */
+		log_leave(h->w.log);
+		await(&h->told, end);
+	}
+	close_log(h, 0);
+}
+
+/* What is long is copied by nobody who answers others. */
+UNIT_TEST(a_long_batch_is_the_threads)
+{
+	struct holders *h = open_asleep();
+	uint64_t end;
+
+	may(h, 0, UINT64_MAX);
+	end = put(h, 0, 0, 1 << 20);
+	log_step(h->w.log);
+	await_committed(h->w.log, end);
+	close_log(h, 0);
+}
+
 struct writer {
 	struct holders *h;
 	unsigned number;
 };
 
+/* As a worker does: it looks for a while, and leaves then. */
+static void step(struct log *l, uint64_t end, uint64_t *seed)
+{
+	log_push(l);
+	for (uint64_t n = unit_random(seed) % 8; n && log_committed(l) < end; n--)
+		log_step(l);
+	if (unit_random(seed) % 4 == 0) {
+		log_leave(l);
+		if (unit_random(seed) % 4 == 0)
+			await_committed(l, end);
+	}
+}
+
 static void *write_many(void *arg)
 {
 	const struct writer *w = arg;
-	uint64_t seed = w->number;
+	struct log *l = w->h->w.log;
+	uint64_t seed = w->number, end = 0;
+	int rc;
 
 	for (uint64_t i = 0; i < RECORDS / WRITERS; i++) {
 		const uint32_t len = (uint32_t)(unit_random(&seed) % (i % 500 ? 300 : 200000));
 
-		append(w->h->w.log, w->number, i, len);
+		if (w->number % 3 == 0) {
+			end = append(l, w->number, i, len);
+			continue;
+		}
+		while ((rc = try_put(l, w->number, i, len, &end)) == -EBUSY)
+			log_step(l);
+		assert_int_equal(rc, 0);
+		step(l, end, &seed);
 	}
+	log_leave(l);
 	return NULL;
 }
 

@@ -86,7 +86,7 @@ static const uint8_t *value_of(uint64_t count)
 	return values + count % 4096 * 8;
 }
 
-int try_append(struct log *l, unsigned writer, uint64_t count, uint32_t value_len, uint64_t *end)
+int try_put(struct log *l, unsigned writer, uint64_t count, uint32_t value_len, uint64_t *end)
 {
 	char key[32];
 	struct log_entry e = {
@@ -112,9 +112,17 @@ int try_append(struct log *l, unsigned writer, uint64_t count, uint32_t value_le
 	assert_int_equal(at.end - at.start, log_record_length(e.key_len, e.value_len));
 	e.body = hash_pieces(pieces, 2);
 	log_append_end(l, &at, &e);
-	log_kick(l);
 	*end = at.end;
 	return 0;
+}
+
+int try_append(struct log *l, unsigned writer, uint64_t count, uint32_t value_len, uint64_t *end)
+{
+	int rc = try_put(l, writer, count, value_len, end);
+
+	if (rc == 0)
+		log_kick(l);
+	return rc;
 }
 
 uint64_t append(struct log *l, unsigned writer, uint64_t count, uint32_t value_len)

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: The GraceKV authors */
+/*
+ * A log without a disk: whoever waits for it writes it.
+ *
+ * What a batch waits for then is other machines' memory, for as long as a READ takes. To hand it to
+ * a thread of its own, and its end back, takes longer. So what the writer does is cut into steps,
+ * none of which waits: send a batch of what has come; or, where one is under way, look whether all
+ * that must hold it do, and commit it. Whoever has the turn, a lock, takes a step. Those who wait
+ * for the log only try to take it: while another one has it their records are the next batch's.
+ *
+ * The log's thread is for those who do not look again. It takes the turn as they do, and sleeps
+ * while there is nothing to be done.
+ *
+ * WHAT IS UNDER WAY IS NOT SLEPT OVER. Who appends is about to look, by log_step(), or kicks; and
+ * who stops looking kicks (log_leave()). Between the last step of one who leaves and the last look
+ * of the thread, both under the turn, one came first. If the step did, the look finds what it left
+ * under way. If the look did, the thread had said before it that it is about to sleep, so who
+ * leaves reads that after its step, and wakes it. Who finds the turn taken has left its records to
+ * nobody: it looks again, or leaves, too.
+ *
+ * WHAT IS COMMITTED IS TOLD with the next batch, and if none comes by who leaves. He reads `told`
+ * and `committed` without the turn: the one who committed last reads what he stored himself, and
+ * leaves after that.
+ *
+ * A long batch is the thread's, so that those who answer clients do not copy it meanwhile.
+ */
+#include "common/base/mutant.h"
+#include "server/log/log_internal.h"
+
+#define STEP_BYTES (64u << 10) /* of records: longer batches are the thread's */
+
+/* Must have the turn. Whether the batch that is under way is committed, or none was. */
+static bool is_committed(struct log *l)
+{
+	const uint64_t end = l->under_way;
+
+	if (!end)
+		return true;
+	if (!holders_have(l, end))
+		return false;
+	l->under_way = 0;
+	return log_raise(l, end, end);
+}
+
+/* Must have the turn. */
+static void begin(struct log *l, const struct group *g)
+{
+	ring_take(l, g, l->batch + sizeof(struct log_batch_header));
+	holders_send(l, g);
+	/* relaxed: a count of bytes; what was taken comes back */
+	atomic_fetch_add_explicit(&l->disk_room, (int64_t)g->worst, memory_order_relaxed);
+	batch_count(l, g, g->bytes, 0);
+	l->under_way = g->position + g->bytes;
+}
+
+/* Must have the turn. False: there was nothing to do, or it has to wait. */
+static bool step(struct log *l, uint64_t bytes_max)
+{
+	const uint64_t was = l->under_way;
+	struct group g;
+
+	if (log_has_failed(l) || !is_committed(l))
+		return false;
+	if (!ring_look(l, &g) || g.bytes > bytes_max || !holders_buffer(l))
+		return was;
+	begin(l, &g);
+	is_committed(l); /* it may be there already */
+	return true;
+}
+
+bool turn_take(struct log *l)
+{
+	bool moved;
+
+	pthread_mutex_lock(&l->turn);
+	moved = step(l, UINT64_MAX);
+	pthread_mutex_unlock(&l->turn);
+	return moved;
+}
+
+bool turn_rests(struct log *l)
+{
+	bool rests;
+
+	pthread_mutex_lock(&l->turn);
+	rests = !l->under_way && log_tail(l) == l->taken;
+	pthread_mutex_unlock(&l->turn);
+	return rests;
+}
+
+void turn_tell(struct log *l)
+{
+	pthread_mutex_lock(&l->turn);
+	holders_tell(l);
+	pthread_mutex_unlock(&l->turn);
+}
+
+void log_step(struct log *l)
+{
+	bool its;
+
+	if (l->io || pthread_mutex_trylock(&l->turn))
+		return;
+	step(l, STEP_BYTES);
+	its = l->under_way || log_tail(l) - l->taken <= STEP_BYTES;
+	pthread_mutex_unlock(&l->turn);
+	if (!its)
+		log_kick(l);
+}
+
+void log_push(struct log *l)
+{
+	if (l->io)
+		log_kick(l);
+	else
+		log_step(l);
+}
+
+void log_leave(struct log *l)
+{
+	if (!l->io && !MUTANT(leave_quietly) && (log_tail(l) != log_committed(l) || holders_lag(l)))
+		log_kick(l);
+}
