@@ -9,15 +9,7 @@
 #include "common/base/time.h"
 #include "server/log/log_internal.h"
 
-/* A fast disk's sync is over before a thread that sleeps would be awake. What other machines hold
- * wakes nobody, so somebody has to look. */
-#define SPIN_DISK_NS	200000u
-#define SPIN_HOLDERS_NS (5 * NS_PER_MS)
-
-uint64_t log_spin_ns(const struct log *l)
-{
-	return l->io ? SPIN_DISK_NS : SPIN_HOLDERS_NS;
-}
+#define SPIN_NS 200000u /* as workers do while a write waits for the log */
 
 uint64_t batch_seal(struct log *l, const struct group *g, uint64_t identity)
 {
@@ -190,7 +182,7 @@ static void idle(struct log *l, uint64_t *since_ns)
 
 	if (!*since_ns)
 		*since_ns = now;
-	if (l->io && now - *since_ns < SPIN_DISK_NS && time_yield())
+	if (l->io && now - *since_ns < SPIN_NS && time_yield())
 		return;
 	if (l->io)
 		holders_tell(l);

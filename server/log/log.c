@@ -315,6 +315,11 @@ int log_mirror(struct log *l, const struct log_mirror *mirror, struct error *err
 		  : 0;
 }
 
+bool log_has_disk(const struct log *l)
+{
+	return l->io;
+}
+
 uint64_t log_tail(const struct log *l)
 {
 	/* seq_cst: see log_append_begin() */

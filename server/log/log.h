@@ -134,14 +134,15 @@ void log_refuse(struct log *l, bool refuse);
  * log_push - the same from one who waits and looks again, as it calls log_step() until all of it is
  * committed, or log_leave(). Without a disk such a caller writes the log itself, as far as that
  * goes without waiting; with one the log's thread does, and the other two do nothing. log_leave()
- * also if nothing is waited for any more, before a sleep. Any thread; they never wait.
+ * also if nothing is waited for any more, before a sleep; it returns how long that may be, in ns:
+ * others are to be told then what was committed. Any thread; they never wait.
  */
 void log_kick(struct log *l);
 void log_push(struct log *l);
 void log_step(struct log *l);
-void log_leave(struct log *l);
+uint64_t log_leave(struct log *l);
 
-uint64_t log_spin_ns(const struct log *l); /* who waits looks again and again, before it sleeps */
+bool log_has_disk(const struct log *l);
 
 uint64_t log_tail(const struct log *l); /* seq_cst */
 uint64_t log_committed(const struct log *l); /* acquire */

@@ -63,6 +63,7 @@ struct log {
 	uint64_t under_way; /* end of the batch that the mirrors do not all hold yet; 0: none */
 	uint64_t offset; /* where the next batch goes, in the current segment */
 	_Atomic uint64_t told; /* the committed position that the mirrors were told last */
+	_Atomic uint64_t committed_ns; /* without a disk: when that was raised last */
 
 	pthread_mutex_t wait_lock; /* a leaf */
 	struct log_waiter *waiters; /* under wait_lock */

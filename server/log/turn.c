@@ -19,15 +19,17 @@
  * leaves reads that after its step, and wakes it. Who finds the turn taken has left its records to
  * nobody: it looks again, or leaves, too.
  *
- * WHAT IS COMMITTED IS TOLD with the next batch, and if none comes by who leaves. He reads `told`
- * and `committed` without the turn: the one who committed last reads what he stored himself, and
- * leaves after that.
+ * WHAT IS COMMITTED IS TOLD with the next batch, and if none comes for a while by who leaves: those
+ * who have to wait for that come back. They read `told` and `committed` without the turn, but
+ * whoever committed last reads what it stored itself, and leaves after that.
  *
  * A long batch is the thread's, so that those who answer clients do not copy it meanwhile.
  */
 #include "common/base/mutant.h"
+#include "common/base/time.h"
 #include "server/log/log_internal.h"
 
+#define TELL_NS	   (10 * NS_PER_MS)
 #define STEP_BYTES (64u << 10) /* of records: longer batches are the thread's */
 
 /* Must have the turn. Whether the batch that is under way is committed, or none was. */
@@ -40,6 +42,7 @@ static bool is_committed(struct log *l)
 	if (!holders_have(l, end))
 		return false;
 	l->under_way = 0;
+	atomic_store_explicit(&l->committed_ns, time_now_ns(), memory_order_relaxed);
 	return log_raise(l, end, end);
 }
 
@@ -117,8 +120,29 @@ void log_push(struct log *l)
 		log_step(l);
 }
 
-void log_leave(struct log *l)
+static uint64_t tell_later(struct log *l)
 {
-	if (!l->io && !MUTANT(leave_quietly) && (log_tail(l) != log_committed(l) || holders_lag(l)))
+	/* relaxed: as `told` */
+	const uint64_t since = atomic_load_explicit(&l->committed_ns, memory_order_relaxed);
+	const uint64_t now = time_now_ns();
+
+	if (now < since + TELL_NS)
+		return since + TELL_NS - now;
+	if (pthread_mutex_trylock(&l->turn)) {
 		log_kick(l);
+		return UINT64_MAX;
+	}
+	holders_tell(l);
+	pthread_mutex_unlock(&l->turn);
+	return UINT64_MAX;
+}
+
+uint64_t log_leave(struct log *l)
+{
+	if (l->io || MUTANT(leave_quietly))
+		return UINT64_MAX;
+	if (log_tail(l) == log_committed(l))
+		return holders_lag(l) ? tell_later(l) : UINT64_MAX;
+	log_kick(l);
+	return UINT64_MAX;
 }

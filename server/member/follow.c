@@ -46,7 +46,7 @@
 #define PATIENCE_NS (60 * NS_PER_S) /* for each frame of the table, and for the log before it */
 #define REST_NS	    (50 * NS_PER_MS) /* between two attempts */
 #define APPLY_BYTES (4ull * LOG_BATCH_RECORDS_MAX) /* between two looks at the ring */
-#define IDLE_MIN_NS (20 * 1000ull)
+#define IDLE_MIN_NS (200 * 1000ull)
 #define IDLE_MAX_NS NS_PER_MS
 #define LIFELINE_MS 2000u
 

@@ -27,12 +27,15 @@
 
 #include "common/base/mutant.h"
 #include "common/base/random.h"
+#include "common/base/time.h"
 #include "common/rdma/post.h"
 #include "common/rdma/qp.h"
 #include "common/rdma/region.h"
 #include "server/replica/word.h"
 
-#define SENDS_MAX 4u /* a word each, and two of them at a time */
+#define SENDS_MAX  4u /* a word each, and two of them at a time */
+#define TELL_NS	   (10 * NS_PER_MS)
+#define TELL_PARTS 8u /* of the ring: earlier, where that much was taken */
 
 struct backup {
 	const struct rdma_device *dev;
@@ -44,7 +47,7 @@ struct backup {
 	struct ring_receiver receiver;
 	unsigned under_way; /* WRITEs of ours */
 	bool connected, revoked;
-	uint64_t told_taken, told_applied;
+	uint64_t told_taken, told_applied, told_ns;
 };
 
 static int make(struct backup *b, uint64_t ring_bytes, struct error *err)
@@ -134,16 +137,24 @@ static void write_word(struct backup *b, size_t offset, _Atomic uint64_t *word, 
 		b->under_way++;
 }
 
+/* Each word is a message in the way of those that bring batches. */
+static bool is_time_to_tell(const struct backup *b)
+{
+	return b->receiver.taken - b->told_taken >= b->receiver.ring_bytes / TELL_PARTS ||
+	       time_now_ns() - b->told_ns >= TELL_NS;
+}
+
 void backup_tell(struct backup *b, uint64_t applied)
 {
 	struct replica_flow *flow = b->words.addr;
 
-	if (!b->connected || b->revoked)
+	if (!b->connected || b->revoked || !is_time_to_tell(b))
 		return;
 	poll_own(b);
 	/* The words that are on their way stay as they are. */
 	if (b->under_way)
 		return;
+	b->told_ns = time_now_ns();
 	if (b->told_taken != b->receiver.taken) {
 		b->told_taken = b->receiver.taken;
 		write_word(b, offsetof(struct replica_flow, taken), &flow->taken, b->told_taken);

@@ -29,7 +29,8 @@ int backup_connect(struct backup *b, const struct replica_flow_offer *primary, s
  * backup_take - the next batch that has come, whole: what ring_receive() has taken, until the next
  * call; NULL: there is none. The primary is not told yet.
  * backup_tell - tell the primary that the ring is free up to there, and what is applied: @applied,
- * a position. Where its queue pair is busy, the next call tells it. Never sleeps.
+ * a position. Where its queue pair is busy, or was told a moment ago, a later call tells it: call
+ * it again and again. Never sleeps.
  */
 const struct ring_receiver *backup_take(struct backup *b);
 void backup_tell(struct backup *b, uint64_t applied);

@@ -32,6 +32,8 @@
  * dear (base/time.c) spin on, unless it was in vain the time before.
  */
 #define SPIN_YIELD_NS	  10000u
+#define DISK_SPIN_NS	  200000u /* instead, while a write waits for the log on its disk */
+#define HOLDERS_SPIN_NS	  (5 * NS_PER_MS) /* for other machines alone, which wake nobody */
 #define TIDY_BUSY_NS	  (5 * NS_PER_MS) /* between a few merges each, of a busy worker */
 #define TIDY_NS		  (100 * NS_PER_MS) /* the index waits for memory: ask again, ... */
 #define LEAVING_NS	  (1 * NS_PER_MS) /* asleep at most, while connections leave */
@@ -176,24 +178,37 @@ static void sleep_until_work(struct worker *w)
 	atomic_fetch_add_explicit(&w->rpc.counters.wakeups, 1, memory_order_relaxed);
 }
 
+static bool waits_for_disk(const struct worker *w)
+{
+	return write_waits(&w->rpc.door) && log_has_disk(w->rpc.store.store->log);
+}
+
+static bool waits_for_holders(const struct worker *w)
+{
+	return write_waits(&w->rpc.door) && !log_has_disk(w->rpc.store.store->log);
+}
+
+/* A fast disk's sync is over before a thread that sleeps would be awake. */
 static uint64_t spin_ns(const struct worker *w)
 {
-	return write_waits(&w->rpc.door) ? log_spin_ns(w->rpc.store.store->log) : WORKER_SPIN_NS;
+	return waits_for_disk(w)      ? DISK_SPIN_NS
+	       : waits_for_holders(w) ? HOLDERS_SPIN_NS
+				      : WORKER_SPIN_NS;
 }
 
 static void idle(struct worker *w, uint64_t *idle_since)
 {
-	/* what waits for the log needs its thread to run, or another one: let it have this core */
-	const bool log = write_waits(&w->rpc.door);
 	uint64_t now = time_now_ns();
 
 	if (!*idle_since)
 		*idle_since = now;
-	if (now - *idle_since < w->spin_yield_ns && !log) {
+	/* what waits for the disk needs the log's thread to run: let it have this core */
+	if (now - *idle_since < w->spin_yield_ns && !waits_for_disk(w)) {
 		time_relax();
 		return;
 	}
-	if (now - *idle_since < spin_ns(w) && (time_yield() || (!log && !w->spun_in_vain)))
+	if (now - *idle_since < spin_ns(w) &&
+	    (time_yield() || waits_for_holders(w) || (!waits_for_disk(w) && !w->spun_in_vain)))
 		return;
 	w->spun_in_vain = true;
 	if (rdma_cq_arm(&w->cq) == 0 && worker_poll(w) == 0 && !mailbox_any(&w->commands))
@@ -272,6 +287,7 @@ static int start_thread(struct worker *w, struct error *err)
 	if (rc)
 		return error_set(err, rc, "starting worker %u failed: %s", w->number,
 				 error_name(rc));
+	pthread_setname_np(w->thread, "gkv-worker");
 	return 0;
 }
 

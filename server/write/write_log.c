@@ -229,11 +229,10 @@ void write_flush(struct write_door *d)
 uint64_t write_sleep(struct write_door *d)
 {
 	struct write_waiting *x = d->first;
+	const uint64_t until_ns = log_of(d) ? log_leave(log_of(d)) : UINT64_MAX;
 
-	if (log_of(d))
-		log_leave(log_of(d));
 	if (!x)
-		return UINT64_MAX;
+		return until_ns;
 	if (log_committed(log_of(d)) >= x->until || log_has_failed(log_of(d)))
 		return OTHERS_NS;
 	return log_wait_arm(log_of(d), &d->waiter, x->until) ? UINT64_MAX : 0;

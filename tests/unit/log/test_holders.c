@@ -295,7 +295,7 @@ static uint64_t put(struct holders *h, unsigned writer, uint64_t i, uint32_t len
 	return end;
 }
 
-/* Without a disk, and without the log's thread; one must hold it, the other one takes it at once. */
+/* Without a disk, and the log's thread asleep. One must hold it; the other one takes it at once. */
 static struct holders *open_asleep(void)
 {
 	struct holders *h = open_log(false, LOG_SYNC_NEVER);
@@ -356,7 +356,8 @@ UNIT_TEST(who_leaves_hands_it_on)
 		log_push(h->w.log);
 		while (log_committed(h->w.log) < end)
 			log_step(h->w.log); /* the thread may be on its way to sleep */
-		log_leave(h->w.log);
+		for (uint64_t ns; (ns = log_leave(h->w.log)) != UINT64_MAX;)
+			time_sleep(ns);
 		await(&h->told, end);
 	}
 	close_log(h, 0);

@@ -17,8 +17,8 @@
 #include "server/log/read.h"
 #include "tests/lib/sim_disk.h"
 
-#define MIB	     (1ull << 20)
-#define WRITERS	     4u
+#define MIB	(1ull << 20)
+#define WRITERS 4u
 /* A test that waits longer has failed, as one with a mutant is to. */
 #ifdef GRACEKV_MUTANTS
 #define LONG_TIME_NS (10 * NS_PER_S)

@@ -62,8 +62,9 @@ void log_step(struct log *l)
 {
 }
 
-void log_leave(struct log *l)
+uint64_t log_leave(struct log *l)
 {
+	return UINT64_MAX;
 }
 
 uint64_t log_tail(const struct log *l)
