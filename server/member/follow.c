@@ -36,6 +36,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/base/log.h"
 #include "common/base/parse.h"
 #include "common/base/time.h"
 #include "common/rdma/tcp.h"
@@ -60,6 +61,8 @@ struct follow {
 	struct joined line;
 	struct follower *follower;
 	bool walked; /* the walk is over, and in the store */
+	struct rdma_buffer spare; /* a ring's memory, for the next primary */
+	struct backup *left; /* the ring of the one before, to be closed when there is time */
 	/* Under the lock: what the other thread looks at. */
 	pthread_mutex_t lock;
 	int fd; /* to be shut down; -1: none */
@@ -103,6 +106,7 @@ static int dial(struct follow *f, struct error *err)
 {
 	const struct join_config config = { .dev = f->config.dev,
 					    .ring_bytes = f->config.ring_bytes,
+					    .spare = &f->spare,
 					    .who = f->config.who };
 	char host[256] = "", port[8] = "";
 	int fd, rc = parse_host_port("the primary's address", f->address, host, port, err);
@@ -173,6 +177,18 @@ static int take_some(struct follow *f, struct error *err)
 	return rc < 0 ? rc : r || rc;
 }
 
+/* A ring is memory of many pages: to take it, or give it back, is nothing for a moment in which the
+ * group waits for its next primary. Without a spare that one waits. */
+static void prepare(struct follow *f)
+{
+	struct error err;
+
+	backup_close(f->left);
+	f->left = NULL;
+	if (!f->spare.addr && backup_spare(f->config.dev, f->config.ring_bytes, &f->spare, &err))
+		log_warn("group", "no ring in advance: %s", err.text);
+}
+
 /* 1: the walk goes on. */
 static int walk_on(struct follow *f, struct error *err)
 {
@@ -185,8 +201,10 @@ static int walk_on(struct follow *f, struct error *err)
 		return rc;
 	f->walked = true;
 	rc = join_caught_up(&f->line, f->state.log.applied, time_now_ns() + PATIENCE_NS, err);
-	if (rc == 0)
+	if (rc == 0) {
 		set_stage(f, FOLLOW_FOLLOWS);
+		prepare(f);
+	}
 	return rc;
 }
 
@@ -238,6 +256,8 @@ static int run_until(struct follow *f, struct error *err)
 	set_stage(f, learns ? FOLLOW_LEARNS : FOLLOW_FOLLOWS);
 	if (learns)
 		rc = get_table(f, err);
+	else
+		prepare(f);
 	return rc ? rc : follow_on(f, err);
 }
 
@@ -275,6 +295,7 @@ void follow_destroy(struct follow *f)
 {
 	if (!f)
 		return;
+	follow_rest(f);
 	follower_close(f->follower);
 	pthread_mutex_destroy(&f->lock);
 	free(f);
@@ -351,6 +372,9 @@ int follow_leave(struct follow *f, struct error *err)
 		rc = backup_revoke(f->line.backup, err);
 	if (rc == 0 && f->line.backup && f->state.stage == FOLLOW_FOLLOWS)
 		take_the_rest(f);
+	backup_close(f->left);
+	f->left = f->line.backup;
+	f->line.backup = NULL;
 	if (f->line.fd >= 0)
 		join_end(&f->line);
 	f->state.term = 0;
@@ -358,6 +382,13 @@ int follow_leave(struct follow *f, struct error *err)
 	if (f->state.stage != FOLLOW_UNFIT)
 		f->state.stage = FOLLOW_NOBODY;
 	return rc;
+}
+
+void follow_rest(struct follow *f)
+{
+	backup_close(f->left);
+	f->left = NULL;
+	rdma_buffer_destroy(&f->spare);
 }
 
 void follow_look(struct follow *f, struct follow_state *out)

@@ -53,9 +53,12 @@ void follow_destroy(struct follow *f);
  * is taken from now on. The pulse must not be used any more. Waits for the thread, which ends soon.
  * Returns 0; negative with @err: its rights could not be taken away: the server must end, without
  * taking over.
+ * follow_rest - after follow_leave(): it dials nobody any more, soon at least, and gives back what
+ * that would have needed. Takes as long as some hundred MiB of memory do.
  */
 int follow_dial(struct follow *f, const char *address, struct error *err);
 int follow_leave(struct follow *f, struct error *err);
+void follow_rest(struct follow *f);
 
 enum follow_stage {
 	FOLLOW_NOBODY,

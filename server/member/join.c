@@ -43,7 +43,8 @@ static int make_ends(struct joined *j, const struct join_config *config,
 {
 	struct replica_ring_offer ring;
 	struct replica_pulse_offer pulse;
-	int rc = backup_open(&j->backup, config->dev, config->ring_bytes, j->as.term, &ring, err);
+	int rc = backup_open(&j->backup, config->dev, config->ring_bytes, config->spare, j->as.term,
+			     &ring, err);
 
 	if (rc == 0)
 		rc = pulse_open(&j->pulse, config->dev, &pulse, err);

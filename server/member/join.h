@@ -15,6 +15,7 @@
 struct join_config {
 	const struct rdma_device *dev; /* of rings and pulses: backup.h */
 	uint64_t ring_bytes;
+	struct rdma_buffer *spare; /* backup_open() */
 	struct wire_peer_hello who; /* layout_version and layout_hash are filled in */
 };
 

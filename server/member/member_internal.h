@@ -62,6 +62,7 @@ struct member {
 	uint64_t position; /* where the log ends with which it begins alone */
 	struct mirror *mirror;
 	struct lead *lead;
+	uint64_t tidy_ns; /* it leads, and gives back then what it followed with; 0: it has */
 	struct member_wish wish;
 	char waits_for[160];
 	uint64_t told_ns; /* the log was told what it waits for */

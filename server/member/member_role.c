@@ -15,6 +15,7 @@
 #define LOOK_MIN_NS (10 * NS_PER_MS) /* between two looks at what etcd has, at first */
 #define REST_NS	    (200 * NS_PER_MS) /* before etcd is asked again */
 #define TAKE_OVERS  3 /* leases in which another one has taken over, if there is one */
+#define TIDY_NS	    NS_PER_S /* after it has become primary: clients come then */
 #define TELL_NS	    (10 * NS_PER_S) /* between two lines of the log about what is waited for */
 
 static void end(struct member *m, int rc, const char *what, const char *why)
@@ -68,6 +69,7 @@ static void opened(void *ctx)
 	struct error err;
 
 	m->role = MEMBER_LEADS;
+	m->tidy_ns = m->follow ? time_now_ns() + TIDY_NS : 0;
 	if (m->config.lead(m->config.ctx, &how, &err))
 		fail(m, &err);
 	else
@@ -492,6 +494,7 @@ static void try_to_take_over(struct member *m)
 	if (!self || !self->in_sync || m->asked != NOTHING || time_now_ns() < m->rest_until_ns ||
 	    (!beat_is_over(m->beat, m->known.config.term) && !too_early()))
 		return;
+	log_debug("group", "the primary is silent: etcd is asked");
 	proposer_read(m->proposer);
 	m->asked = TO_READ;
 	m->role = MEMBER_TAKES_OVER;
@@ -542,6 +545,7 @@ static void take_over(struct member *m)
 	}
 	if (m->primary && !leave(m))
 		return;
+	log_debug("group", "the primary has no rights here any more");
 	snprintf(why, sizeof(why), "%.60s has taken over: the primary was silent",
 		 m->config.self.node);
 	if (group_take_over(&c, m->config.self.life, why, &err)) {
@@ -668,6 +672,15 @@ static bool others_can_go_on(struct member *m)
 	return !silent && group_in_sync(&m->known.config) > 1;
 }
 
+/* What it followed with, it does not need any more. */
+static void tidy(struct member *m)
+{
+	if (!m->tidy_ns || time_now_ns() < m->tidy_ns)
+		return;
+	m->tidy_ns = 0;
+	follow_rest(m->follow);
+}
+
 void member_turn(struct member *m)
 {
 	take_answer(m);
@@ -697,8 +710,10 @@ void member_turn(struct member *m)
 	case MEMBER_LEADS:
 	case MEMBER_GIVES_WAY:
 		lead_turn(m->lead);
-		if (m->role == MEMBER_LEADS)
+		if (m->role == MEMBER_LEADS) {
 			m->config.turn(m->config.ctx, others_can_go_on(m));
+			tidy(m);
+		}
 		break;
 	default:
 		break;

@@ -50,19 +50,32 @@ struct backup {
 	uint64_t told_taken, told_applied, told_ns;
 };
 
-static int make(struct backup *b, uint64_t ring_bytes, struct error *err)
+int backup_spare(const struct rdma_device *dev, uint64_t ring_bytes, struct rdma_buffer *out,
+		 struct error *err)
+{
+	return rdma_buffer_create(dev, ring_bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+				  "a ring for the log", out, err);
+}
+
+static int take_ring(struct backup *b, uint64_t ring_bytes, struct rdma_buffer *spare,
+		     struct error *err)
+{
+	if (!spare || !spare->addr)
+		return backup_spare(b->dev, ring_bytes, &b->ring, err);
+	b->ring = *spare;
+	*spare = (struct rdma_buffer){ 0 };
+	return 0;
+}
+
+static int make(struct backup *b, struct error *err)
 {
 	const struct rdma_qp_config config = { .cq = &b->cq,
 					       .max_send = SENDS_MAX,
 					       .max_recv = 1,
 					       .remote_access = IBV_ACCESS_REMOTE_WRITE };
-	int rc = rdma_buffer_create(b->dev, ring_bytes,
-				    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
-				    "a ring for the log", &b->ring, err);
+	int rc = rdma_buffer_create(b->dev, sizeof(struct replica_flow), IBV_ACCESS_LOCAL_WRITE,
+				    "words for the primary", &b->words, err);
 
-	if (!rc)
-		rc = rdma_buffer_create(b->dev, sizeof(struct replica_flow), IBV_ACCESS_LOCAL_WRITE,
-					"words for the primary", &b->words, err);
 	if (!rc)
 		rc = rdma_cq_create(b->dev, SENDS_MAX, 0, false, &b->cq, err);
 	if (!rc)
@@ -71,7 +84,8 @@ static int make(struct backup *b, uint64_t ring_bytes, struct error *err)
 }
 
 int backup_open(struct backup **out, const struct rdma_device *dev, uint64_t ring_bytes,
-		uint64_t ring_term, struct replica_ring_offer *offer, struct error *err)
+		struct rdma_buffer *spare, uint64_t ring_term, struct replica_ring_offer *offer,
+		struct error *err)
 {
 	struct backup *b = calloc(1, sizeof(*b));
 	int rc;
@@ -81,7 +95,9 @@ int backup_open(struct backup **out, const struct rdma_device *dev, uint64_t rin
 		return error_set(err, -ENOMEM, "there is no memory for a ring");
 	}
 	b->dev = dev;
-	rc = make(b, ring_bytes, err);
+	rc = take_ring(b, ring_bytes, spare, err);
+	if (!rc)
+		rc = make(b, err);
 	while (!rc && !b->receiver.key)
 		rc = random_fill(&b->receiver.key, sizeof(b->receiver.key), err);
 	if (rc) {

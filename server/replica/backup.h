@@ -9,20 +9,26 @@
 
 #include "common/base/error.h"
 #include "common/rdma/device.h"
+#include "common/rdma/region.h"
 #include "server/replica/ends.h"
 #include "server/replica/ring.h"
 
 struct backup;
 
 /*
+ * backup_spare - a ring's memory in advance, as that takes longer than all else; nobody has its
+ * rkey until it is offered. rdma_buffer_destroy(). Returns 0 or a negative errno with @err.
  * backup_open - a ring of @ring_bytes (RING_BYTES_MIN at least, a multiple of the page) for the
  * primary of @ring_term. @dev: a device of its own, whose protection domain reaches nothing but
- * rings; it outlives the ring. Returns 0 and what the primary must know, or a negative errno with
- * @err.
+ * rings; it outlives the ring. @spare: of as many bytes, and empty then; or empty, or NULL: it
+ * takes memory. Returns 0 and what the primary must know, or a negative errno with @err.
  * backup_connect - with what the primary answers. Then it may WRITE.
  */
+int backup_spare(const struct rdma_device *dev, uint64_t ring_bytes, struct rdma_buffer *out,
+		 struct error *err);
 int backup_open(struct backup **out, const struct rdma_device *dev, uint64_t ring_bytes,
-		uint64_t ring_term, struct replica_ring_offer *offer, struct error *err);
+		struct rdma_buffer *spare, uint64_t ring_term, struct replica_ring_offer *offer,
+		struct error *err);
 int backup_connect(struct backup *b, const struct replica_flow_offer *primary, struct error *err);
 
 /*

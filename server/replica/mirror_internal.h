@@ -43,7 +43,7 @@ struct peer {
 	struct rdma_qp qp;
 	struct rdma_cq cq;
 	_Atomic bool must; /* changed by the group's thread */
-	struct rdma_buffer resent; /* LOG_BATCH_RECORDS_MAX: of who resends, until it begins */
+	struct rdma_buffer resent; /* of who resends, until it begins */
 };
 
 struct mirror {

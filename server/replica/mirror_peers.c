@@ -89,21 +89,29 @@ static bool resend_step(struct mirror *m, unsigned i, const struct batch *b, boo
 	return *posted && p->posted == p->completed;
 }
 
+/* Of no more than is wanted: whoever resends keeps clients waiting. */
+static int resend_room(struct mirror *m, struct peer *p, uint32_t bytes, struct error *err)
+{
+	if (p->resent.len >= bytes)
+		return 0;
+	rdma_buffer_destroy(&p->resent); /* nothing is under way from there */
+	return rdma_buffer_create(m->dev, bytes, IBV_ACCESS_LOCAL_WRITE,
+				  "records that are sent again", &p->resent, err);
+}
+
 int mirror_resend(struct mirror *m, unsigned peer, const struct ring_say *say, const void *records,
 		  uint64_t deadline_ns, struct error *err)
 {
 	struct peer *p = &m->peer[peer];
 	struct batch b = { .say = *say, .buffer = LOG_BUFFERS };
 	bool posted = false, done = false, failed = false;
-	int rc = p->resent.addr
-			 ? 0
-			 : rdma_buffer_create(m->dev, LOG_BATCH_RECORDS_MAX, IBV_ACCESS_LOCAL_WRITE,
-					      "records that are sent again", &p->resent, err);
+	int rc = resend_room(m, p, say->bytes, err);
 
 	assert(p->stage == ADDED && say->bytes <= LOG_BATCH_RECORDS_MAX);
 	if (rc)
 		return rc;
-	memcpy(p->resent.addr, records, say->bytes);
+	if (say->bytes)
+		memcpy(p->resent.addr, records, say->bytes);
 	b.records = p->resent.addr;
 	b.lkey = p->resent.region.lkey;
 	b.say.body = hash_bytes(records, say->bytes);

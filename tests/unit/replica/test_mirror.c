@@ -180,7 +180,7 @@ static void join(struct group *g, unsigned i, bool must)
 	uint64_t from;
 
 	memset(o, 0, sizeof(*o));
-	assert_ok(backup_open(&o->backup, backup_dev, RING_BYTES, TERM, &ring, &err));
+	assert_ok(backup_open(&o->backup, backup_dev, RING_BYTES, NULL, TERM, &ring, &err));
 	assert_ok(mirror_add(g->mirror, i, &ring, &flow, &err));
 	assert_ok(backup_connect(o->backup, &flow, &err));
 	mirror_must(g->mirror, i, must);
@@ -452,7 +452,7 @@ UNIT_TEST(offers_that_are_none)
 	struct replica_flow_offer flow;
 	struct backup *b;
 
-	assert_ok(backup_open(&b, backup_dev, RING_BYTES, TERM, &good, &err));
+	assert_ok(backup_open(&b, backup_dev, RING_BYTES, NULL, TERM, &good, &err));
 	for (unsigned i = 0; i < 7; i++) {
 		bad = good;
 		bad.ring_term += i == 0;

@@ -213,7 +213,8 @@ static void connect(struct member *primary, unsigned i)
 	struct replica_ring_offer ring;
 	struct replica_flow_offer flow;
 
-	assert_ok(backup_open(&member[i].backup, member[i].dev, RING_BYTES, term, &ring, &err));
+	assert_ok(
+		backup_open(&member[i].backup, member[i].dev, RING_BYTES, NULL, term, &ring, &err));
 	assert_ok(mirror_add(primary->mirror, i, &ring, &flow, &err));
 	assert_ok(backup_connect(member[i].backup, &flow, &err));
 }
