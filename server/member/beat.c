@@ -3,9 +3,10 @@
 /*
  * Rounds. The thread makes sixteen in the length of a promise, but at least one each 100 ms, as two
  * have to pass before a reader knows the clock; at most one each millisecond; and one when it is
- * woken. It takes no lock and calls no verb but posting and polling, so nothing but the scheduler
- * keeps it from the next round; and a round that comes late makes a lease shorter, never longer
- * (lease.c).
+ * woken. It makes one each millisecond while a primary may not answer yet, or a backup has had no
+ * beat of a primary yet: clients wait for both. It takes no lock and calls no verb but posting and
+ * polling, so nothing but the scheduler keeps it from the next round; and a round that comes late
+ * makes a lease shorter, never longer (lease.c).
  *
  * WHAT IT SHARES with the group's thread are words. That one writes who leads, which pulses there
  * are and which peers count; this one writes the count of its rounds, at the beginning of each.
@@ -53,6 +54,7 @@ struct end {
 	struct pulse *pulse;
 	struct lease_grant grant; /* of a peer */
 	uint64_t owed; /* to the primary: the beat that is to be answered; 0: none */
+	bool heard; /* of a primary: a beat */
 };
 
 enum verdict { PENDING, REVOKED, GOES_ON };
@@ -134,6 +136,7 @@ static void take_beats(struct beat *b, struct end *e)
 
 	if (n && lease_beat(&b->promise, b->promise.term, n, clock_ns()))
 		e->owed = n;
+	e->heard |= n;
 	if (e->owed && pulse_say(e->pulse, e->owed))
 		e->owed = 0;
 }
@@ -166,17 +169,25 @@ static void keep_promise(struct beat *b)
 		eventfd_write(b->config.wake_fd, 1);
 }
 
-static uint64_t period_ns(const struct lease_terms *terms)
+static bool hurries(struct beat *b)
 {
-	const uint64_t ns = terms->length_ns / ROUNDS;
+	const struct end *e = atomic_load(&b->primary);
 
-	return ns < PERIOD_MIN_NS ? PERIOD_MIN_NS : ns > PERIOD_MAX_NS ? PERIOD_MAX_NS : ns;
+	return atomic_load(&b->leads) ? b->until_us * 1000 <= clock_ns() : e && !e->heard;
+}
+
+static uint64_t period_ns(struct beat *b)
+{
+	const uint64_t ns = b->config.terms.length_ns / ROUNDS;
+
+	if (ns < PERIOD_MIN_NS || hurries(b))
+		return PERIOD_MIN_NS;
+	return ns > PERIOD_MAX_NS ? PERIOD_MAX_NS : ns;
 }
 
 static void *run(void *arg)
 {
 	struct beat *b = arg;
-	const int period_ms = (int)(period_ns(&b->config.terms) / NS_PER_MS);
 	struct pollfd woken = { .fd = b->fd, .events = POLLIN };
 	eventfd_t times;
 
@@ -186,7 +197,7 @@ static void *run(void *arg)
 			renew(b);
 		else
 			keep_promise(b);
-		if (poll(&woken, 1, period_ms) > 0)
+		if (poll(&woken, 1, (int)(period_ns(b) / NS_PER_MS)) > 0)
 			eventfd_read(b->fd, &times);
 	}
 	return NULL;

@@ -45,7 +45,8 @@
 #define DIAL_NS	    NS_PER_S /* until nobody is there */
 #define JOIN_NS	    (10 * NS_PER_S)
 #define PATIENCE_NS (60 * NS_PER_S) /* for each frame of the table, and for the log before it */
-#define REST_NS	    (50 * NS_PER_MS) /* between two attempts */
+#define REST_MIN_NS (2 * NS_PER_MS) /* between two attempts: it may be primary in a moment; ... */
+#define REST_MAX_NS (50 * NS_PER_MS) /* ... then twice as long each time, up to that */
 #define APPLY_BYTES (4ull * LOG_BATCH_RECORDS_MAX) /* between two looks at the ring */
 #define IDLE_MIN_NS (200 * 1000ull)
 #define IDLE_MAX_NS NS_PER_MS
@@ -126,13 +127,15 @@ static int dial(struct follow *f, struct error *err)
 
 static int dial_until(struct follow *f, struct error *err)
 {
+	uint64_t rest_ns = REST_MIN_NS;
 	int rc = -EAGAIN;
 
 	while (!stopped(f)) {
 		rc = dial(f, err);
 		if (!is_for_now(rc))
 			break;
-		time_sleep(REST_NS);
+		time_sleep(rest_ns);
+		rest_ns = rest_ns * 2 < REST_MAX_NS ? rest_ns * 2 : REST_MAX_NS;
 	}
 	return rc;
 }

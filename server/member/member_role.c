@@ -15,7 +15,7 @@
 #define LOOK_MIN_NS (10 * NS_PER_MS) /* between two looks at what etcd has, at first */
 #define REST_NS	    (200 * NS_PER_MS) /* before etcd is asked again */
 #define TAKE_OVERS  3 /* leases in which another one has taken over, if there is one */
-#define TIDY_NS	    NS_PER_S /* after it has become primary: clients come then */
+#define TIDY_NS	    (200 * NS_PER_MS) /* after it has become primary: clients come then */
 #define TELL_NS	    (10 * NS_PER_S) /* between two lines of the log about what is waited for */
 
 static void end(struct member *m, int rc, const char *what, const char *why)

@@ -16,6 +16,8 @@
  *	drop PREFIX FIRST COUNT		delete them
  *	count KEY COUNT			add 1 to KEY so many times; the last sum
  *	spin KEY MS			read KEY for this long
+ *	rhythm get|put KEY MS		one of them each half a millisecond for this long, and the
+ *					longest time between the ends of two
  *	raise KEY COUNT SIZE		write values 1 to COUNT, each filling SIZE bytes
  *	watch KEY MS SIZE		read such values: none may be torn or older than the last
  *	handles KEY COUNT		read KEY through so many handles more
@@ -36,6 +38,7 @@
 
 #define WORDS_MAX   6
 #define HANDLES_MAX 64
+#define RHYTHM_NS   500000
 
 static struct gkv_session *session;
 static struct gkv *handle;
@@ -286,6 +289,31 @@ static void cmd_spin(char **word)
 	       longest / 1000);
 }
 
+static void cmd_rhythm(char **word)
+{
+	const bool puts_it = strcmp(word[0], "put") == 0;
+	size_t key_len = unhex(word[1]), len;
+	uint64_t last = time_now_ns(), end = last + number_of(word[2]) * NS_PER_MS, longest = 0;
+	uint64_t count = 0;
+
+	while (last < end) {
+		uint64_t done;
+		int rc = puts_it ? gkv_put(handle, word[1], key_len, &count, sizeof(count), NULL)
+				 : gkv_get(handle, word[1], key_len, value, GKV_VALUE_MAX, &len);
+
+		if (rc) {
+			answer_error(rc);
+			return;
+		}
+		count++;
+		done = time_now_ns();
+		longest = done - last > longest ? done - last : longest;
+		last = done;
+		time_sleep(RHYTHM_NS);
+	}
+	printf("ok count=%" PRIu64 " max_us=%" PRIu64 "\n", count, longest / 1000);
+}
+
 /* @number over and over, zeros at the end. */
 static void make_numbers(unsigned char *out, size_t size, uint64_t number)
 {
@@ -395,7 +423,7 @@ static const struct {
 	{ "fill", 4, cmd_fill },       { "stream", 4, cmd_stream },   { "check", 4, cmd_check },
 	{ "drop", 3, cmd_drop },       { "spin", 2, cmd_spin },	      { "raise", 3, cmd_raise },
 	{ "watch", 3, cmd_watch },     { "handles", 2, cmd_handles }, { "hold", 1, cmd_hold },
-	{ "session", 0, cmd_session }, { "count", 2, cmd_count },
+	{ "session", 0, cmd_session }, { "count", 2, cmd_count },     { "rhythm", 3, cmd_rhythm },
 };
 
 /* Returns false at "quit". */
