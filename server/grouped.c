@@ -34,6 +34,7 @@
 #define ASK_NS	     (500 * NS_PER_MS) /* between two, before the server can begin */
 #define TELL_NS	     (10 * NS_PER_S)
 #define RING_BYTES   (128ull << 20)
+#define GIVE_WAY_NS  (100 * NS_PER_MS)
 #define WALK_RECORDS 256u /* of a piece */
 #define WALK_HINTS   0u /* every record is read once */
 #define WALK_MS	     2000u /* a call of it: the primary may be gone */
@@ -657,6 +658,18 @@ bool grouped_stops(const struct server *s)
 bool grouped_has_ended(const struct server *s)
 {
 	return s->grouped && atomic_load_explicit(&s->grouped->ends, memory_order_acquire);
+}
+
+/*
+ * Whoever was primary, and has no session any more, is in no hurry. To take its memory apart keeps
+ * a core busy for some ten milliseconds, which the next primary may need where they share a machine.
+ */
+void grouped_give_way(const struct server *s)
+{
+	/* acquire: pairs with lead() */
+	if (grouped_has_ended(s) && s->grouped->again &&
+	    atomic_load_explicit(&s->grouped->leads, memory_order_acquire))
+		time_sleep(GIVE_WAY_NS);
 }
 
 int grouped_explain(const struct server *s, int rc, bool *again, struct error *err)

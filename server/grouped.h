@@ -47,6 +47,10 @@ bool grouped_stats_get(struct server *s, struct grouped_stats *out);
 bool grouped_stops(const struct server *s);
 bool grouped_has_ended(const struct server *s);
 
+/* grouped_give_way - once all sessions have ended and nobody is accepted: where this server was
+ * primary, and starts again, the next primary goes first. Sleeps. */
+void grouped_give_way(const struct server *s);
+
 /*
  * grouped_explain - @rc, what the server ended with: where its group has ended it, 0 and
  * *@again: the process is to start again, and learn; or @err says why it cannot.

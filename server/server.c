@@ -339,6 +339,7 @@ int server_destroy(struct server *s)
 	if (s->listen_fd >= 0)
 		close(s->listen_fd); /* before what may wait for the disk: who dials is refused */
 	s->listen_fd = -1;
+	grouped_give_way(s);
 	durable_rest(s); /* while workers are there, whose doors a snapshot looks at */
 	while (s->sessions.worker_count)
 		worker_destroy(s->sessions.workers[--s->sessions.worker_count]);
