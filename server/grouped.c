@@ -662,7 +662,7 @@ bool grouped_has_ended(const struct server *s)
 
 /*
  * Whoever was primary, and has no session any more, is in no hurry. To take its memory apart keeps
- * a core busy for some ten milliseconds, which the next primary may need where they share a machine.
+ * a core busy for some ten milliseconds, and the next primary may need that core.
  */
 void grouped_give_way(const struct server *s)
 {
