@@ -63,6 +63,7 @@
 	X(ring_no_key, "a ring's checksums have no seed")                                        \
 	X(ring_head_only, "a batch is taken when its header has come")                           \
 	X(commit_alone, "the log commits what its mirrors do not hold")                          \
+	X(look_away, "what was sent to a backup last completes, and nobody takes that up")       \
 	X(leave_quietly, "who stops looking at a log leaves what is under way to nobody")        \
 	X(same_term, "a configuration is changed within its term")                               \
 	X(join_in_sync, "a member that comes counts as one in sync")                             \

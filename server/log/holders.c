@@ -5,8 +5,7 @@
  * go on at once, and is committed when the disk and each mirror that must hold it do. The next
  * batch is begun after that: what comes meanwhile goes with it, as it does while a disk syncs.
  *
- * With a disk the writer waits here for other machines, and for nothing else; without one nobody
- * does (turn.c). Whoever decides which of them must hold the log (another thread) ends the wait,
+ * With a disk the writer waits for other machines (batch.c); without one nobody does (turn.c). Whoever decides which of them must hold the log (another thread) ends the wait,
  * since held() asks again each time. A mirror that need not hold it, and is slow, keeps buffers;
  * there is one more than the writer needs, and who lets a mirror keep all of them stops the log.
  *
@@ -34,7 +33,7 @@ static void send(struct log *l, struct log_sent *s)
 	const struct log_mirror *m = l->config.mirror;
 
 	s->committed = log_committed(l);
-	/* relaxed: see log_leave() */
+	/* relaxed: see turn.c */
 	atomic_store_explicit(&l->told, s->committed, memory_order_relaxed);
 	s->clock_ms = l->config.clock_ms(l->config.ctx);
 	m->send(m->ctx, s);
@@ -68,7 +67,7 @@ bool holders_have(struct log *l, uint64_t end)
 
 bool holders_lag(const struct log *l)
 {
-	/* relaxed: see log_leave() */
+	/* relaxed: see turn.c */
 	return l->config.mirror &&
 	       atomic_load_explicit(&l->told, memory_order_relaxed) != log_committed(l);
 }

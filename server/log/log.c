@@ -292,13 +292,13 @@ int log_close(struct log *l)
 	return rc;
 }
 
-/* The writer is the only thread that looks at mirrors: what is changed while there is none, the
- * next one sees by its start. */
+/* With a disk the writer is the only thread that looks at mirrors: what is changed while there is
+ * none, the next one sees by its start. */
 int log_mirror(struct log *l, const struct log_mirror *mirror, struct error *err)
 {
 	int rc;
 
-	assert(!l->config.mirror);
+	assert(l->io && !l->config.mirror);
 	stop_writer(l);
 	l->config.mirror = mirror;
 	rc = mirror->memory(mirror->ctx, l->buffers, BUFFERS_BYTES);
@@ -313,11 +313,6 @@ int log_mirror(struct log *l, const struct log_mirror *mirror, struct error *err
 			      "threads)",
 			      error_name(rc))
 		  : 0;
-}
-
-bool log_has_disk(const struct log *l)
-{
-	return l->io;
 }
 
 uint64_t log_tail(const struct log *l)

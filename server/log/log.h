@@ -3,8 +3,8 @@
 #pragma once
 /*
  * The log of a server's life: writers append records to a ring in memory; one thread writes what
- * has come meanwhile as a batch, and syncs it (group commit). log_format.h has the bytes on disk,
- * log.c the argument.
+ * has come meanwhile as a batch, and syncs it (group commit); without a disk those who wait for it
+ * do (turn.c). log_format.h has the bytes on disk, log.c the argument.
  *
  * POSITIONS (log_format.h), each at most the one before it:
  *	tail       all that was appended
@@ -13,7 +13,7 @@
  *	committed  what --sync makes of it: durable (always), else written; and held by all that
  *	           must (mirror.h). Writes below are published and acknowledged.
  *
- * A log without a disk is what mirrors need: written and durable are what was taken for them.
+ * A log without a disk is what mirrors need: written and durable are what is committed.
  *
  * A record of a key has a lower position than the next one of that key if their writers append
  * under one lock; the log itself orders nothing else.
@@ -131,18 +131,19 @@ void log_refuse(struct log *l, bool refuse);
 
 /*
  * log_kick - the log's thread writes what was appended, now: once after a few appends.
- * log_push - the same from one who waits and looks again, as it calls log_step() until all of it is
- * committed, or log_leave(). Without a disk such a caller writes the log itself, as far as that
- * goes without waiting; with one the log's thread does, and the other two do nothing. log_leave()
- * also if nothing is waited for any more, before a sleep; it returns how long that may be, in ns:
- * others are to be told then what was committed. Any thread; they never wait.
+ * log_push - the same, from one who waits for it and goes on to look: who calls log_step() again and
+ * again until all of it is committed, or log_leave(). Without a disk such a caller writes the log
+ * itself, as far as that goes without waiting; with one the log's thread does, and the other two do
+ * nothing. log_leave() now and then also where nothing is waited for (@waits), and before a sleep;
+ * it returns how long that may be, in ns: others are to be told then what was committed.
+ * log_needs_thread - what comes next is not the caller's, but the log's thread's.
+ * Any thread; they never wait.
  */
 void log_kick(struct log *l);
 void log_push(struct log *l);
 void log_step(struct log *l);
-uint64_t log_leave(struct log *l);
-
-bool log_has_disk(const struct log *l);
+uint64_t log_leave(struct log *l, bool waits);
+bool log_needs_thread(const struct log *l);
 
 uint64_t log_tail(const struct log *l); /* seq_cst */
 uint64_t log_committed(const struct log *l); /* acquire */

@@ -57,13 +57,14 @@ struct log {
 	_Atomic bool stop; /* written under `lock` */
 	int wake_fd;
 
-	/* Of the writer alone; without a disk, of who has the turn. */
+	/* Of the writer alone; without a disk, of who has the turn. Any thread reads the last three. */
 	_Alignas(CACHE_LINE) pthread_mutex_t turn; /* see turn.c; `lock` may be taken within it */
 	uint64_t taken; /* all below has left the ring */
 	uint64_t under_way; /* end of the batch that the mirrors do not all hold yet; 0: none */
 	uint64_t offset; /* where the next batch goes, in the current segment */
 	_Atomic uint64_t told; /* the committed position that the mirrors were told last */
-	_Atomic uint64_t committed_ns; /* without a disk: when that was raised last */
+	_Atomic uint64_t committed_ns; /* without a disk: when `committed` was raised last */
+	_Atomic bool is_long; /* likewise: the next batch is the thread's */
 
 	pthread_mutex_t wait_lock; /* a leaf */
 	struct log_waiter *waiters; /* under wait_lock */
@@ -121,7 +122,7 @@ void *writer_run(void *log);
  * holders_send - the batch that stands there.
  * holders_have - all that must hold the log up to @end do; log_raise() goes by it from now on.
  * holders_lag - they do not know all that is committed. Any thread.
- * holders_tell - it to them, if they do not. */
+ * holders_tell - tell them, if they lag. */
 bool holders_buffer(struct log *l);
 void holders_send(struct log *l, const struct group *g);
 bool holders_have(struct log *l, uint64_t end);

@@ -12,9 +12,9 @@
  * The log's thread is for those who do not look again. It takes the turn as they do, and sleeps
  * while there is nothing to be done.
  *
- * WHAT IS UNDER WAY IS NOT SLEPT OVER. Who appends is about to look, by log_step(), or kicks; and
- * who stops looking kicks (log_leave()). Between the last step of one who leaves and the last look
- * of the thread, both under the turn, one came first. If the step did, the look finds what it left
+ * WHAT IS UNDER WAY IS NOT SLEPT OVER. Who appends waits and looks, by log_step(), or kicks; and who
+ * stops looking although it waits kicks (log_leave()). Of the last step of one who leaves and the
+ * last look of the thread, both under the turn, one came first. If the step did, the look finds what it left
  * under way. If the look did, the thread had said before it that it is about to sleep, so who
  * leaves reads that after its step, and wakes it. Who finds the turn taken has left its records to
  * nobody: it looks again, or leaves, too.
@@ -23,7 +23,8 @@
  * who have to wait for that come back. They read `told` and `committed` without the turn, but
  * whoever committed last reads what it stored itself, and leaves after that.
  *
- * A long batch is the thread's, so that those who answer clients do not copy it meanwhile.
+ * A LONG BATCH is the thread's, so that those who answer clients do not copy it meanwhile: they keep
+ * away from the turn until it has begun it.
  */
 #include "common/base/mutant.h"
 #include "common/base/time.h"
@@ -39,9 +40,10 @@ static bool is_committed(struct log *l)
 
 	if (!end)
 		return true;
-	if (!holders_have(l, end))
+	if (!holders_have(l, end) && !MUTANT(commit_alone))
 		return false;
 	l->under_way = 0;
+	/* relaxed: see at the top, as of `told` */
 	atomic_store_explicit(&l->committed_ns, time_now_ns(), memory_order_relaxed);
 	return log_raise(l, end, end);
 }
@@ -63,9 +65,11 @@ static bool step(struct log *l, uint64_t bytes_max)
 	const uint64_t was = l->under_way;
 	struct group g;
 
-	if (log_has_failed(l) || !is_committed(l))
-		return false;
-	if (!ring_look(l, &g) || g.bytes > bytes_max || !holders_buffer(l))
+	if (log_has_failed(l) || !is_committed(l) || !ring_look(l, &g))
+		return was && !l->under_way;
+	/* relaxed: who does not see it tries to take a turn more */
+	atomic_store_explicit(&l->is_long, g.bytes > bytes_max, memory_order_relaxed);
+	if (g.bytes > bytes_max || !holders_buffer(l))
 		return was;
 	begin(l, &g);
 	is_committed(l); /* it may be there already */
@@ -99,16 +103,18 @@ void turn_tell(struct log *l)
 	pthread_mutex_unlock(&l->turn);
 }
 
+bool log_needs_thread(const struct log *l)
+{
+	return l->io || atomic_load_explicit(&l->is_long, memory_order_relaxed);
+}
+
 void log_step(struct log *l)
 {
-	bool its;
-
-	if (l->io || pthread_mutex_trylock(&l->turn))
+	if (log_needs_thread(l) || pthread_mutex_trylock(&l->turn))
 		return;
 	step(l, STEP_BYTES);
-	its = l->under_way || log_tail(l) - l->taken <= STEP_BYTES;
 	pthread_mutex_unlock(&l->turn);
-	if (!its)
+	if (log_needs_thread(l))
 		log_kick(l);
 }
 
@@ -122,7 +128,7 @@ void log_push(struct log *l)
 
 static uint64_t tell_later(struct log *l)
 {
-	/* relaxed: as `told` */
+	/* relaxed: see at the top, as of `told` */
 	const uint64_t since = atomic_load_explicit(&l->committed_ns, memory_order_relaxed);
 	const uint64_t now = time_now_ns();
 
@@ -137,12 +143,13 @@ static uint64_t tell_later(struct log *l)
 	return UINT64_MAX;
 }
 
-uint64_t log_leave(struct log *l)
+uint64_t log_leave(struct log *l, bool waits)
 {
 	if (l->io || MUTANT(leave_quietly))
 		return UINT64_MAX;
 	if (log_tail(l) == log_committed(l))
 		return holders_lag(l) ? tell_later(l) : UINT64_MAX;
-	log_kick(l);
+	if (waits)
+		log_kick(l);
 	return UINT64_MAX;
 }

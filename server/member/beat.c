@@ -3,8 +3,8 @@
 /*
  * Rounds. The thread makes sixteen in the length of a promise, but at least one each 100 ms, as two
  * have to pass before a reader knows the clock; at most one each millisecond; and one when it is
- * woken. It makes one each millisecond while a primary may not answer yet, or a backup has had no
- * beat of a primary yet: clients wait for both. It takes no lock and calls no verb but posting and
+ * woken. It makes one each millisecond while a new primary may not answer yet, or a backup has had
+ * no beat of a new one yet, for two promises at most: clients wait for both. It takes no lock and calls no verb but posting and
  * polling, so nothing but the scheduler keeps it from the next round; and a round that comes late
  * makes a lease shorter, never longer (lease.c).
  *
@@ -45,6 +45,7 @@
 #include "common/layout/lease_word.h"
 
 #define ROUNDS	      16u /* in the length of a promise */
+#define HURRY	      2u /* promises */
 #define PERIOD_MIN_NS NS_PER_MS
 #define PERIOD_MAX_NS (100 * NS_PER_MS)
 #define LOOK_NS	      (200 * 1000ull) /* between two looks whether a round has come */
@@ -70,6 +71,7 @@ struct beat {
 	_Atomic(struct end *) primary;
 	_Atomic uint64_t learned; /* term */
 	_Atomic uint64_t revoke; /* term to be taken over from; 0: none */
+	_Atomic uint64_t began_ns; /* to lead, or to follow another one */
 	/* The thread writes them. */
 	_Atomic uint64_t round;
 	_Atomic uint64_t granted[LEASE_PEERS_MAX];
@@ -173,6 +175,8 @@ static bool hurries(struct beat *b)
 {
 	const struct end *e = atomic_load(&b->primary);
 
+	if (clock_ns() >= atomic_load(&b->began_ns) + HURRY * b->config.terms.length_ns)
+		return false;
 	return atomic_load(&b->leads) ? b->until_us * 1000 <= clock_ns() : e && !e->heard;
 }
 
@@ -254,6 +258,7 @@ static void await_round(struct beat *b)
 
 void beat_lead(struct beat *b)
 {
+	atomic_store(&b->began_ns, clock_ns());
 	atomic_store(&b->leads, true);
 	eventfd_write(b->fd, 1);
 }
@@ -304,6 +309,7 @@ int beat_follow(struct beat *b, uint64_t term, struct pulse *pulse)
 	int rc = 0;
 
 	atomic_store(&b->learned, term);
+	atomic_store(&b->began_ns, clock_ns());
 	if (!atomic_load(&b->primary) || atomic_load(&b->primary)->pulse != pulse)
 		rc = replace(b, &b->primary, pulse);
 	eventfd_write(b->fd, 1);

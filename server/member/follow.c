@@ -51,6 +51,7 @@
 #define IDLE_MIN_NS (200 * 1000ull)
 #define IDLE_MAX_NS NS_PER_MS
 #define LIFELINE_MS 2000u
+#define PREPARE_NS  (200 * NS_PER_MS) /* after it has come to a primary, which opens first */
 
 struct follow {
 	struct follow_config config;
@@ -64,6 +65,7 @@ struct follow {
 	bool walked; /* the walk is over, and in the store */
 	struct rdma_buffer spare; /* a ring's memory, for the next primary */
 	struct backup *left; /* the ring of the one before, to be closed when there is time */
+	uint64_t prepare_ns; /* when there is; 0: that is done */
 	/* Under the lock: what the other thread looks at. */
 	pthread_mutex_t lock;
 	int fd; /* to be shut down; -1: none */
@@ -180,12 +182,17 @@ static int take_some(struct follow *f, struct error *err)
 	return rc < 0 ? rc : r || rc;
 }
 
-/* A ring is memory of many pages: to take it, or give it back, is nothing for a moment in which the
- * group waits for its next primary. Without a spare that one waits. */
+/*
+ * A ring is memory of many pages, and to take it, or give it back, takes a while. Neither is done
+ * while the group waits for its next primary; without a spare, that one waits for this server.
+ */
 static void prepare(struct follow *f)
 {
 	struct error err;
 
+	if (!f->prepare_ns || time_now_ns() < f->prepare_ns)
+		return;
+	f->prepare_ns = 0;
 	backup_close(f->left);
 	f->left = NULL;
 	if (!f->spare.addr && backup_spare(f->config.dev, f->config.ring_bytes, &f->spare, &err))
@@ -206,7 +213,7 @@ static int walk_on(struct follow *f, struct error *err)
 	rc = join_caught_up(&f->line, f->state.log.applied, time_now_ns() + PATIENCE_NS, err);
 	if (rc == 0) {
 		set_stage(f, FOLLOW_FOLLOWS);
-		prepare(f);
+		f->prepare_ns = time_now_ns() + PREPARE_NS;
 	}
 	return rc;
 }
@@ -236,6 +243,7 @@ static int follow_on(struct follow *f, struct error *err)
 			rc = walk_on(f, err) < 0 ? err->code : 1;
 		if (rc < 0)
 			return rc;
+		prepare(f);
 		if (rc) {
 			idle_ns = IDLE_MIN_NS;
 			continue;
@@ -260,7 +268,7 @@ static int run_until(struct follow *f, struct error *err)
 	if (learns)
 		rc = get_table(f, err);
 	else
-		prepare(f);
+		f->prepare_ns = time_now_ns() + PREPARE_NS;
 	return rc ? rc : follow_on(f, err);
 }
 
@@ -375,9 +383,11 @@ int follow_leave(struct follow *f, struct error *err)
 		rc = backup_revoke(f->line.backup, err);
 	if (rc == 0 && f->line.backup && f->state.stage == FOLLOW_FOLLOWS)
 		take_the_rest(f);
-	backup_close(f->left);
-	f->left = f->line.backup;
-	f->line.backup = NULL;
+	if (f->line.backup) {
+		backup_close(f->left);
+		f->left = f->line.backup;
+		f->line.backup = NULL;
+	}
 	if (f->line.fd >= 0)
 		join_end(&f->line);
 	f->state.term = 0;

@@ -15,7 +15,7 @@
 #define LOOK_MIN_NS (10 * NS_PER_MS) /* between two looks at what etcd has, at first */
 #define REST_NS	    (200 * NS_PER_MS) /* before etcd is asked again */
 #define TAKE_OVERS  3 /* leases in which another one has taken over, if there is one */
-#define TIDY_NS	    (200 * NS_PER_MS) /* after it has become primary: clients come then */
+#define TIDY_NS	    (200 * NS_PER_MS) /* after it has become primary: clients come first */
 #define TELL_NS	    (10 * NS_PER_S) /* between two lines of the log about what is waited for */
 
 static void end(struct member *m, int rc, const char *what, const char *why)
@@ -69,11 +69,12 @@ static void opened(void *ctx)
 	struct error err;
 
 	m->role = MEMBER_LEADS;
-	m->tidy_ns = m->follow ? time_now_ns() + TIDY_NS : 0;
-	if (m->config.lead(m->config.ctx, &how, &err))
+	if (m->config.lead(m->config.ctx, &how, &err)) {
 		fail(m, &err);
-	else
-		log_info("group", "this server is primary in term %" PRIu64, m->known.config.term);
+		return;
+	}
+	m->tidy_ns = m->follow ? time_now_ns() + TIDY_NS : 0;
+	log_info("group", "this server is primary in term %" PRIu64, m->known.config.term);
 }
 
 static void changed(void *ctx, const struct group_known *now)

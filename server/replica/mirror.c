@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The GraceKV authors */
 /*
- * The rings of others, written by the log's writer.
+ * The rings of others, written by the log's writer: its thread, or without a disk whoever has the
+ * turn (log/turn.c).
  *
  * Each peer has a queue pair and a completion queue of its own, and a lock: the writer takes it to
- * post and to poll, the group's thread to poll where the writer sleeps, and to say what the peer is
- * from now on. Neither sleeps under it, nor makes or destroys anything: a queue pair is destroyed
+ * post and to poll, the group's thread to poll as it looks (mirror_look()), since nobody else does
+ * where nothing follows, and to say what the peer is from now on. Neither sleeps under it, nor makes or destroys anything: a queue pair is destroyed
  * after the writer was told, under the lock, that there is none.
  *
  * A peer holds the log up to `held`: the end of the last batch whose WRITE has completed, which

@@ -5,8 +5,8 @@
  * The primary's end: what its log commits goes to the rings of others, who must hold it or only
  * learn. mirror.c has the argument.
  *
- * Threads: the log's writer calls the table of functions; others everything else, one at a time for
- * each peer.
+ * Threads: the log's writer calls the table of functions (log/mirror.h); others everything else,
+ * one at a time for each peer.
  */
 #include "common/base/error.h"
 #include "common/rdma/device.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/hash.h"
+#include "common/base/mutant.h"
 #include "common/base/time.h"
 #include "server/replica/mirror_internal.h"
 
@@ -193,6 +194,9 @@ void mirror_look(struct mirror *m, unsigned peer, struct mirror_state *out)
 	struct peer *p = &m->peer[peer];
 
 	pthread_mutex_lock(&p->lock);
+	/* Nobody else looks where nothing follows what was sent last. */
+	if (peer_is_active(p) && !MUTANT(look_away))
+		peer_poll(m, peer);
 	*out = (struct mirror_state){ .held = p->held,
 				      .since_ns = p->since_ns,
 				      .failed = p->failed };

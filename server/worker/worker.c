@@ -178,14 +178,17 @@ static void sleep_until_work(struct worker *w)
 	atomic_fetch_add_explicit(&w->rpc.counters.wakeups, 1, memory_order_relaxed);
 }
 
+/* A write waits for the log's thread, and mostly for the disk. */
 static bool waits_for_disk(const struct worker *w)
 {
-	return write_waits(&w->rpc.door) && log_has_disk(w->rpc.store.store->log);
+	return write_waits(&w->rpc.door) && log_needs_thread(w->rpc.store.store->log);
 }
 
+/* A write waits for other machines, which have not been slow lately. */
 static bool waits_for_holders(const struct worker *w)
 {
-	return write_waits(&w->rpc.door) && !log_has_disk(w->rpc.store.store->log);
+	return write_waits(&w->rpc.door) && !log_needs_thread(w->rpc.store.store->log) &&
+	       !w->holders_are_slow;
 }
 
 /* A fast disk's sync is over before a thread that sleeps would be awake. */
@@ -211,6 +214,7 @@ static void idle(struct worker *w, uint64_t *idle_since)
 	    (time_yield() || waits_for_holders(w) || (!waits_for_disk(w) && !w->spun_in_vain)))
 		return;
 	w->spun_in_vain = true;
+	w->holders_are_slow |= waits_for_holders(w);
 	if (rdma_cq_arm(&w->cq) == 0 && worker_poll(w) == 0 && !mailbox_any(&w->commands))
 		sleep_until_work(w);
 	*idle_since = 0;
@@ -250,10 +254,12 @@ static void *worker_main(void *arg)
 
 		if (w->leaving)
 			worker_leave(w, n);
+		w->holders_are_slow &= !wrote;
 		if (n > 0 || wrote) {
 			w->spun_in_vain &= !idle_since;
 			idle_since = 0;
 			chores_poll(w, time_now_ns(), TIDY_BUSY_NS);
+			write_rest(&w->rpc.door);
 		} else {
 			idle(w, &idle_since);
 		}

@@ -130,10 +130,12 @@ static inline bool write_waits(const struct write_door *door)
 /*
  * write_sleep - before the thread sleeps: door->waiter.fd will wake it when the log has committed
  * what is first. Returns nanoseconds that it may sleep at most: UINT64_MAX: any time; 0: do not
- * sleep, poll. write_woke - after it, whatever was returned.
+ * sleep, poll. write_woke - after it, whatever was returned. write_rest - now and then, where the
+ * thread does not come to sleep: others may have to be told what was committed.
  */
 uint64_t write_sleep(struct write_door *door);
 void write_woke(struct write_door *door);
+void write_rest(struct write_door *door);
 
 /*
  * write_first_unpublished - position: all below it is published, of writes by the @count doors

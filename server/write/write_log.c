@@ -223,19 +223,28 @@ void write_flush(struct write_door *d)
 	if (!d->appended)
 		return;
 	d->appended = false;
-	log_push(log_of(d));
+	if (d->first)
+		log_push(log_of(d));
+	else /* what it has appended nobody waits for */
+		log_kick(log_of(d));
 }
 
 uint64_t write_sleep(struct write_door *d)
 {
 	struct write_waiting *x = d->first;
-	const uint64_t until_ns = log_of(d) ? log_leave(log_of(d)) : UINT64_MAX;
+	const uint64_t until_ns = log_of(d) ? log_leave(log_of(d), x) : UINT64_MAX;
 
 	if (!x)
 		return until_ns;
 	if (log_committed(log_of(d)) >= x->until || log_has_failed(log_of(d)))
 		return OTHERS_NS;
 	return log_wait_arm(log_of(d), &d->waiter, x->until) ? UINT64_MAX : 0;
+}
+
+void write_rest(struct write_door *d)
+{
+	if (log_of(d) && !d->first)
+		log_leave(log_of(d), false);
 }
 
 void write_woke(struct write_door *d)

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import signal
+import time
 
 import pytest
 
@@ -202,6 +203,24 @@ def test_with_too_few_in_sync_writes_are_refused(tmp_path):
         group.start("n2")
         group.await_in_sync("n1", "n2")
         cli.good("del", "key")
+    finally:
+        group.end()
+
+
+def test_who_is_idle_stays(tmp_path):
+    """A device whose WRITEs complete later, as hardware's do: a backup that took the last one is
+    not taken for one that does not take it."""
+    group = Group(tmp_path)
+    slow = {"env": {"SOFTRDMA_FAULT": "delay=2000"}}
+    try:
+        group.start("n1", **slow)
+        group.await_in_sync("n1")
+        group.start("n2", **slow)
+        group.await_in_sync("n1", "n2")
+        group.cli("n1").put("key", b"value")
+        term = group.configuration()["term"]
+        time.sleep(4 * 0.3)
+        assert group.configuration()["term"] == term, group.servers["n1"].stderr()
     finally:
         group.end()
 

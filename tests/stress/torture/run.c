@@ -166,7 +166,7 @@ static bool nursery_ended(struct home *h, int flags)
 	do {
 		pid = waitpid(-1, &status, flags);
 	} while (pid < 0 && errno == EINTR);
-	if (pid > 0 && status)
+	if (pid > 0 && (status || !shared_ended(h->s)))
 		model_wrong(h->m, WRONG_ERROR, MODEL_NO_KEY, "the nursery died, wait status 0x%x",
 			    (unsigned)status);
 	return pid != 0;

@@ -303,9 +303,10 @@ static struct holders *open_asleep(void)
 
 	atomic_store(&h->must[0], true);
 	may(h, 1, UINT64_MAX);
-	while (!atomic_load(&h->w.log->asleep)) {
+	for (unsigned times = 0; times < 20;
+	     times = atomic_load(&h->w.log->asleep) ? times + 1 : 0) {
 		assert_true(time_now_ns() < until);
-		time_sleep(NS_PER_MS);
+		time_sleep(NS_PER_MS); /* it says so before its last look */
 	}
 	return h;
 }
@@ -347,7 +348,7 @@ UNIT_TEST(who_leaves_hands_it_on)
 		put(h, 0, i, 100);
 		log_push(h->w.log);
 		end = put(h, 0, i + 1, 100);
-		log_leave(h->w.log);
+		log_leave(h->w.log, true);
 		may(h, 0, end);
 		await_committed(h->w.log, end);
 		await(&h->told, end);
@@ -356,7 +357,7 @@ UNIT_TEST(who_leaves_hands_it_on)
 		log_push(h->w.log);
 		while (log_committed(h->w.log) < end)
 			log_step(h->w.log); /* the thread may be on its way to sleep */
-		for (uint64_t ns; (ns = log_leave(h->w.log)) != UINT64_MAX;)
+		for (uint64_t ns; (ns = log_leave(h->w.log, false)) != UINT64_MAX;)
 			time_sleep(ns);
 		await(&h->told, end);
 	}
@@ -388,7 +389,7 @@ static void step(struct log *l, uint64_t end, uint64_t *seed)
 	for (uint64_t n = unit_random(seed) % 8; n && log_committed(l) < end; n--)
 		log_step(l);
 	if (unit_random(seed) % 4 == 0) {
-		log_leave(l);
+		log_leave(l, true);
 		if (unit_random(seed) % 4 == 0)
 			await_committed(l, end);
 	}
@@ -413,7 +414,7 @@ static void *write_many(void *arg)
 		assert_int_equal(rc, 0);
 		step(l, end, &seed);
 	}
-	log_leave(l);
+	log_leave(l, true);
 	return NULL;
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/base/hash.h"
+#include "common/base/mutant.h"
 #include "common/base/time.h"
 #include "common/rdma/device.h"
 #include "server/log/log.h"
@@ -315,6 +316,45 @@ static void promote(struct group *g, unsigned i)
 		look(g, i, &s, until_ns);
 		assert_false(s.failed);
 	} while (s.held < sent);
+}
+
+/* The log rests, and who looks at a member finds that it has what was sent last. Run with soft0
+ * slow in its completions. */
+UNIT_TEST(what_was_sent_last_completes)
+{
+	const uint64_t until_ns = time_now_ns() + PATIENCE_NS / (MUTANT(look_away) ? 10 : 1);
+	struct group *g = open_group();
+	struct mirror_state s;
+	uint64_t end = 0;
+
+	join(g, 0, true);
+	assert_ok(append(g, 100, &end));
+	await_committed(g, end);
+	await(&g->other[0].committed, end); /* that is told when the log rests */
+	do
+		look(g, 0, &s, until_ns);
+	while (s.since_ns);
+	close_group(g);
+}
+
+/* A ring that was made before is taken, and only once. */
+UNIT_TEST(a_ring_in_advance)
+{
+	struct rdma_buffer spare = { 0 };
+	struct replica_ring_offer ring[2];
+	struct backup *b[2];
+
+	assert_ok(backup_spare(backup_dev, RING_BYTES, &spare, &err));
+	for (unsigned i = 0; i < 2; i++) {
+		const uint64_t addr = (uintptr_t)spare.addr;
+
+		assert_ok(backup_open(&b[i], backup_dev, RING_BYTES, &spare, TERM, &ring[i], &err));
+		assert_null(spare.addr);
+		assert_true(i || ring[i].addr == addr);
+	}
+	assert_int_not_equal(ring[0].rkey, ring[1].rkey);
+	for (unsigned i = 0; i < 2; i++)
+		backup_close(b[i]);
 }
 
 UNIT_TEST(all_get_everything)

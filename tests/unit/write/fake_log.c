@@ -62,7 +62,7 @@ void log_step(struct log *l)
 {
 }
 
-uint64_t log_leave(struct log *l)
+uint64_t log_leave(struct log *l, bool waits)
 {
 	return UINT64_MAX;
 }
