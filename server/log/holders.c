@@ -5,9 +5,10 @@
  * go on at once, and is committed when the disk and each mirror that must hold it do. The next
  * batch is begun after that: what comes meanwhile goes with it, as it does while a disk syncs.
  *
- * With a disk the writer waits for other machines (batch.c); without one nobody does (turn.c). Whoever decides which of them must hold the log (another thread) ends the wait,
- * since held() asks again each time. A mirror that need not hold it, and is slow, keeps buffers;
- * there is one more than the writer needs, and who lets a mirror keep all of them stops the log.
+ * With a disk the writer waits for other machines (batch.c); without one nobody does (turn.c).
+ * Whoever decides which of them must hold the log (another thread) ends the wait, since held() asks
+ * again each time. A mirror that need not hold it, and is slow, keeps buffers; there is one more
+ * than the writer needs, and who lets a mirror keep all of them stops the log.
  *
  * held() grows no further than what was sent, and may fall, or be less than what is committed,
  * where one that lacks something becomes one that must hold it: nothing more is committed then

@@ -131,11 +131,12 @@ void log_refuse(struct log *l, bool refuse);
 
 /*
  * log_kick - the log's thread writes what was appended, now: once after a few appends.
- * log_push - the same, from one who waits for it and goes on to look: who calls log_step() again and
- * again until all of it is committed, or log_leave(). Without a disk such a caller writes the log
- * itself, as far as that goes without waiting; with one the log's thread does, and the other two do
- * nothing. log_leave() now and then also where nothing is waited for (@waits), and before a sleep;
- * it returns how long that may be, in ns: others are to be told then what was committed.
+ * log_push - the same, from one who waits for it and goes on to look, by log_step() again and
+ * again, until all of it is committed, or until log_leave(). Without a disk such a caller writes
+ * the log itself, as far as that goes without waiting; with one the log's thread does, and the
+ * other two do nothing.
+ * log_leave - also now and then where nothing is waited for (@waits), and before a sleep. Returns
+ * how long that may be, in ns: others are to be told then what was committed.
  * log_needs_thread - what comes next is not the caller's, but the log's thread's.
  * Any thread; they never wait.
  */

@@ -57,7 +57,7 @@ struct log {
 	_Atomic bool stop; /* written under `lock` */
 	int wake_fd;
 
-	/* Of the writer alone; without a disk, of who has the turn. Any thread reads the last three. */
+	/* Of the writer alone; without a disk, of who has the turn. Others read the last three. */
 	_Alignas(CACHE_LINE) pthread_mutex_t turn; /* see turn.c; `lock` may be taken within it */
 	uint64_t taken; /* all below has left the ring */
 	uint64_t under_way; /* end of the batch that the mirrors do not all hold yet; 0: none */

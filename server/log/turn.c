@@ -12,19 +12,19 @@
  * The log's thread is for those who do not look again. It takes the turn as they do, and sleeps
  * while there is nothing to be done.
  *
- * WHAT IS UNDER WAY IS NOT SLEPT OVER. Who appends waits and looks, by log_step(), or kicks; and who
- * stops looking although it waits kicks (log_leave()). Of the last step of one who leaves and the
- * last look of the thread, both under the turn, one came first. If the step did, the look finds what it left
- * under way. If the look did, the thread had said before it that it is about to sleep, so who
- * leaves reads that after its step, and wakes it. Who finds the turn taken has left its records to
- * nobody: it looks again, or leaves, too.
+ * WHAT IS UNDER WAY IS NOT SLEPT OVER. Who appends waits and looks, by log_step(), or kicks; and
+ * who stops looking although it waits kicks (log_leave()). Of the last step of one who leaves and
+ * the last look of the thread, both under the turn, one came first. If the step did, the look finds
+ * what it left under way. If the look did, the thread had said before it that it is about to sleep,
+ * so who leaves reads that after its step, and wakes it. Who finds the turn taken has left its
+ * records to nobody: it looks again, or leaves, too.
  *
  * WHAT IS COMMITTED IS TOLD with the next batch, and if none comes for a while by who leaves: those
  * who have to wait for that come back. They read `told` and `committed` without the turn, but
  * whoever committed last reads what it stored itself, and leaves after that.
  *
- * A LONG BATCH is the thread's, so that those who answer clients do not copy it meanwhile: they keep
- * away from the turn until it has begun it.
+ * A LONG BATCH is the thread's, so that those who answer clients do not copy it meanwhile: they
+ * keep away from the turn until it has begun it.
  */
 #include "common/base/mutant.h"
 #include "common/base/time.h"

@@ -4,9 +4,9 @@
  * Rounds. The thread makes sixteen in the length of a promise, but at least one each 100 ms, as two
  * have to pass before a reader knows the clock; at most one each millisecond; and one when it is
  * woken. It makes one each millisecond while a new primary may not answer yet, or a backup has had
- * no beat of a new one yet, for two promises at most: clients wait for both. It takes no lock and calls no verb but posting and
- * polling, so nothing but the scheduler keeps it from the next round; and a round that comes late
- * makes a lease shorter, never longer (lease.c).
+ * no beat of a new one yet, for two promises at most: clients wait for both. It takes no lock and
+ * calls no verb but posting and polling, so nothing but the scheduler keeps it from the next round;
+ * and a round that comes late makes a lease shorter, never longer (lease.c).
  *
  * WHAT IT SHARES with the group's thread are words. That one writes who leads, which pulses there
  * are and which peers count; this one writes the count of its rounds, at the beginning of each.

@@ -6,8 +6,9 @@
  *
  * Each peer has a queue pair and a completion queue of its own, and a lock: the writer takes it to
  * post and to poll, the group's thread to poll as it looks (mirror_look()), since nobody else does
- * where nothing follows, and to say what the peer is from now on. Neither sleeps under it, nor makes or destroys anything: a queue pair is destroyed
- * after the writer was told, under the lock, that there is none.
+ * where nothing follows, and to say what the peer is from now on. Neither sleeps under it, nor
+ * makes or destroys anything: a queue pair is destroyed after the writer was told, under the lock,
+ * that there is none.
  *
  * A peer holds the log up to `held`: the end of the last batch whose WRITE has completed, which
  * says that all of it is in the peer's memory (InfiniBand specification, volume 1, 9.7.5.1.6: a

@@ -34,7 +34,7 @@ struct worker {
 	/* Worker thread. */
 	bool stopping;
 	bool spun_in_vain; /* it was idle, and had to sleep in the end */
-	bool holders_are_slow; /* the same, while a write waited for them, and none was done since */
+	bool holders_are_slow; /* the same, while a write waited for them; none was done since */
 	uint64_t polled; /* completions */
 	uint64_t emptied; /* polls that left none */
 	struct conn *leaving; /* those whose command takes its time: apart.c */
